@@ -192,17 +192,20 @@ static LogicalResult runTheOnlyExpert(MoeOp op, PatternRewriter &rewriter) {
   RoutingAttr routing = op.getRoutingAttr();
   if (op.getGates().size() != 1 || (routing && (routing.getSigmoid() || routing.getScaleValue() != 1.0)))
     return rewriter.notifyMatchFailure(op, "there is a choice, or a weight that is not 1");
+  if (op.getUps().empty() || op.getGating())
+    return rewriter.notifyMatchFailure(op, "no glu computes what is gated");
   Location loc = op.getLoc();
   auto input = cast<RankedTensorType>(op.getInput().getType());
   SmallVector<int64_t> shape(input.getShape());
   shape.back() = cast<RankedTensorType>(op.getUps()[0].getType()).getDimSize(0);
   auto hidden = RankedTensorType::get(shape, input.getElementType());
-  auto project = [&](Type type, Value from, Value weight) {
-    return LinearOp::create(rewriter, loc, type, from, weight, ValueRange());
+  auto project = [&](Type type, Value from, ValueRange weight, ValueRange bias) {
+    return LinearOp::create(rewriter, loc, type, from, weight, bias);
   };
-  Value gate = project(hidden, op.getInput(), op.getGates()[0]), up = project(hidden, op.getInput(), op.getUps()[0]);
+  Value gate = project(hidden, op.getInput(), op.getGates(), op.getGateBiases()),
+        up = project(hidden, op.getInput(), op.getUps(), op.getUpBiases());
   Value gated = GluOp::create(rewriter, loc, hidden, gate, up, op.getActivation());
-  rewriter.replaceOp(op, project(op.getType(), gated, op.getDowns()[0]));
+  rewriter.replaceOp(op, project(op.getType(), gated, op.getDowns(), op.getDownBiases()));
   return success();
 }
 

@@ -101,6 +101,24 @@ def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
   }];
 }
 
+def Heddle_GatingAttr : Heddle_Attr<"Gating", "gating"> {
+  let summary = "How a gated activation is bounded (`heddle.moe`)";
+  let description = [{
+    activation(alpha g) / alpha * (u + offset), g = min(gate, limit) and u = max(min(up, limit), -limit); without it
+    activation(gate) * up.
+
+    Constraints:
+      * C1: limit and alpha are positive, offset is finite.
+
+    ```mlir
+    func.func private @gpt_oss() attributes {gating = #heddle.gating<limit = 7.0, alpha = 1.702, offset = 1.0>}
+    ```
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$limit, "::mlir::FloatAttr":$alpha, "::mlir::FloatAttr":$offset);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Heddle_StorageAttr : Heddle_Attr<"Storage", "storage"> {
   let summary = "Where a weight lies in the model's files";
   let description = [{

@@ -182,6 +182,17 @@ LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
   return success();
 }
 
+//===- GatingAttr ---------------------------------------------------------===//
+
+LogicalResult GatingAttr::verify(function_ref<InFlightDiagnostic()> emitError, FloatAttr limit, FloatAttr alpha,
+                                 FloatAttr offset) {
+  auto isPositive = [](FloatAttr number) { return number.getValueAsDouble() > 0 && number.getValue().isFinite(); };
+  if (!isPositive(limit) || !isPositive(alpha) || !offset.getValue().isFinite()) // gating_c1
+    return emitError() << "limit (" << limit.getValueAsDouble() << ") and alpha (" << alpha.getValueAsDouble()
+                       << ") must be positive, offset (" << offset.getValueAsDouble() << ") finite";
+  return success();
+}
+
 //===- StorageAttr --------------------------------------------------------===//
 
 LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t, bool,

@@ -63,6 +63,11 @@ namespace heddle {
 llvm::LogicalResult verifyRouting(mlir::Operation *op, RoutingAttr routing, bool hasCorrection, int64_t numExperts,
                                   int64_t topK);
 
+// position_bias_c1 to c3, attention_c7, online_attention_c6, ragged_attention_c5: whether `table` holds what scores get for a distance.
+llvm::LogicalResult verifyPositions(mlir::Operation *op, mlir::ShapedType table,
+                                    std::optional<llvm::ArrayRef<int64_t>> starts,
+                                    std::optional<llvm::ArrayRef<int64_t>> rows);
+
 // Whether a format of packed matrices is one of blocks or of codes.
 bool isQuantizedFormat(llvm::StringRef format);
 // packing_c1, packing_c4, packing_c6; pack_c3: whether `count` sources may lie as the rest says.

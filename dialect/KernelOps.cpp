@@ -213,6 +213,14 @@ LogicalResult ExpertMatmulOp::verify() {
     return emitOpError("with an activation must not accumulate");
   if (failed(verifyRounding(*this))) // expert_matmul_c5
     return failure();
+  int64_t biases = int64_t(getNumExperts()) * getExpertRows();
+  if (getBias() && (shaped(getBias()).getShape() != ArrayRef<int64_t>(biases) ||
+                    !shaped(getBias()).getElementType().isF32())) // expert_matmul_c6
+    return emitOpError("bias must be f32 (") << biases << ")";
+  if (!getActivation() && (getGating() || getAlternating())) // expert_matmul_c7
+    return emitOpError("gating and alternating need an activation");
+  if (getAlternating() && n % 16) // expert_matmul_c7
+    return emitOpError("alternating needs an n (") << n << ") that 16 divides";
   return verifyResults(*this);
 }
 
@@ -248,6 +256,25 @@ static bool areSplitStates(ValueRange states, int64_t numHeads, int64_t headDim)
          shaped(states[1]).getShape() == shaped(states[2]).getShape() && shaped(states[1]).getDimSize(0) == rows;
 }
 
+// online_attention_c6: the table of an op of `numHeads` heads, if it has one.
+template <typename Op> static LogicalResult verifyTileOfPositions(Op op, int64_t numHeads) {
+  constexpr int64_t farthest = 8192;
+  std::optional<ArrayRef<int64_t>> starts = op.getStarts(), rows = op.getRows();
+  if (!op.getPositions())
+    return starts || rows ? LogicalResult(op.emitOpError("has starts or rows, but no positions")) : success();
+  ShapedType table = shaped(op.getPositions());
+  if (failed(verifyPositions(op, table, starts, rows)))
+    return failure();
+  Type element = table.getElementType();
+  if (table.getShape().back() != numHeads || !(element.isF32() || (rows && (element.isF16() || element.isBF16()))))
+    return op.emitOpError("positions ") << table << " must be f32 (" << numHeads << "), or (num_buckets, " << numHeads
+                                        << ") of f32, f16 or bf16";
+  if (starts && !starts->empty() && (starts->front() < -farthest || starts->back() > farthest))
+    return op.emitOpError("starts must be from ")
+           << -farthest << " to " << farthest << ", got " << starts->front() << " to " << starts->back();
+  return success();
+}
+
 LogicalResult OnlineAttentionOp::verify() {
   KvCacheType cache = getCache().getType();
   int64_t width = getNumHeads() * cache.getHeadDim();
@@ -267,6 +294,8 @@ LogicalResult OnlineAttentionOp::verify() {
       (getInits().size() != 3 || !areSplitStates(getInits(), getNumHeads(), cache.getHeadDim()))) // online_attention_c4
     return emitOpError("destinations must be f32 outputs (max_rows, splits * ")
            << width << "), maxima and sums (max_rows, splits * " << getNumHeads() << ")";
+  if (failed(verifyTileOfPositions(*this, getNumHeads()))) // online_attention_c6
+    return failure();
   if (storesScores()) { // online_attention_c5
     ShapedType scores = shaped(getInits()[1]);
     int64_t columns = scores.getRank() == 2 ? scores.getDimSize(1) : 0;
@@ -430,6 +459,8 @@ LogicalResult RaggedAttentionOp::verify() {
   if (getSinks() && (shaped(getSinks()).getShape() != ArrayRef<int64_t>(heads) ||
                      !shaped(getSinks()).getElementType().isF32())) // ragged_attention_c4
     return emitOpError("sinks must be f32 (") << heads << ")";
+  if (failed(verifyTileOfPositions(*this, heads))) // ragged_attention_c5
+    return failure();
   return verifyResults(*this);
 }
 

@@ -142,9 +142,10 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
   let summary = "Products of each expert's weights with the rows that chose it";
   let description = [{
     offsets, row_index and row_scale are of `route_experts`; e is the expert of entry i, t = row_index[i] its token.
-      * with an activation, W holds the gate's and the up projection's rows of each expert, panels interleaved:
-        destination entry i = activation(gate_e input[t]) * (up_e input[t])
+      * with an activation, W holds the gate's and the up projection's rows of each expert, panels interleaved, or, `alternating`, its
+        rows in turn: destination entry i = activation(gate_e input[t]) * (up_e input[t]), which `gating` bounds as in `moe`
       * without: destination[t] = sum over t's entries i, experts ascending, of row_scale[i] * (W_e input entry i)
+    A bias is added to each row of W_e: those of the gate, then those of the up projection, or in turn as the rows.
     Entries are rows of the list: (rows * top_k, width) as a buffer (rows, top_k * width). Weights of an expert are packed by
     themselves. `input_scales`, `input_sums`, `input_rounded`, `int16` and `accumulate` (without an activation) are as in `packed_matmul`.
 
@@ -156,6 +157,8 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
       * C4: an activation excludes `accumulate`.
       * C5: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
         there with `int16`.
+      * C6: bias is f32 (num_experts * rows of an expert).
+      * C7: gating and `alternating` need an activation; `alternating` an n that 16 divides.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -171,13 +174,14 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
                        Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
-                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
-                       StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate, UnitAttr:$int16);
+                       Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
+                       StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, OptionalAttr<Heddle_GatingAttr>:$gating,
+                       UnitAttr:$alternating, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    (`gated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights `:` type($input)
-    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) `)`
+    (`gated` $activation^)? (`gating` $gating^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `list` `(` $offsets `,` $row_index `,` $row_scale `:` type($offsets) `,` type($row_index) `,` type($row_scale) `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
@@ -200,6 +204,9 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
     needs of each is left: o' unscaled, m' in units of log 2, l'. Splits that a row sees nothing of are left as they are or
     neutral (m' = -1e38, l' = 0, o' = 0); sinks are the merge's.
 
+    `positions` is a table of what scores get for the distance between query and key, as `position_bias` has it: slopes, or buckets with
+    `starts` and `rows`. It is added in the tile, behind the softcap.
+
     With a second destination the op is not tiled, so that what tiling gains can be measured: the scores of all keys are stored
     there before the softmax, and read back for it and for the weighted sum. What is left in it is of no use.
 
@@ -210,6 +217,8 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
       * C4: with `split_kv`, a positive number, destinations are f32 outputs (max_rows, splits * num_heads * head_dim), row
         maxima and row sums (max_rows, splits * num_heads), and there are no sinks.
       * C5: scores are f32 (rows, num_heads * keys), keys being a multiple of 64 that no sequence exceeds.
+      * C6: positions are f32 slopes (num_heads), or a table (num_buckets, num_heads) of f32, f16 or bf16 with starts and rows as in
+        `position_bias` (C2, C3), starts from -8192 to 8192.
 
     ```mlir
     func.func @step(%q: tensor<?x48xf32>, %cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %out: tensor<?x48xf32>) -> tensor<?x48xf32> {
@@ -220,13 +229,14 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
     }
     ```
   }];
-  let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Optional<Heddle_Buffer>:$sinks,
-                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
-                       F64Attr:$softcap, I64Attr:$block_kv, BoolAttr:$share_kv, OptionalAttr<I64Attr>:$split_kv);
+  let arguments = (ins Heddle_Buffer:$query, Heddle_KvCacheType:$cache, Index:$layer, Optional<Heddle_Buffer>:$positions,
+                       Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, Heddle_MaskAttr:$mask,
+                       F64Attr:$scale, F64Attr:$softcap, I64Attr:$block_kv, BoolAttr:$share_kv, OptionalAttr<I64Attr>:$split_kv,
+                       OptionalAttr<DenseI64ArrayAttr>:$starts, OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    $mask `ins` `(` $query `,` $cache `[` $layer `]` (`sinks` $sinks^)? `:` type($query) `,` type($cache) (`,` type($sinks)^)? `)`
-    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+    $mask `ins` `(` $query `,` $cache `[` $layer `]` (`positions` $positions^)? (`sinks` $sinks^)? `:` type($query) `,` type($cache)
+    (`positions` type($positions)^)? (`,` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let extraClassDeclaration = dpsMethods # [{
     bool storesScores() { return getInits().size() == 2; }
@@ -303,6 +313,7 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
       * C2: num_heads is a positive multiple of num_kv_heads, head_dim and value_dim are 1 to 1024.
       * C3: sequences is i32 (count, 2).
       * C4: sinks is f32 (num_heads).
+      * C5: positions, with starts and rows, are as in `online_attention` (C6).
 
     ```mlir
     func.func @encode(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: tensor<?x16xf32>, %sequences: tensor<?x2xi32>,
@@ -315,12 +326,14 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
     ```
   }];
   let arguments = (ins Heddle_Buffer:$query, Heddle_Buffer:$key, Heddle_Buffer:$value, Heddle_Buffer:$sequences,
-                       Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, I64Attr:$num_kv_heads,
-                       Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       Optional<Heddle_Buffer>:$positions, Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits,
+                       I64Attr:$num_heads, I64Attr:$num_kv_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
+                       DefaultValuedAttr<F64Attr, "0.0">:$softcap, OptionalAttr<DenseI64ArrayAttr>:$starts,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    $mask `ins` `(` $query `,` $key `,` $value `,` $sequences (`sinks` $sinks^)? `:` type($query) `,` type($key) `,` type($value) `,`
-    type($sequences) (`sinks` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+    $mask `ins` `(` $query `,` $key `,` $value `,` $sequences (`positions` $positions^)? (`sinks` $sinks^)? `:` type($query) `,`
+    type($key) `,` type($value) `,` type($sequences) (`positions` type($positions)^)? (`sinks` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let extraClassDeclaration = dpsMethods # [{
     int64_t getHeadDim();

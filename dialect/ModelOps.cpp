@@ -145,22 +145,28 @@ LogicalResult RopeOp::verify() {
 
 //===- position_bias ------------------------------------------------------===//
 
+LogicalResult heddle::verifyPositions(Operation *op, ShapedType table, std::optional<ArrayRef<int64_t>> starts,
+                                      std::optional<ArrayRef<int64_t>> rows) {
+  if (table.getRank() != (rows ? 2 : 1) || starts.has_value() != rows.has_value()) // position_bias_c1
+    return op->emitOpError("table ") << table
+                                     << " must be (num_heads), or (num_buckets, num_heads) with starts and rows";
+  if (!rows)
+    return success();
+  bool ascends = llvm::all_of(llvm::seq<size_t>(1, std::max<size_t>(starts->size(), 1)),
+                              [&](size_t k) { return (*starts)[k - 1] < (*starts)[k]; });
+  if (rows->size() != starts->size() + 1 || !ascends) // position_bias_c2
+    return op->emitOpError("starts must ascend and rows (")
+           << rows->size() << ") be one more than starts (" << starts->size() << ")";
+  for (int64_t row : *rows)
+    if (row < 0 || (!table.isDynamicDim(0) && row >= table.getDimSize(0))) // position_bias_c3
+      return op->emitOpError("row ") << row << " is not in the table of " << table.getDimSize(0) << " rows";
+  return success();
+}
+
 LogicalResult PositionBiasOp::verify() {
   RankedTensorType table = shaped(getTable()), result = shaped(getResult());
-  int64_t rank = getRows() ? 2 : 1;
-  if (table.getRank() != rank || getStarts().has_value() != getRows().has_value()) // position_bias_c1
-    return emitOpError("table ") << table << " must be (num_heads), or (num_buckets, num_heads) with starts and rows";
-  if (getRows()) {
-    ArrayRef<int64_t> starts = *getStarts(), rows = *getRows();
-    bool ascends = llvm::all_of(llvm::seq<size_t>(1, std::max<size_t>(starts.size(), 1)),
-                                [&](size_t k) { return starts[k - 1] < starts[k]; });
-    if (rows.size() != starts.size() + 1 || !ascends) // position_bias_c2
-      return emitOpError("starts must ascend and rows (")
-             << rows.size() << ") be one more than starts (" << starts.size() << ")";
-    for (int64_t row : rows)
-      if (row < 0 || (!table.isDynamicDim(0) && row >= table.getDimSize(0))) // position_bias_c3
-        return emitOpError("row ") << row << " is not in the table of " << table.getDimSize(0) << " rows";
-  }
+  if (failed(verifyPositions(*this, table, getStarts(), getRows())))
+    return failure();
   if (result.getDimSize(0) != 1 || result.getDimSize(1) != lastDim(table)) // position_bias_c4
     return emitOpError("result ") << result << " must be (1, " << lastDim(table) << ", queries, keys)";
   return success();
@@ -195,6 +201,17 @@ LogicalResult AttentionOp::verify() {
   if (getSinks() && shaped(getSinks()).getDimSize(0) != query.getDimSize(1)) // attention_c5
     return emitOpError("sinks (") << shaped(getSinks()).getDimSize(0) << ") must be num_heads (" << query.getDimSize(1)
                                   << ")";
+  if (!getPositions() && (getStarts() || getRows())) // attention_c7
+    return emitOpError("has starts or rows, but no positions");
+  if (getPositions()) { // attention_c7
+    if (getBias())
+      return emitOpError("has positions and a bias: one of them may be there");
+    if (failed(verifyPositions(*this, shaped(getPositions()), getStarts(), getRows())))
+      return failure();
+    if (lastDim(shaped(getPositions())) != query.getDimSize(1))
+      return emitOpError("positions ") << shaped(getPositions()) << " must be of num_heads (" << query.getDimSize(1)
+                                       << ")";
+  }
   if (!getSequences())
     return success();
   if (shaped(getSequences()).getDimSize(1) != 2) // attention_c6
@@ -302,14 +319,16 @@ LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool has
 LogicalResult MoeOp::verify() {
   int64_t width = lastDim(shaped(getInput())), experts = shaped(getRouter()).getDimSize(0);
   if (shaped(getRouter()).getDimSize(1) != width || (int64_t)getGates().size() != experts ||
-      (int64_t)getUps().size() != experts || (int64_t)getDowns().size() != experts) // moe_c1
+      (!getUps().empty() && (int64_t)getUps().size() != experts) || (int64_t)getDowns().size() != experts) // moe_c1
     return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << width << ") with a gate ("
                                   << getGates().size() << "), up (" << getUps().size() << ") and down ("
                                   << getDowns().size() << ") per expert";
-  for (auto [gate, up, down] : llvm::zip(getGates(), getUps(), getDowns())) {
-    int64_t intermediate = shaped(gate).getDimSize(0);
+  bool alternates = getUps().empty();
+  for (auto [gate, up, down] : llvm::zip(getGates(), alternates ? getGates() : getUps(), getDowns())) {
+    int64_t rows = shaped(gate).getDimSize(0);
     if (shaped(gate).getDimSize(1) != width || shaped(up).getShape() != shaped(gate).getShape() ||
-        shaped(down).getShape() != ArrayRef<int64_t>({width, intermediate})) // moe_c2
+        (alternates && rows % 2) ||
+        shaped(down).getShape() != ArrayRef<int64_t>({width, alternates ? rows / 2 : rows})) // moe_c2
       return emitOpError("gate ") << gate.getType() << ", up " << up.getType() << " and down " << down.getType()
                                   << " must be (intermediate, width) and (width, intermediate)";
   }
@@ -319,6 +338,19 @@ LogicalResult MoeOp::verify() {
   if (getCorrection() && shaped(getCorrection()).getDimSize(0) != experts) // moe_c4
     return emitOpError("correction (") << shaped(getCorrection()).getDimSize(0) << ") must be num_experts (" << experts
                                        << ")";
+  if (getRouterBias() && shaped(getRouterBias()).getDimSize(0) != experts) // moe_c6
+    return emitOpError("router_bias (") << shaped(getRouterBias()).getDimSize(0) << ") must be num_experts (" << experts
+                                        << ")";
+  for (auto [biases, matrices, role] :
+       {std::tuple(getGateBiases(), getGates(), "gate"), std::tuple(getUpBiases(), getUps(), "up"),
+        std::tuple(getDownBiases(), getDowns(), "down")}) { // moe_c7
+    if (!biases.empty() && biases.size() != matrices.size())
+      return emitOpError("has ") << biases.size() << " " << role << "_biases for " << matrices.size() << " matrices";
+    for (auto [bias, matrix] : llvm::zip(biases, matrices))
+      if (shaped(bias).getDimSize(0) != shaped(matrix).getDimSize(0))
+        return emitOpError(role) << " bias " << bias.getType() << " must be as long as " << matrix.getType()
+                                 << " has rows";
+  }
   return verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK); // moe_c5
 }
 

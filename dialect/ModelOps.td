@@ -233,6 +233,8 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     lets through, where group = num_heads / num_kv_heads and cap(s) = softcap * tanh(s / softcap), or s without softcap.
     A row that sees no key, or only keys whose bias is minus infinity, is 0.
     Query i stands at key position (keys - queries + i). `sinks` adds one learned logit per head to the softmax's sum.
+    The bias is an operand, or, with `positions`, what `position_bias` makes of this table for the distance between query and key: where
+    rows are those of a ragged batch, or keys a view of the cache, no tensor has the shape of the scores.
 
     With `sequences` the rows are those of a ragged batch: row s of it is the first row of a sequence and how many it has, and a
     query sees keys of its own sequence alone, at the positions that they have there.
@@ -244,6 +246,7 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
       * C6: sequences is (count, 2); batch is then 1, there are as many queries as keys, and there is no bias.
+      * C7: positions, with starts and rows, is a table as `position_bias` has it (C1 to C3) and excludes a bias.
 
     Canonical form: no bias where it, or the table of its `position_bias`, is zero.
 
@@ -257,14 +260,15 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     ```
   }];
   let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value,
-                       Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<1DTensorOf<[AnyFloat]>>:$sinks,
-                       Optional<2DTensorOf<[I32]>>:$sequences,
-                       Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap);
+                       Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<TensorOf<[AnyFloat]>>:$positions,
+                       Optional<1DTensorOf<[AnyFloat]>>:$sinks, Optional<2DTensorOf<[I32]>>:$sequences,
+                       Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
+                       OptionalAttr<DenseI64ArrayAttr>:$starts, OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs 4DTensorOf<[AnyFloat]>:$result);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
-    (`sequences` `(` $sequences^ `:` type($sequences) `)`)? $mask
+    $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`positions` `(` $positions^ `:` type($positions) `)`)?
+    (`sinks` `(` $sinks^ `:` type($sinks) `)`)? (`sequences` `(` $sequences^ `:` type($sequences) `)`)? $mask
     attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result)
   }];
   let extraClassDeclaration = [{
@@ -363,22 +367,26 @@ def Heddle_SoftcapOp : Heddle_TiledModelOp<"softcap", [SameOperandsAndResultType
 def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
   let summary = "Mixture of gated feed-forward experts with top-k routing (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
-    p = softmax(input @ router^T), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
+    p = softmax(input @ router^T + router_bias), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
     the lower index), optionally divided by the sum of their p and multiplied by `routing`'s scale:
-    result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)).
+    result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)), where gate_e, up_e and down_e add their biases, and `gating`
+    bounds the gated activation. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection.
     With groups (DeepSeek-V3, arXiv:2412.19437) experts are cut into num_groups runs, of which the top_groups with the greatest
     score stay: the greatest p of the group, or, with `correction`, the sum of its two greatest p + correction. Experts of
     the others are not chosen.
 
     Constraints:
       * C1: router is (num_experts, width); there are num_experts gates, ups and downs.
-      * C2: gate and up are (intermediate, width), down is (width, intermediate).
+      * C2: gate and up are (intermediate, width), down is (width, intermediate); without ups the gate is (2 * intermediate, width).
       * C3: 1 <= top_k <= num_experts.
       * C4: correction is (num_experts).
       * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
         at least two.
+      * C6: router_bias is (num_experts).
+      * C7: gate_biases, up_biases and down_biases are none, or one for each gate, up or down, as long as it has rows.
 
-    Canonical form: a single expert, chosen by softmax and not scaled, is `linear` and `glu`; weights are read as they are stored, not
+    Canonical form: a single expert, chosen by softmax and not scaled, with gates and ups of their own and without gating, is `linear` and
+    `glu`; weights are read as they are stored, not
     widened before. Loops for tiling: all dimensions but the last.
 
     ```mlir
@@ -391,15 +399,21 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     }
     ```
   }];
-  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<1DTensorOf<[AnyFloat]>>:$correction,
-                       Variadic<2DTensorOf<[AnyFloat]>>:$gates,
+  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<1DTensorOf<[AnyFloat]>>:$router_bias,
+                       Optional<1DTensorOf<[AnyFloat]>>:$correction, Variadic<2DTensorOf<[AnyFloat]>>:$gates,
                        Variadic<2DTensorOf<[AnyFloat]>>:$ups, Variadic<2DTensorOf<[AnyFloat]>>:$downs,
-                       I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing, Heddle_ActivationAttr:$activation);
+                       Variadic<1DTensorOf<[AnyFloat]>>:$gate_biases, Variadic<1DTensorOf<[AnyFloat]>>:$up_biases,
+                       Variadic<1DTensorOf<[AnyFloat]>>:$down_biases, I64Attr:$top_k, BoolAttr:$normalize,
+                       OptionalAttr<Heddle_RoutingAttr>:$routing, OptionalAttr<Heddle_GatingAttr>:$gating,
+                       Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    $activation $input `,` $router (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? `gates` `(` $gates `:` type($gates) `)` `ups` `(` $ups `:` type($ups) `)` `downs` `(` $downs `:`
-    type($downs) `)` attr-dict `:` type($input) `,` type($router) `->` type($result)
+    $activation $input `,` $router (`router_bias` `(` $router_bias^ `:` type($router_bias) `)`)?
+    (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? (`gating` $gating^)?
+    `gates` `(` $gates `:` type($gates) `)` (`ups` `(` $ups^ `:` type($ups) `)`)? `downs` `(` $downs `:` type($downs) `)`
+    (`gate_biases` `(` $gate_biases^ `:` type($gate_biases) `)`)? (`up_biases` `(` $up_biases^ `:` type($up_biases) `)`)?
+    (`down_biases` `(` $down_biases^ `:` type($down_biases) `)`)? attr-dict `:` type($input) `,` type($router) `->` type($result)
   }];
 }
 

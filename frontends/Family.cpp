@@ -97,6 +97,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return config.hiddenSize;
   case ConfigDim::Embedding:
     return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
+  case ConfigDim::Heads:
+    return config.numHeads;
   case ConfigDim::Queries:
     return config.numHeads * config.headDim;
   case ConfigDim::KeyValues:
@@ -111,6 +113,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return 2 * config.intermediateSize;
   case ConfigDim::Experts:
     return config.moe.numExperts;
+  case ConfigDim::ExpertGateAndUp:
+    return 2 * config.moe.intermediateSize;
   case ConfigDim::ExpertIntermediate:
     return config.moe.intermediateSize;
   case ConfigDim::SharedIntermediate:
@@ -146,6 +150,12 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return !config.parallelResidual;
   case When::Projected:
     return config.embeddingSize > 0;
+  case When::SharedNorm:
+    return !config.hasNormEach;
+  case When::NormEach:
+    return config.hasNormEach;
+  case When::SequentialNorm:
+    return !config.parallelResidual;
   case When::AttentionBias:
     return config.attentionBias;
   case When::OutputBias:

@@ -24,6 +24,7 @@ enum class ConfigDim : uint8_t {
   TokenTypes /* type_vocab_size */,
   Hidden,
   Embedding /* hidden_size, or less where a projection widens embeddings */,
+  Heads,
   Queries /* num_heads x head_dim */,
   KeyValues /* num_kv_heads x head_dim */,
   QueriesKeysValues,
@@ -32,6 +33,7 @@ enum class ConfigDim : uint8_t {
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
+  ExpertGateAndUp /* 2 x that of an expert */,
   SharedIntermediate,
   QueryRank /* q_lora_rank */,
   LatentRank /* kv_lora_rank */,
@@ -49,6 +51,9 @@ enum class When : uint8_t {
   FinalNorm /* behind the last layer */,
   Serial /* feed-forward reads what attention was added to */,
   Projected /* embeddings narrower than hidden_size */,
+  SharedNorm /* not NormEach */,
+  NormEach /* attention and feed-forward of a parallel residual have a norm each */,
+  SequentialNorm /* no parallel residual */,
   AttentionBias,
   OutputBias,
   MlpBias,
@@ -182,9 +187,10 @@ struct RopeRules {
   int64_t originalContext = 0;    // what longrope stretches where config.json does not say it; 0: what the scaling says
 };
 
-// Names of a layer's experts: block + "gate" is the router, block + "experts.@." + gate that of an expert.
+// Names of a layer's experts: block + router is the router, block + "experts.@." + gate that of an expert.
 struct ExpertNames {
-  const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj";
+  const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj", *router = "gate";
+  const char *gateAndUp = nullptr; // one matrix instead of gate and up, whose rows are theirs in turn
 };
 
 // What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.
@@ -215,7 +221,7 @@ struct Family {
   // Every head has its own key and value and hidden_size / num_attention_heads values, whatever else config.json says.
   bool plainHeads = false;
   KeyNames keyNames;
-  const char *activationKey = "hidden_act";
+  const char *activationKey = "hidden_act"; // null: it is the default's
   NormKind norm = NormKind::Rms;
   double normWeightOffset = 0.0; // Hugging Face stores norm weights less this
   const char *finalNorm = "model.norm";

@@ -55,8 +55,10 @@ struct MoeConfig {
   bool hasCorrection = false;           // e_score_correction_bias takes part in the choice of experts
   double routedScale = 1.0;             // routed_scaling_factor
   int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
-  int64_t sharedIntermediateSize = 0;   // of the experts that every token passes, together; 0: none
-  std::vector<bool> layerIsMoe;         // (num_hidden_layers)
+  // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
+  double gateLimit = 0.0, gateAlpha = 1.0, upOffset = 0.0;
+  int64_t sharedIntermediateSize = 0; // of the experts that every token passes, together; 0: none
+  std::vector<bool> layerIsMoe;       // (num_hidden_layers)
 };
 
 // Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434).
@@ -89,6 +91,8 @@ struct ModelConfig {
   int64_t embeddingSize = 0;     // of embeddings that a projection widens to hidden_size; 0: there is none
   int64_t firstPosition = 0;     // row of position 0 in the table of learned positions
   bool parallelResidual = false; // attention and feed-forward of a layer read the same input
+  bool hasNormEach = false;      // through a norm of their own each
+  bool hasAlibi = false;         // positions are slopes of the scores, not rotations, where a family has both
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
   // Of an encoder: type_vocab_size; whether the checkpoint has what gives pooler_output.

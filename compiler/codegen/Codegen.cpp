@@ -64,9 +64,11 @@ LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
   if (failed(lowerToLLVM(*code, target.cpu)))
     return failure();
   if (step)
-    for (auto func : llvm::make_early_inc_range(step->getOps<LLVM::LLVMFuncOp>()))
-      if (!func.isExternal()) // what it declares is here
-        func->moveBefore(code->getBody(), code->getBody()->end());
+    for (Operation &op : llvm::make_early_inc_range(*step->getBody())) {
+      auto func = dyn_cast<LLVM::LLVMFuncOp>(op);
+      if (!func || !func.isExternal()) // what it declares is here
+        op.moveBefore(code->getBody(), code->getBody()->end());
+    }
   for (auto func : code->getOps<LLVM::LLVMFuncOp>()) {
     // Kernels of Halide's objects are external.
     if (func.isExternal() || kernels.isEntry(func.getSymName()))

@@ -83,23 +83,34 @@ static void readCache(AttentionRow &row, const KvCache &cache, int64_t layer, in
 
 //===- position_bias ------------------------------------------------------===//
 
+// What a head's scores get where the key lies `distance` behind the query.
+static double biasAtDistance(const Tensor &table, std::optional<ArrayRef<int64_t>> starts,
+                             std::optional<ArrayRef<int64_t>> rows, int64_t head, int64_t distance) {
+  if (!rows)
+    return -table.reals[head] * distance;
+  size_t k = llvm::count_if(*starts, [&](int64_t start) { return start <= distance; });
+  return table.reals[(*rows)[k] * table.lastDim() + head];
+}
+
+// Adds what the op says of positions to the scores of `row`, whose place among the keys is known.
+template <typename Op> static void addPositions(Frame &frame, Op op, AttentionRow &row, int64_t head) {
+  if (!op.getPositions())
+    return;
+  const Tensor &table = frame.tensor(op.getPositions());
+  row.bias = [&table, op, head, position = row.position](int64_t j) mutable {
+    return biasAtDistance(table, op.getStarts(), op.getRows(), head, position - j);
+  };
+}
+
 static LogicalResult positionBias(Frame &frame, PositionBiasOp op) {
   const Tensor &table = frame.tensor(op.getTable());
   int64_t heads = table.lastDim(), queries = frame.integer(op.getQueries()), keys = frame.integer(op.getKeys());
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), {1, heads, queries, keys});
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < queries; ++i)
-      for (int64_t j = 0; j < keys; ++j) {
-        int64_t distance = keys - queries + i - j;
-        double bias = 0;
-        if (op.getRows()) {
-          size_t k = llvm::count_if(*op.getStarts(), [&](int64_t start) { return start <= distance; });
-          bias = table.reals[(*op.getRows())[k] * heads + h];
-        } else {
-          bias = -table.reals[h] * distance;
-        }
-        result.setReal((h * queries + i) * keys + j, bias);
-      }
+      for (int64_t j = 0; j < keys; ++j)
+        result.setReal((h * queries + i) * keys + j,
+                       biasAtDistance(table, op.getStarts(), op.getRows(), h, keys - queries + i - j));
   frame.set(op, std::move(result));
   return success();
 }
@@ -123,6 +134,7 @@ static LogicalResult attendView(Frame &frame, AttentionOp op, const KvView &keys
       AttentionRow row = rowOf(op);
       readCache(row, cache, keys.layer, h / group, cache.rows()[r]);
       row.query = ArrayRef<double>(query.reals).slice((h * rows + r) * headDim, headDim);
+      addPositions(frame, op, row, h);
       if (op.getSinks())
         row.sink = frame.tensor(op.getSinks()).reals[h];
       attend(row, MutableArrayRef<double>(result.reals).slice((h * rows + r) * headDim, headDim));
@@ -165,6 +177,8 @@ static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const 
     row.value = [&](int64_t j) {
       return ArrayRef<double>(value.reals).slice((kvHead * keys + j) * valueDim, valueDim);
     };
+    if constexpr (std::is_same_v<Op, AttentionOp>)
+      addPositions(frame, op, row, h);
     if (bias)
       row.bias = [&](int64_t j) { return biasAt(*bias, {b, h, i, j}); };
     if (op.getSinks())
@@ -201,6 +215,7 @@ static FailureOr<Tensor> attendSequences(Frame &frame, Op op, Type element, cons
         row.query = headOfRow(query, heads, first + i, h);
         row.key = [&](int64_t j) { return headOfRow(key, kvHeads, first + j, kvHead); };
         row.value = [&](int64_t j) { return headOfRow(value, kvHeads, first + j, kvHead); };
+        addPositions(frame, op, row, h);
         if (op.getSinks())
           row.sink = frame.tensor(op.getSinks()).reals[h];
         attend(row, MutableArrayRef<double>(result.reals).slice(((first + i) * heads + h) * valueDim, valueDim));
@@ -356,6 +371,7 @@ static LogicalResult forEachQuery(Frame &frame, OnlineAttentionOp op,
       AttentionRow row = rowOf(op);
       readCache(row, cache, *layer, h / group, place);
       row.query = ArrayRef<double>(query.reals).slice((r * heads + h) * headDim, headDim);
+      addPositions(frame, op, row, h);
       body(row, r, h);
     }
   return success();

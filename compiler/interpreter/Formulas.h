@@ -11,6 +11,8 @@
 namespace heddle {
 
 double activate(ActivationKind kind, double x);
+// activation(gate) * up, bounded where `gating` says so.
+double activateGated(ActivationKind kind, GatingAttr gating, double gate, double up);
 
 // exp(v) / sum exp(v), in place.
 void softmax(llvm::MutableArrayRef<double> values);

@@ -141,15 +141,20 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
   for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert)
     for (int64_t entry = offsets.integers[expert]; entry < offsets.integers[expert + 1]; ++entry) {
       int64_t token = rowIndex.integers[entry];
+      // Row `row` of the expert's matrix with its bias.
+      auto project = [&](int64_t row, const double *from) {
+        int64_t weightRow = expert * expertRows + row;
+        return dot(weightRow, from) + (op.getBias() ? frame.tensor(op.getBias()).reals[weightRow] : 0);
+      };
       for (int64_t i = 0; i < n; ++i) {
-        int64_t weightRow = expert * expertRows + i;
         if (op.getActivation()) {
-          const double *row = &x[token * k];
-          result.setReal(entry * n + i, activate(*op.getActivation(), dot(weightRow, row)) * dot(weightRow + n, row));
+          bool alternates = op.getAlternating();
+          double gate = project(alternates ? 2 * i : i, &x[token * k]);
+          double up = project(alternates ? 2 * i + 1 : i + n, &x[token * k]);
+          result.setReal(entry * n + i, activateGated(*op.getActivation(), op.getGatingAttr(), gate, up));
           continue;
         }
-        result.setReal(token * n + i,
-                       result.reals[token * n + i] + rowScale.reals[entry] * dot(weightRow, &x[entry * k]));
+        result.setReal(token * n + i, result.reals[token * n + i] + rowScale.reals[entry] * project(i, &x[entry * k]));
       }
     }
   frame.set(op.getResults()[0], std::move(result));

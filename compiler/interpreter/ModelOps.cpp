@@ -272,6 +272,15 @@ SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logi
   return experts;
 }
 
+double heddle::activateGated(ActivationKind kind, GatingAttr gating, double gate, double up) {
+  if (!gating)
+    return activate(kind, gate) * up;
+  double limit = gating.getLimit().getValueAsDouble(), alpha = gating.getAlpha().getValueAsDouble();
+  gate = std::min(gate, limit);
+  up = std::max(std::min(up, limit), -limit);
+  return activate(kind, alpha * gate) / alpha * (up + gating.getOffset().getValueAsDouble());
+}
+
 static LogicalResult moe(Frame &frame, MoeOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &router = frame.tensor(op.getRouter());
   int64_t width = input.lastDim();
@@ -283,17 +292,26 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
     const double *x = &input.reals[row * width];
     SmallVector<double> logits;
     for (int64_t e = 0; e < router.dim(0); ++e)
-      logits.push_back(dot(x, &router.reals[e * width], width));
+      logits.push_back(dot(x, &router.reals[e * width], width) +
+                       (op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0));
     for (auto [e, p] : routeToken(logits, correction, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
-      const Tensor &gate = frame.tensor(op.getGates()[e]), &up = frame.tensor(op.getUps()[e]);
-      const Tensor &down = frame.tensor(op.getDowns()[e]);
-      int64_t intermediate = gate.dim(0);
+      // Row `i` of a product with its bias.
+      auto project = [&, e = e](OperandRange matrices, OperandRange biases, int64_t i, const double *from) {
+        const Tensor &matrix = frame.tensor(matrices[e]);
+        double bias = biases.empty() ? 0 : frame.tensor(biases[e]).reals[i];
+        return dot(from, &matrix.reals[i * matrix.dim(1)], matrix.dim(1)) + bias;
+      };
+      bool alternates = op.getUps().empty();
+      int64_t intermediate = frame.tensor(op.getDowns()[e]).dim(1);
       std::vector<double> hidden; // (intermediate)
-      for (int64_t i = 0; i < intermediate; ++i)
-        hidden.push_back(activate(op.getActivation(), dot(x, &gate.reals[i * width], width)) *
-                         dot(x, &up.reals[i * width], width));
+      for (int64_t i = 0; i < intermediate; ++i) {
+        double gate = project(op.getGates(), op.getGateBiases(), alternates ? 2 * i : i, x);
+        double up = alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, x)
+                               : project(op.getUps(), op.getUpBiases(), i, x);
+        hidden.push_back(activateGated(op.getActivation(), op.getGatingAttr(), gate, up));
+      }
       for (int64_t d = 0; d < width; ++d)
-        result.reals[row * width + d] += p * dot(hidden.data(), &down.reals[d * intermediate], intermediate);
+        result.reals[row * width + d] += p * project(op.getDowns(), op.getDownBiases(), d, hidden.data());
     }
   }
   result.round();

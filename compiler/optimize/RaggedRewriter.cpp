@@ -43,9 +43,7 @@ Value RaggedRewriter::toRows(Location loc, Value heads) {
   return tensor::CollapseShapeOp::create(b, loc, flat, rows, SmallVector<ReassociationIndices>{{0, 1}, {2, 3}});
 }
 
-LogicalResult RaggedRewriter::beginAttention(Operation *op, bool hasBias) {
-  if (hasBias)
-    return op->emitError("only causal attention without bias can be computed step by step");
+LogicalResult RaggedRewriter::beginAttention(Operation *op) {
   if (hasAttention)
     return op->emitError("a layer function may hold one attention");
   if (!layer)
@@ -58,7 +56,7 @@ LogicalResult RaggedRewriter::beginAttention(Operation *op, bool hasBias) {
 LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
   if (!isStep())
     return op.emitError("latent attention is computed over a cache, which an encode has not");
-  if (failed(beginAttention(op, false)))
+  if (failed(beginAttention(op)))
     return failure();
   Location loc = op.getLoc();
   Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
@@ -83,17 +81,25 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
   Location loc = op.getLoc();
   Value q = map.lookup(op.getQuery()), k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
   Value sinks = op.getSinks() ? map.lookup(op.getSinks()) : Value();
+  // What depends on the distance alone is computed where a sequence's keys are met; no other bias has rows.
+  auto distances = op.getBias() ? op.getBias().getDefiningOp<PositionBiasOp>() : PositionBiasOp();
+  if (op.getBias() && !distances)
+    return op.emitError("a bias of scores has no form on the rows of a ragged batch unless it is a position_bias");
+  Value positions = distances ? map.lookup(distances.getTable()) : Value();
+  DenseI64ArrayAttr starts, rows;
+  if (distances) {
+    starts = distances.getStartsAttr();
+    rows = distances.getRowsAttr();
+  }
   auto attend = [&](Value keys, Value values) {
-    return AttentionOp::create(b, loc, raggedType(op.getResult().getType()), q, keys, values, Value(), sinks, sequences,
-                               op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr());
+    return AttentionOp::create(b, loc, raggedType(op.getResult().getType()), q, keys, values, Value(), positions, sinks,
+                               sequences, op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(), starts, rows);
   };
   if (!isStep()) {
-    if (op.getBias())
-      return op.emitError("a bias of scores has no form on the rows of a ragged batch");
     map.map(op.getResult(), attend(k, v).getResult());
     return success();
   }
-  if (failed(beginAttention(op, bool(op.getBias()))))
+  if (failed(beginAttention(op)))
     return failure();
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
   auto viewType =
@@ -197,6 +203,11 @@ LogicalResult RaggedRewriter::rewriteFirstTokens(tensor::ExtractSliceOp op) {
 LogicalResult RaggedRewriter::rewrite(Operation *op) {
   if (isa<tensor::EmptyOp, tensor::DimOp>(op))
     return success(); // made anew where they are needed
+  if (isa<PositionBiasOp>(op)) {
+    if (!llvm::all_of(op->getUsers(), llvm::IsaPred<AttentionOp>))
+      return op->emitError("is computed in attention alone, where rows are those of a ragged batch");
+    return success();
+  }
   if (auto attention = dyn_cast<AttentionOp>(op))
     return rewriteAttention(attention);
   if (auto attention = dyn_cast<LatentAttentionOp>(op))

@@ -31,7 +31,7 @@ private:
   mlir::Block *beginBlock(bool isEntry, llvm::SmallVectorImpl<mlir::Type> &inputs);
   mlir::LogicalResult rewrite(mlir::Operation *op);
   // Checks that `op` can be computed step by step; it is then the layer's one attention.
-  mlir::LogicalResult beginAttention(mlir::Operation *op, bool hasBias);
+  mlir::LogicalResult beginAttention(mlir::Operation *op);
   mlir::LogicalResult rewriteAttention(AttentionOp op);
   mlir::LogicalResult rewriteLatentAttention(LatentAttentionOp op);
   mlir::LogicalResult rewriteCall(mlir::func::CallOp op);

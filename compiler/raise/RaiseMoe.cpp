@@ -308,9 +308,10 @@ bool MoeMatcher::emit() {
   if ((!isJoined && shaped(input).getRank() != type.getRank()) ||
       tokenOf(root->getResult(0), symbols, symbols.size() - 1) != token)
     return because("its result counts tokens otherwise than its rows");
-  Value result = MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routing->correction,
-                               gates, ups, downs, b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize),
-                               routing->attr, ActivationKindAttr::get(b.getContext(), first.activation));
+  Value result = MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], Value(),
+                               routing->correction, gates, ups, downs, ValueRange(), ValueRange(), ValueRange(),
+                               b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr,
+                               GatingAttr(), ActivationKindAttr::get(b.getContext(), first.activation));
   if (isJoined)
     result = tensor::CollapseShapeOp::create(b, root->getLoc(), result, SmallVector<ReassociationIndices>{{0, 1}, {2}});
   if (result.getType() != type)

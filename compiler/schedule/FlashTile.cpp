@@ -85,9 +85,10 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
       inits.push_back(
           tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(heads * llvm::alignTo(context, 64))}, b.getF32Type()));
     auto online = OnlineAttentionOp::create(b, loc, ValueRange(inits).getTypes(), query, view.getCache(),
-                                            view.getLayer(), op.getSinks(), inits, b.getI64IntegerAttr(heads),
-                                            op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(),
-                                            b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv), /*split_kv=*/nullptr);
+                                            view.getLayer(), op.getPositions(), op.getSinks(), inits,
+                                            b.getI64IntegerAttr(heads), op.getMaskAttr(), op.getScaleAttr(),
+                                            op.getSoftcapAttr(), b.getI64IntegerAttr(blockKv), b.getBoolAttr(shareKv),
+                                            /*split_kv=*/nullptr, op.getStartsAttr(), op.getRowsAttr());
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())
@@ -105,21 +106,39 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     Value rows = tensor::DimOp::create(b, loc, query, 0);
     Value room = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(op.getNumHeads() * op.getType().getDimSize(3))},
                                          cast<RankedTensorType>(query.getType()).getElementType());
-    auto ragged =
-        RaggedAttentionOp::create(b, loc, TypeRange(room), query, key, value, op.getSequences(), op.getSinks(), room,
-                                  b.getI64IntegerAttr(op.getNumHeads()), b.getI64IntegerAttr(op.getNumKvHeads()),
-                                  op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr());
+    auto ragged = RaggedAttentionOp::create(
+        b, loc, TypeRange(room), query, key, value, op.getSequences(), op.getPositions(), op.getSinks(), room,
+        b.getI64IntegerAttr(op.getNumHeads()), b.getI64IntegerAttr(op.getNumKvHeads()), op.getMaskAttr(),
+        op.getScaleAttr(), op.getSoftcapAttr(), op.getStartsAttr(), op.getRowsAttr());
     replaceHeads(b, op.getResult(), ragged.getResult(0));
     op.erase();
     return success();
   }
 
   void tileTensors(AttentionOp op) {
+    if (op.getPositions())
+      storePositions(op);
     std::string missing = missingFlashAttention(op);
     if (tiles && missing.empty())
       return lowerToFlashAttention(op);
     op.emitRemark("becomes loops: ") << (tiles ? missing : "tiles are switched off");
     decomposeAttention(op);
+  }
+
+  // Kernels over tensors read a bias: what positions give becomes one.
+  static void storePositions(AttentionOp op) {
+    OpBuilder b(op);
+    Value queries = tensor::DimOp::create(b, op.getLoc(), op.getQuery(), 2),
+          keys = tensor::DimOp::create(b, op.getLoc(), op.getKey(), 2);
+    auto type = RankedTensorType::get(
+        {1, op.getNumHeads(), op.getQuery().getType().getDimSize(2), op.getKey().getType().getDimSize(2)},
+        b.getF32Type());
+    Value bias = PositionBiasOp::create(b, op.getLoc(), type, op.getPositions(), queries, keys, op.getStartsAttr(),
+                                        op.getRowsAttr());
+    op.getPositionsMutable().clear();
+    op.removeStartsAttr();
+    op.removeRowsAttr();
+    op.getBiasMutable().assign(bias);
   }
 
   LogicalResult tileLatent(LatentAttentionOp op) {

@@ -183,12 +183,13 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   FailureOr<PackOp> router = packMatrices(op, op.getRouter(), formatOf(typeOf(op.getRouter())));
   if (failed(router))
     return {};
+  Value bias = op.getRouterBias() ? packVectors(op, op.getRouterBias()) : Value();
   Location loc = op.getLoc();
   int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
   logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), Value(),
-                                  router->getResult(), Value(), logits, b.getI64IntegerAttr(experts),
+                                  router->getResult(), bias, logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
                                   ActivationKindAttr(), UnitAttr(), UnitAttr())
                .getResult(0);
@@ -203,43 +204,62 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
 
 LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   // One kernel serves all experts of a role.
-  SmallVector<Value> gatesAndUps;
-  for (auto [gate, up] : llvm::zip(op.getGates(), op.getUps()))
-    gatesAndUps.append({gate, up});
+  bool alternates = op.getUps().empty();
+  auto inTurn = [](ValueRange gates, ValueRange ups) {
+    SmallVector<Value> values;
+    for (size_t e = 0; e < gates.size(); ++e) {
+      values.push_back(gates[e]);
+      if (!ups.empty())
+        values.push_back(ups[e]);
+    }
+    return values;
+  };
+  if (op.getGateBiases().empty() != (alternates ? op.getGateBiases() : op.getUpBiases()).empty())
+    return op.emitError("has kernels for biases of gates and ups, or of neither");
+  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getDowns()[0]).getDimSize(1),
+          topK = op.getTopK();
+  if (alternates && intermediate % PackedLayout::panelRows)
+    return op.emitError("has kernels for rows of gates and ups in turn of an intermediate size (")
+           << intermediate << ") that is a multiple of " << PackedLayout::panelRows;
+  SmallVector<Value> gatesAndUps = inTurn(op.getGates(), op.getUps()),
+                     gateUpBiases = inTurn(op.getGateBiases(), op.getUpBiases());
   std::string gateUpFormat = commonFormat(gatesAndUps), downFormat = commonFormat(op.getDowns());
   for (const auto &[role, matrices, format] : {std::tuple("gate and up", ValueRange(gatesAndUps), gateUpFormat),
                                                std::tuple("down", ValueRange(op.getDowns()), downFormat)})
     if (format != formatOf(typeOf(matrices.front())))
       op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
-  FailureOr<PackOp> gateUp = packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved, 2),
+  FailureOr<PackOp> gateUp =
+                        packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved, alternates ? 1 : 2),
                     down = packMatrices(op, op.getDowns(), downFormat, PackingLayout::Interleaved, 1);
   if (failed(gateUp) || failed(down))
     return failure();
+  Value gateUpBias = gateUpBiases.empty() ? Value() : packVectors(op, gateUpBiases),
+        downBias = op.getDownBiases().empty() ? Value() : packVectors(op, op.getDownBiases());
   Location loc = op.getLoc();
   b.setInsertionPoint(op);
   Value rows = tensor::DimOp::create(b, loc, op.getInput(), 0);
   RouteExpertsOp route = routeExperts(op, rows);
   if (!route)
     return failure();
-  int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getGates()[0]).getDimSize(0),
-          topK = op.getTopK();
-  auto product = [&](Value input, Value weights, Value init, int64_t n, int64_t k, StringRef format,
+  auto product = [&](Value input, Value weights, Value bias, Value init, int64_t n, int64_t k, StringRef format,
                      ActivationKindAttr activation, bool accumulate) {
-    return ExpertMatmulOp::create(b, loc, TypeRange{init.getType()}, input, Value(), Value(), Value(),
-                                  route.getResult(2), route.getResult(3), route.getResult(4), weights, init,
-                                  route.getNumExpertsAttr(), route.getTopKAttr(), b.getI64IntegerAttr(n),
-                                  b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
-                                  accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
+    return ExpertMatmulOp::create(
+               b, loc, TypeRange{init.getType()}, input, Value(), Value(), Value(), route.getResult(2),
+               route.getResult(3), route.getResult(4), weights, bias, init, route.getNumExpertsAttr(),
+               route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
+               activation ? op.getGatingAttr() : GatingAttr(), activation && alternates ? b.getUnitAttr() : UnitAttr(),
+               accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());
-  hidden = product(op.getInput(), gateUp->getResult(), hidden, intermediate, width, gateUpFormat,
+  hidden = product(op.getInput(), gateUp->getResult(), gateUpBias, hidden, intermediate, width, gateUpFormat,
                    op.getActivationAttr(), false);
   Value init;
   arith::AddFOp add = residualOf(op, init);
   if (!add)
     init = emptyRows(loc, rows, width, b.getF32Type());
-  replaceWithMatmul(op, add, product(hidden, down->getResult(), init, width, intermediate, downFormat, {}, bool(add)));
+  replaceWithMatmul(op, add,
+                    product(hidden, down->getResult(), downBias, init, width, intermediate, downFormat, {}, bool(add)));
   return success();
 }
 
@@ -326,7 +346,8 @@ LogicalResult KernelLowering::run() {
   // Only those: lowering a product may erase the addition behind it.
   SmallVector<Operation *> ops;
   func.walk([&](Operation *op) {
-    if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp>(op))
+    if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp,
+            RaggedAttentionOp>(op))
       ops.push_back(op);
   });
   return success(llvm::all_of(ops, [&](Operation *op) { return succeeded(lower(op)); }));

@@ -24,9 +24,9 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
     for (int64_t columns : {splits * heads * headDim, splits * heads, splits * heads})
       states.push_back(tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>{maxRows, columns}, b.getF32Type()));
     auto split = OnlineAttentionOp::create(
-        b, loc, ValueRange(states).getTypes(), op.getQuery(), op.getCache(), op.getLayer(),
+        b, loc, ValueRange(states).getTypes(), op.getQuery(), op.getCache(), op.getLayer(), op.getPositions(),
         /*sinks=*/Value(), states, op.getNumHeadsAttr(), op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(),
-        op.getBlockKvAttr(), op.getShareKvAttr(), b.getI64IntegerAttr(splitKv));
+        op.getBlockKvAttr(), op.getShareKvAttr(), b.getI64IntegerAttr(splitKv), op.getStartsAttr(), op.getRowsAttr());
     return CombineSplitsOp::create(b, loc, op.getResultTypes(), split.getResult(0), split.getResult(1),
                                    split.getResult(2), op.getCache(), op.getSinks(), op.getInits(),
                                    op.getNumHeadsAttr(), op.getMaskAttr(), b.getI64IntegerAttr(splitKv))

@@ -6,7 +6,7 @@
 
 using namespace heddle;
 
-// AttentionCall (compiler/codegen/kernel/KernelCalls.h) without slopes and stored scores, as C++ sees it.
+// AttentionCall (compiler/codegen/kernel/KernelCalls.h) without positions and stored scores, as C++ sees it.
 using CacheCall = void(const float *queries, float *out, const heddle_sequence *sequences, int64_t numSequences,
                        int64_t keyOffset, int64_t valueOffset, int64_t queryStride, int64_t outStride,
                        const float *sinks, int32_t thread, int32_t numThreads);

@@ -80,6 +80,7 @@ LogicalResult KernelCollector::collect(Operation *op) {
     spec.window = 0;
     spec.softcap = 0;
     spec.hasSinks = false;
+    spec.positions = {};
     found.spec = spec;
   }
   kernels.insert({printed(keys), std::move(found)});

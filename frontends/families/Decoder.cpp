@@ -24,24 +24,25 @@ static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t hea
   return normed(HeadNorms::Rotated, b.rope(normed(HeadNorms::EachHead, split)));
 }
 
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x) {
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
   TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), c.numHeads, block + names.qNorm);
   TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), c.numKvHeads, block + names.kNorm);
   TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(q, k, v)), block + names.output);
+  return b.linear(b.mergeHeads(b.attention(q, k, v, terms)), block + names.output);
 }
 
-TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output) {
+TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
+                                const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
   TensorHandle all = b.linear(x, qkv);
   TensorHandle q = b.splitHeads(b.columns(all, 0, qWidth), c.numHeads);
   TensorHandle k = b.splitHeads(b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads);
   TensorHandle v = b.splitHeads(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v)), output);
+  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v, terms)), output);
 }
 
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {

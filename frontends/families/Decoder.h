@@ -90,9 +90,10 @@ void rotateInWindowsOnly(ModelConfig &config);
 // The family's kind of norm.
 TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name);
 // Projections of q, k and v with their biases and norms where the model has them, rotary embedding, attention, the output's projection.
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x);
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {});
 // The same where one product gives q, k and v, one behind the other.
-TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output);
+TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
+                                const AttentionTerms &terms = {});
 // activation(gate(x)) * up(x), or activation(up(x)) without a gate, then down.
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
 // The gated one of gate_up_proj, which gives both.

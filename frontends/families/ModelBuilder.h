@@ -7,6 +7,7 @@
 #define HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 
 #include "frontends/ModelConfig.h"
+#include "frontends/families/DistanceBias.h"
 
 #include <functional>
 
@@ -15,6 +16,13 @@ namespace heddle {
 // A tensor of the graph that is being built; valid as long as its builder.
 struct TensorHandle {
   void *value = nullptr;
+};
+
+// What attention computes with beside queries, keys and values.
+struct AttentionTerms {
+  DistanceBias positions;
+  std::string
+      sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };
 
 class ModelBuilder {
@@ -60,7 +68,8 @@ public:
   virtual TensorHandle mergeHeads(TensorHandle x) = 0;
   // Rotary embedding (from dimension `offset` of a head on; x itself where the layer has none) and attention of the layer that is being built.
   virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
-  virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) = 0;
+  virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v,
+                                 const AttentionTerms &terms = AttentionTerms()) = 0;
   // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
   virtual TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                        const std::vector<TensorHandle> &keyUps,

@@ -123,6 +123,8 @@ void ConfigReader::readFlags() {
 
 void ConfigReader::readActivation() {
   config.activation = family.defaults.activation;
+  if (!family.activationKey)
+    return;
   std::optional<std::string> name = object.string(family.activationKey);
   if (!name)
     return;

@@ -44,12 +44,56 @@ TensorInfo expertRows(const TensorInfo &fused, int64_t expert, int64_t row, int6
   return view;
 }
 
+// Expert `expert` of a stacked tensor (experts, …), as a tensor of its own.
+TensorInfo expertOf(const TensorInfo &stacked, int64_t expert) {
+  TensorInfo view = stacked;
+  view.shape.erase(view.shape.begin());
+  view.bytes = stacked.bytes / static_cast<uint64_t>(stacked.shape[0]);
+  view.offset += static_cast<uint64_t>(expert) * view.bytes;
+  return view;
+}
+
+Status checkShape(const Checkpoint &checkpoint, const std::string &name, const TensorInfo &tensor,
+                  const std::vector<int64_t> &expected) {
+  if (tensor.shape == expected)
+    return Status();
+  return errorIn(checkpoint.files[tensor.file]->path(), "tensor " + name + " has shape " + shapeText(tensor.shape) +
+                                                            ", the config asks for " + shapeText(expected))
+      .ofTensor(name);
+}
+
+// A family whose experts have one matrix for gate and up stacks all of a kind, (experts, in, out) and (experts, out): gives each expert its
+// own, NAME.weight and NAME.bias.
+Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
+  const ExpertNames &names = config.family->experts;
+  int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
+  for (int64_t layer = 0; names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
+    std::string block = "model.layers." + std::to_string(layer) + "." + names.block + "experts.";
+    for (bool isDown : {false, true})
+      for (bool isBias : {false, true}) {
+        std::string kind = isDown ? names.down : names.gateAndUp, name = block + kind + (isBias ? "_bias" : "");
+        const TensorInfo *found = checkpoint.find(name);
+        if (!found)
+          continue;
+        TensorInfo stacked = *found;
+        int64_t in = isDown ? wide : hidden, out = isDown ? hidden : 2 * wide;
+        std::vector<int64_t> expected = isBias ? std::vector{experts, out} : std::vector{experts, in, out};
+        HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, stacked, expected));
+        for (int64_t expert = 0; expert < experts; ++expert)
+          checkpoint.tensors.emplace(block + std::to_string(expert) + "." + kind + (isBias ? ".bias" : ".weight"),
+                                     expertOf(stacked, expert));
+        checkpoint.tensors.erase(name);
+      }
+  }
+  return Status();
+}
+
 // Newer checkpoints hold the experts of a layer as mlp.experts.gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
 // mlp.experts.down_proj (experts, hidden, intermediate), beside mlp.gate, whatever the family called them before.
 Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
   int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
-  for (int64_t layer = 0; experts > 0 && layer < config.numHiddenLayers; ++layer) {
+  for (int64_t layer = 0; experts > 0 && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
     if (auto router = checkpoint.tensors.extract(base + "mlp.gate.weight")) {
       router.key() = block + "gate.weight";
@@ -62,10 +106,7 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
         continue;
       TensorInfo fused = *found;
       std::vector<int64_t> expected = {experts, isDown ? hidden : 2 * wide, isDown ? wide : hidden};
-      if (fused.shape != expected)
-        return errorIn(checkpoint.files[fused.file]->path(), "tensor " + name + " has shape " + shapeText(fused.shape) +
-                                                                 ", the config asks for " + shapeText(expected))
-            .ofTensor(name);
+      HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, fused, expected));
       for (int64_t expert = 0; expert < experts; ++expert) {
         std::string prefix = block + "experts." + std::to_string(expert) + ".";
         if (isDown) {
@@ -115,6 +156,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   canonicalizeNames(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
   return model;

@@ -65,7 +65,7 @@ public:
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
   TensorHandle mergeHeads(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
-  TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) override;
+  TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
   TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                const std::vector<TensorHandle> &keyUps,
                                const std::vector<TensorHandle> &valueUps) override;
@@ -94,6 +94,8 @@ private:
   void enter(const std::string &name);
   TensorHandle embed(const WeightPart &table, Value rows, double scale);
   TensorHandle embed(const std::string &name, Value rows, double scale) { return embed(WeightPart{name}, rows, scale); }
+  // (1, num_heads, sequence, sequence); null where there is none.
+  Value positionBias(const DistanceBias &positions);
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
   Value splat(double number, Value like);
   // Ends @forward, whose type says what it gives.
@@ -195,9 +197,10 @@ Value ModelImporter::weightOp(const WeightPart &part) {
 Value ModelImporter::weight(const WeightPart &part) {
   if (!layerFunc)
     return weightOp(part);
-  std::string name = part.name.substr(prefix.size());
+  llvm::StringRef name = part.name;
+  name.consume_front(prefix);
   layerWeights.push_back(part);
-  return layerFunc.front().addArgument(partType(part), tensorLocation(b.getContext(), name));
+  return layerFunc.front().addArgument(partType(part), tensorLocation(b.getContext(), name.str()));
 }
 
 TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) {
@@ -423,15 +426,34 @@ TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
   return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
 }
 
-TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v) {
+Value ModelImporter::positionBias(const DistanceBias &bias) {
+  bool hasBuckets = !bias.table.empty();
+  if (!hasBuckets && bias.slopes.empty())
+    return {};
+  Value table = hasBuckets ? weight(WeightPart{bias.table}) : Value();
+  if (!hasBuckets) {
+    auto type = RankedTensorType::get({int64_t(bias.slopes.size())}, b.getF32Type());
+    table = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef(bias.slopes)));
+  }
+  auto numbers = [&](const std::vector<int64_t> &list) {
+    return hasBuckets ? b.getDenseI64ArrayAttr(list) : DenseI64ArrayAttr();
+  };
+  Value length = tensor::DimOp::create(b, loc, positions, 1);
+  auto type = RankedTensorType::get({1, typeOf(table).getShape().back(), dynamic, dynamic}, b.getF32Type());
+  return PositionBiasOp::create(b, loc, type, table, length, length, numbers(bias.starts), numbers(bias.rows));
+}
+
+TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v, const AttentionTerms &terms) {
   enter("attention");
   Value q = unwrap(query);
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
   auto mask = MaskAttr::get(b.getContext(), !config().family->isEncoder, config().layerWindow[layerIndex]);
-  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), Value(), Value(), Value(), mask,
-                                  b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap)));
+  Value bias = positionBias(terms.positions), sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), mask,
+                                  b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap),
+                                  DenseI64ArrayAttr(), DenseI64ArrayAttr()));
 }
 
 TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
@@ -451,14 +473,21 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
   enter(names.block + std::string("experts"));
-  std::string router = std::string(names.block) + "gate";
-  SmallVector<Value> gates, ups, downs;
+  std::string router = std::string(names.block) + names.router;
+  SmallVector<Value> gates, ups, downs, gateBiases, upBiases, downBiases;
   Value routerWeight = weight(router + ".weight");
+  Value routerBias = has(router + ".bias") ? weight(router + ".bias") : Value();
   for (int64_t e = 0; e < config().moe.numExperts; ++e) {
     std::string expert = names.block + ("experts." + std::to_string(e) + ".");
-    gates.push_back(weight(expert + names.gate + ".weight"));
-    ups.push_back(weight(expert + names.up + ".weight"));
-    downs.push_back(weight(expert + names.down + ".weight"));
+    auto project = [&](const char *name, SmallVector<Value> &matrices, SmallVector<Value> &biases) {
+      matrices.push_back(weight(expert + name + ".weight"));
+      if (has(expert + name + ".bias"))
+        biases.push_back(weight(expert + name + ".bias"));
+    };
+    project(names.gateAndUp ? names.gateAndUp : names.gate, gates, gateBiases);
+    if (!names.gateAndUp)
+      project(names.up, ups, upBiases);
+    project(names.down, downs, downBiases);
   }
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
@@ -466,9 +495,14 @@ TensorHandle ModelImporter::moe(TensorHandle input) {
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
                                b.getF64FloatAttr(moe.routedScale));
+  GatingAttr gating;
+  if (moe.gateLimit > 0)
+    gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),
+                             b.getF64FloatAttr(moe.upOffset));
   ActivationKind kind = kindOf(config().activation);
-  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, correction, gates, ups, downs,
-                            b.getI64IntegerAttr(moe.expertsPerToken), b.getBoolAttr(moe.normTopkProb), routing,
+  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, routerBias, correction, gates, ups, downs, gateBiases,
+                            upBiases, downBiases, b.getI64IntegerAttr(moe.expertsPerToken),
+                            b.getBoolAttr(moe.normTopkProb), routing, gating,
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 

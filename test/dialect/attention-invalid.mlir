@@ -80,3 +80,35 @@ func.func private @mask_kind() attributes {mask = #heddle.mask<banded>}
 
 // expected-error @+1 {{window (-4) must not be negative}}
 func.func private @mask_window() attributes {mask = #heddle.mask<causal, window = -4>}
+
+// -----
+
+func.func @attention_c7_no_table(%q: tensor<1x4x5x8xf32>) {
+  // expected-error @+1 {{has starts or rows, but no positions}}
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 1>} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_bias(%q: tensor<1x4x5x8xf32>, %b: tensor<1x4x5x5xf32>, %p: tensor<4xf32>) {
+  // expected-error @+1 {{has positions and a bias: one of them may be there}}
+  %0 = heddle.attention %q, %q, %q bias(%b : tensor<1x4x5x5xf32>) positions(%p : tensor<4xf32>) <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_heads(%q: tensor<1x4x5x8xf32>, %p: tensor<3xf32>) {
+  // expected-error @+1 {{positions 'tensor<3xf32>' must be of num_heads (4)}}
+  %0 = heddle.attention %q, %q, %q positions(%p : tensor<3xf32>) <causal> {scale = 1.0} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_rows(%q: tensor<1x4x5x8xf32>, %p: tensor<3x4xf32>) {
+  // expected-error @+1 {{row 3 is not in the table of 3 rows}}
+  %0 = heddle.attention %q, %q, %q positions(%p : tensor<3x4xf32>) <causal> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 3>} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}

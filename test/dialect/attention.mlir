@@ -34,3 +34,19 @@ func.func @within_sequences(%q: tensor<1x4x?x8xf32>, %k: tensor<1x2x?x8xf32>, %s
     : tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> -> tensor<1x4x?x8xf32>
   return %0 : tensor<1x4x?x8xf32>
 }
+
+// CHECK-LABEL: @distances_within_sequences
+func.func @distances_within_sequences(%q: tensor<1x4x?x8xf32>, %slopes: tensor<4xf32>, %s: tensor<?x2xi32>) -> tensor<1x4x?x8xf32> {
+  // CHECK: positions(%{{.*}} : tensor<4xf32>) sequences(%{{.*}} : tensor<?x2xi32>) <full>
+  %0 = heddle.attention %q, %q, %q positions(%slopes : tensor<4xf32>) sequences(%s : tensor<?x2xi32>) <full> {scale = 1.0}
+    : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return %0 : tensor<1x4x?x8xf32>
+}
+
+// CHECK-LABEL: @buckets_of_distances
+func.func @buckets_of_distances(%q: tensor<1x4x?x8xf32>, %table: tensor<3x4xbf16>) -> tensor<1x4x?x8xf32> {
+  // CHECK: positions(%{{.*}} : tensor<3x4xbf16>) <causal> {rows = array<i64: 0, 2>, scale = 1.000000e+00 : f64, starts = array<i64: 1>}
+  %0 = heddle.attention %q, %q, %q positions(%table : tensor<3x4xbf16>) <causal> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 2>}
+    : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return %0 : tensor<1x4x?x8xf32>
+}

@@ -38,3 +38,29 @@ func.func @best_of_two(%x: tensor<?x8xf32>, %router: tensor<2x8xf32>, %u: tensor
     downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 1, normalize = false} : tensor<?x8xf32>, tensor<2x8xf32> -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }
+
+// CHECK-LABEL: @biases_of_the_only_expert
+// CHECK-COUNT-3: heddle.linear {{.*}} biases(
+// CHECK-NOT: heddle.moe
+func.func @biases_of_the_only_expert(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %p: tensor<1xf32>, %u: tensor<3x8xf32>, %b: tensor<3xf32>, %d: tensor<8x3xf32>, %c: tensor<8xf32>)
+    -> tensor<?x8xf32> {
+  %0 = heddle.moe <silu> %x, %router router_bias(%p : tensor<1xf32>) gates(%u : tensor<3x8xf32>) ups(%u : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>)
+    gate_biases(%b : tensor<3xf32>) up_biases(%b : tensor<3xf32>) down_biases(%c : tensor<8xf32>) {top_k = 1, normalize = false} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: @bounded_expert
+// CHECK: heddle.moe
+func.func @bounded_expert(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  %0 = heddle.moe <silu> %x, %router gating <limit = 0.5, alpha = 2.0, offset = 1.0> gates(%u : tensor<3x8xf32>) ups(%u : tensor<3x8xf32>)
+    downs(%d : tensor<8x3xf32>) {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: @expert_in_turn
+// CHECK: heddle.moe
+func.func @expert_in_turn(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %u: tensor<6x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  %0 = heddle.moe <silu> %x, %router gates(%u : tensor<6x8xf32>) downs(%d : tensor<8x3xf32>)
+    {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}

@@ -38,3 +38,40 @@ func.func @moe_c3_zero(%x: tensor<?x8xf32>, %r: tensor<2x8xf32>, %g: tensor<3x8x
   %0 = heddle.moe <silu> %x, %r gates(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>) ups(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>) downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 0 : i64, normalize = true} : tensor<?x8xf32>, tensor<2x8xf32> -> tensor<?x8xf32>
   return
 }
+
+// -----
+
+func.func @moe_c2_in_turn(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{must be (intermediate, width) and (width, intermediate)}}
+  %0 = heddle.moe <silu> %x, %r gates(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @moe_c6(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %p: tensor<2xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{router_bias (2) must be num_experts (1)}}
+  %0 = heddle.moe <silu> %x, %r router_bias(%p : tensor<2xf32>) gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @moe_c7(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %b: tensor<3xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{has 2 gate_biases for 1 matrices}}
+  %0 = heddle.moe <silu> %x, %r gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) gate_biases(%b, %b : tensor<3xf32>, tensor<3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @moe_c7_length(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %b: tensor<3xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{down bias 'tensor<3xf32>' must be as long as 'tensor<8x3xf32>' has rows}}
+  %0 = heddle.moe <silu> %x, %r gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) down_biases(%b : tensor<3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{limit (0.000000e+00) and alpha (1.000000e+00) must be positive, offset (1.000000e+00) finite}}
+func.func private @gating_c1() attributes {gating = #heddle.gating<limit = 0.0, alpha = 1.0, offset = 1.0>}

@@ -58,3 +58,43 @@ func.func @online_attention_c5(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 
   %0:2 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o, %s : tensor<?x48xf32>, tensor<?x600xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x48xf32>, tensor<?x600xf32>
   return %0#0 : tensor<?x48xf32>
 }
+
+// -----
+
+func.func @online_attention_c6_type(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %p: tensor<6xbf16>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{positions 'tensor<6xbf16>' must be f32 (6), or (num_buckets, 6) of f32, f16 or bf16}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] positions %p : tensor<?x48xf32>, <2 x 2 x 8 x f32> positions tensor<6xbf16>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}
+
+// -----
+
+func.func @online_attention_c6_heads(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %p: tensor<2x5xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{positions 'tensor<2x5xf32>' must be f32 (6), or (num_buckets, 6)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] positions %p : tensor<?x48xf32>, <2 x 2 x 8 x f32> positions tensor<2x5xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 1>, rows = array<i64: 0, 1>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}
+
+// -----
+
+func.func @online_attention_c6_order(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %p: tensor<2x6xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{starts must ascend and rows (3) be one more than starts (2)}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] positions %p : tensor<?x48xf32>, <2 x 2 x 8 x f32> positions tensor<2x6xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 1, 1>, rows = array<i64: 0, 1, 0>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}
+
+// -----
+
+func.func @online_attention_c6_far(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %p: tensor<2x6xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{starts must be from -8192 to 8192, got 1 to 8193}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] positions %p : tensor<?x48xf32>, <2 x 2 x 8 x f32> positions tensor<2x6xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 1, 8193>, rows = array<i64: 0, 1, 0>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}
+
+// -----
+
+func.func @online_attention_c6_no_table(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>, %layer: index, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // expected-error @+1 {{has starts or rows, but no positions}}
+  %0 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%o : tensor<?x48xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 1>, rows = array<i64: 0, 1>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}

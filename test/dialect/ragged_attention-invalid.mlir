@@ -54,3 +54,11 @@ func.func @ragged_attention_c4(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: t
   %0 = heddle.ragged_attention <full> ins(%q, %k, %v, %s sinks %x : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> sinks tensor<2xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>
   return
 }
+
+// -----
+
+func.func @ragged_attention_c5(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: tensor<?x16xf32>, %s: tensor<?x2xi32>, %o: tensor<?x48xf32>, %p: tensor<5xf32>) {
+  // expected-error @+1 {{positions 'tensor<5xf32>' must be f32 (6), or (num_buckets, 6)}}
+  %0 = heddle.ragged_attention <full> ins(%q, %k, %v, %s positions %p : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> positions tensor<5xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>
+  return
+}

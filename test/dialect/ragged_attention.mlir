@@ -20,3 +20,11 @@ func.func @every_part(%q: memref<?x12xf32, strided<[40, 1]>>, %k: memref<?x4xf32
     outs(%o : memref<?x30xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, softcap = 30.0}
   return
 }
+
+// CHECK-LABEL: @buckets
+func.func @buckets(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi32>, %table: tensor<3x6xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // CHECK: heddle.ragged_attention <full> ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} positions %{{.*}} : {{.*}} positions tensor<3x6xf32>) outs({{.*}}) {{{.*}}rows = array<i64: 2, 0>{{.*}}starts = array<i64: -1>}
+  %0 = heddle.ragged_attention <full> ins(%q, %k, %k, %s positions %table : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> positions tensor<3x6xf32>)
+    outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, starts = array<i64: -1>, rows = array<i64: 2, 0>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}

@@ -186,7 +186,7 @@ void checkOnAArch64(const AttentionSpec &spec) {
   ASSERT_TRUE(out);
   std::vector<float> actual(out->size() / sizeof(float));
   std::memcpy(actual.data(), out->data(), actual.size() * sizeof(float));
-  std::vector<double> expected = referenceAttention(spec, cache, parts, q, {}, {});
+  std::vector<double> expected = referenceAttention(spec, cache, parts, q, {}, PositionTable(spec));
   ASSERT_EQ(actual.size(), expected.size());
   EXPECT_LE(nmse(actual, expected), 1e-10);
 }

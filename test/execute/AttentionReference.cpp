@@ -146,9 +146,49 @@ static bool isVisible(const AttentionSpec &spec, int64_t query, int64_t key) {
   return !spec.window || key < query + spec.window;
 }
 
+PositionSpec heddle::test::slopes() {
+  PositionSpec spec;
+  spec.kind = PositionSpec::Slopes;
+  return spec;
+}
+
+PositionSpec heddle::test::buckets(KvType table) {
+  PositionSpec spec;
+  spec.kind = PositionSpec::Buckets;
+  spec.starts = {-70, -9, -1, 0, 1, 2, 3, 20, 63, 64, 130, 601};
+  spec.rows = {3, 0, 7, 2, 6, 1, 5, 4, 8, 1, 3, 0, 2};
+  spec.table = table;
+  return spec;
+}
+
+heddle::test::PositionTable::PositionTable(const AttentionSpec &spec) : spec(spec.positions), numHeads(spec.numHeads) {
+  if (this->spec.kind == PositionSpec::Slopes)
+    for (int64_t head = 0; head < numHeads; ++head)
+      values.push_back(std::exp2(-8.0f * float(head + 1) / float(numHeads)));
+  if (this->spec.kind == PositionSpec::Buckets) {
+    int64_t rows = 1 + *std::max_element(this->spec.rows.begin(), this->spec.rows.end());
+    values = randomFloats(rows * numHeads, 2.0f, 73);
+  }
+  int64_t element = kvBytes(this->spec.table);
+  stored.resize(values.size() * element);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = roundToKv(this->spec.table, values[i]);
+    storeElement(this->spec.table, values[i], stored.data() + i * element);
+  }
+}
+
+double heddle::test::PositionTable::at(int64_t head, int64_t distance) const {
+  if (spec.kind == PositionSpec::Slopes)
+    return -double(values[head]) * double(distance);
+  if (spec.kind == PositionSpec::None)
+    return 0;
+  auto run = std::count_if(spec.starts.begin(), spec.starts.end(), [&](int64_t start) { return start <= distance; });
+  return values[spec.rows[run] * numHeads + head];
+}
+
 // Logits of one query over all keys; minus infinity where masked.
 static std::vector<double> logits(const AttentionSpec &spec, const PagedCache &cache, size_t sequence, int64_t length,
-                                  int64_t position, const float *query, int64_t head, double slope) {
+                                  int64_t position, const float *query, int64_t head, const PositionTable &positions) {
   std::vector<double> scores(length, -INFINITY);
   for (int64_t key = 0; key < length; ++key) {
     if (!isVisible(spec, position, key))
@@ -159,15 +199,14 @@ static std::vector<double> logits(const AttentionSpec &spec, const PagedCache &c
     dot *= spec.scale;
     if (spec.softcap != 0)
       dot = spec.softcap * std::tanh(dot / spec.softcap);
-    scores[key] = dot + slope * double(key - position);
+    scores[key] = dot + positions.at(head, position - key);
   }
   return scores;
 }
 
 std::vector<double> heddle::test::referenceAttention(const AttentionSpec &spec, const PagedCache &cache,
                                                      const std::vector<StepPart> &parts, const std::vector<float> &q,
-                                                     const std::vector<float> &sinks,
-                                                     const std::vector<float> &slopes) {
+                                                     const std::vector<float> &sinks, const PositionTable &positions) {
   std::vector<double> out;
   int64_t row = 0;
   for (size_t sequence = 0; sequence < parts.size(); ++sequence)
@@ -175,8 +214,8 @@ std::vector<double> heddle::test::referenceAttention(const AttentionSpec &spec, 
       for (int64_t head = 0; head < spec.numHeads; ++head) {
         int64_t length = parts[sequence].past + parts[sequence].rows;
         const float *query = q.data() + (row * spec.numHeads + head) * spec.headDim;
-        std::vector<double> scores = logits(spec, cache, sequence, length, parts[sequence].past + token, query, head,
-                                            spec.hasAlibiSlopes ? slopes[head] : 0.0);
+        std::vector<double> scores =
+            logits(spec, cache, sequence, length, parts[sequence].past + token, query, head, positions);
         double max = *std::max_element(scores.begin(), scores.end());
         double sum = spec.hasSinks ? std::exp(sinks[head] - max) : 0.0;
         std::vector<double> acc(spec.valueDim(), 0.0);

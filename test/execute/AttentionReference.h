@@ -64,10 +64,28 @@ struct StepPart {
   int32_t rows;
 };
 
-// softmax(scale * q kᵀ + mask) v in double precision: (rows, numHeads * valueDim).
+// What scores get for a distance, as a kernel reads it: slopes, or random rows of buckets of the type that `spec` says.
+class PositionTable {
+public:
+  explicit PositionTable(const AttentionSpec &spec);
+  const void *data() const { return stored.data(); }
+  // 0 where the spec has none.
+  double at(int64_t head, int64_t distance) const;
+
+private:
+  const PositionSpec spec;
+  const int64_t numHeads;
+  std::vector<float> values; // after a round trip through the stored type
+  std::vector<uint8_t> stored;
+};
+PositionSpec slopes();
+// Runs on both sides of a query, some of one distance and some of pages, that read rows in no order.
+PositionSpec buckets(KvType table = KvType::F32);
+
+// softmax(scale * q kᵀ + mask + positions) v in double precision: (rows, numHeads * valueDim).
 std::vector<double> referenceAttention(const AttentionSpec &spec, const PagedCache &cache,
                                        const std::vector<StepPart> &parts, const std::vector<float> &q,
-                                       const std::vector<float> &sinks, const std::vector<float> &slopes);
+                                       const std::vector<float> &sinks, const PositionTable &positions);
 
 std::vector<float> randomFloats(size_t count, float deviation, unsigned seed);
 

@@ -15,16 +15,18 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using WithoutSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                           const float *, int32_t, int32_t);
-using WithSlopes = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                        const float *, const float *, int32_t, int32_t);
+using WithoutPositions = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+                              int64_t, const float *, int32_t, int32_t);
+using WithPositions = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
+                           const float *, const void *, int32_t, int32_t);
 using WithScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
                         const float *, float *, int64_t, int32_t, int32_t);
-using SplitWithoutSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
-                                int64_t, int64_t, int64_t, int32_t, int32_t);
-using SplitWithSlopes = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
-                             int64_t, int64_t, int64_t, const float *, int32_t, int32_t);
+using WithPositionsAndScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
+                                    int64_t, const float *, const void *, float *, int64_t, int32_t, int32_t);
+using SplitWithoutPositions = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
+                                   int64_t, int64_t, int64_t, int32_t, int32_t);
+using SplitWithPositions = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
+                                int64_t, int64_t, int64_t, const void *, int32_t, int32_t);
 using Combine = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t,
                      int64_t, const float *, int32_t, int32_t);
 
@@ -38,7 +40,7 @@ const float canary = -12345.678f;
 class Attention {
 public:
   explicit Attention(const AttentionSpec &spec, const std::string &target = "native")
-      : spec(spec), library(std::make_unique<KernelLibrary>(target)) {
+      : spec(spec), library(std::make_unique<KernelLibrary>(target)), positions(spec) {
     std::string error;
     EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
     buildAttention(library->module(), "attention", library->withRegisters(spec), library->target());
@@ -49,8 +51,6 @@ public:
     buildAttention(library->module(), "attention_stored", library->withRegisters(stored), library->target());
     EXPECT_TRUE(library->load());
     sinks = randomFloats(spec.numHeads, 2.0f, 71);
-    for (int64_t head = 0; head < spec.numHeads; ++head)
-      slopes.push_back(std::exp2(-8.0f * float(head + 1) / float(spec.numHeads)));
   }
 
   // Runs the step `parts`, whose rows are those of q, as (rows, numHeads * valueDim).
@@ -77,7 +77,7 @@ public:
 
   std::vector<double> reference(const PagedCache &cache, const std::vector<StepPart> &parts,
                                 const std::vector<float> &q) const {
-    return referenceAttention(spec, cache, parts, q, sinks, slopes);
+    return referenceAttention(spec, cache, parts, q, sinks, positions);
   }
 
 private:
@@ -85,24 +85,29 @@ private:
                  float *out, int64_t stride, int32_t thread, int32_t threads) const {
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
     int64_t k = cache.keyOffset(), v = cache.valueOffset();
-    if (spec.hasAlibiSlopes)
-      library->find<WithSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                             sinks.data(), slopes.data(), thread, threads);
+    if (spec.positions.kind)
+      library->find<WithPositions>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+                                                sinks.data(), positions.data(), thread, threads);
     else
-      library->find<WithoutSlopes>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                                spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+      library->find<WithoutPositions>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+                                                   spec.hasSinks ? sinks.data() : nullptr, thread, threads);
   }
 
   void callStored(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
                   float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
-    ASSERT_FALSE(spec.hasAlibiSlopes);
     int64_t keys = (longest + 63) / 64 * 64;
     std::vector<float> scores(rows * spec.numHeads * keys + 16, canary);
+    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
+    int64_t k = cache.keyOffset(), v = cache.valueOffset();
+    const float *sinksOrNull = spec.hasSinks ? sinks.data() : nullptr;
     for (int32_t thread = 0; thread < threads; ++thread)
-      library->find<WithScores>("attention_stored")(
-          q.data(), out, sequences.data(), sequences.size(), cache.keyOffset(), cache.valueOffset(),
-          spec.numHeads * spec.headDim, stride, spec.hasSinks ? sinks.data() : nullptr, scores.data(), keys, thread,
-          threads);
+      if (spec.positions.kind)
+        library->find<WithPositionsAndScores>("attention_stored")(q.data(), out, sequences.data(), count, k, v, qStride,
+                                                                  stride, sinksOrNull, positions.data(), scores.data(),
+                                                                  keys, thread, threads);
+      else
+        library->find<WithScores>("attention_stored")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
+                                                      sinksOrNull, scores.data(), keys, thread, threads);
     EXPECT_TRUE(std::all_of(scores.end() - 16, scores.end(), [](float value) { return value == canary; }))
         << "behind the scores";
   }
@@ -115,14 +120,14 @@ private:
     std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary),
         sums(states + 16, canary);
     for (int32_t thread = 0; thread < threads; ++thread)
-      if (spec.hasAlibiSlopes)
-        library->find<SplitWithSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                          sequences.data(), count, k, v, qStride, maxSplits,
-                                                          slopes.data(), thread, threads);
+      if (spec.positions.kind)
+        library->find<SplitWithPositions>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
+                                                             sequences.data(), count, k, v, qStride, maxSplits,
+                                                             positions.data(), thread, threads);
       else
-        library->find<SplitWithoutSlopes>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                             sequences.data(), count, k, v, qStride, maxSplits, thread,
-                                                             threads);
+        library->find<SplitWithoutPositions>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
+                                                                sequences.data(), count, k, v, qStride, maxSplits,
+                                                                thread, threads);
     for (int32_t thread = 0; thread < threads; ++thread)
       library->find<Combine>("combine_splits")(outputs.data(), maxima.data(), sums.data(), out, sequences.data(), count,
                                                stride, maxSplits, spec.hasSinks ? sinks.data() : nullptr, thread,
@@ -151,7 +156,8 @@ private:
 
   AttentionSpec spec;
   std::unique_ptr<KernelLibrary> library;
-  std::vector<float> sinks, slopes;
+  std::vector<float> sinks;
+  const PositionTable positions;
 };
 
 std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
@@ -292,8 +298,75 @@ TEST(Attention, Sinks) {
 
 TEST(Attention, AlibiSlopes) {
   AttentionSpec spec = makeSpec(5, 5, 24);
-  spec.hasAlibiSlopes = true;
+  spec.positions = slopes();
   check(spec, shortSteps);
+  spec.numHeads = 10;
+  spec.kv = KvType::BF16;
+  spec.softcap = 20;
+  check(spec, raggedSteps);
+}
+
+// Distances inside of the runs that differ, on their edges, and far behind them.
+TEST(Attention, Buckets) {
+  for (KvType table : {KvType::F32, KvType::BF16, KvType::F16}) {
+    AttentionSpec spec = makeSpec(4, 4, 24);
+    spec.positions = buckets(table);
+    check(spec, raggedSteps);
+  }
+  AttentionSpec spec = makeSpec(6, 2, 64, KvType::Q8_0);
+  spec.positions = buckets();
+  spec.hasSinks = true;
+  check(spec, {{0, 700}, {300, 333}, {1099, 1}});
+  spec.window = 100;
+  spec.blockKv = 64;
+  check(spec, shortSteps);
+  spec.shareKvHeads = false;
+  check(spec, shortSteps);
+}
+
+TEST(Attention, BucketsOnBothSides) {
+  AttentionSpec spec = makeSpec(4, 4, 32);
+  spec.causal = false;
+  spec.positions = buckets();
+  check(spec, {{0, 1}, {0, 17}, {0, 64}, {0, 129}, {0, 600}});
+}
+
+TEST(Attention, FewBuckets) {
+  AttentionSpec spec = makeSpec(2, 2, 16);
+  spec.positions.kind = PositionSpec::Buckets;
+  for (const std::vector<int64_t> &starts : {std::vector<int64_t>{}, {0}, {5}, {-3}, {300}, {-1, 8192}}) {
+    SCOPED_TRACE(starts.size());
+    spec.positions.starts = starts;
+    spec.positions.rows = {1, 0, 2};
+    spec.positions.rows.resize(starts.size() + 1);
+    check(spec, shortSteps);
+  }
+}
+
+TEST(Attention, PositionsOfEveryTarget) {
+  std::vector<std::string> targets = KernelLibrary::runnableTargets();
+  llvm::append_range(targets, KernelLibrary::bf16Targets());
+  for (const std::string &target : targets)
+    for (const PositionSpec &positions : {slopes(), buckets(KvType::BF16)}) {
+      SCOPED_TRACE(target + (positions.kind == PositionSpec::Slopes ? ", slopes" : ", buckets"));
+      AttentionSpec spec = makeSpec(4, 2, 64, KvType::BF16);
+      spec.positions = positions;
+      check(spec, {{0, 17}, {63, 2}, {700, 1}}, target);
+      spec.products = Products::Bf16;
+      check(spec, {{0, 17}, {63, 2}, {500, 20}, {700, 1}}, target, 5e-5);
+    }
+}
+
+TEST(Attention, PositionsAreAddedToStoredScores) {
+  for (const PositionSpec &positions : {slopes(), buckets()}) {
+    AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
+    spec.positions = positions;
+    Attention attention(spec);
+    PagedCache cache(spec, lengthsOf(shortSteps), 11);
+    std::vector<float> q = queriesOf(spec, shortSteps, 5);
+    std::vector<float> out = attention.run(cache, shortSteps, q, 2, Body::Stored);
+    EXPECT_LE(nmse(out, attention.reference(cache, shortSteps, q)), 1e-10);
+  }
 }
 
 TEST(Attention, Bf16Products) {

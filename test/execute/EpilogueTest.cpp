@@ -5,8 +5,6 @@
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/RandomWeights.h"
 
-#include "mlir/IR/Diagnostics.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,6 +35,23 @@ static double activate(MatmulEpilogue epilogue, double x) {
     return std::tanh(x);
   }
   return NAN;
+}
+
+static double gated(const MatmulSpec &spec, double gate, double up) {
+  const GatingSpec &gating = spec.gating;
+  if (gating.limit == 0)
+    return activate(spec.epilogue, gate) * up;
+  double limit = gating.limit, alpha = gating.alpha;
+  up = std::max(std::min(up, limit), -limit);
+  return activate(spec.epilogue, alpha * std::min(gate, limit)) / alpha * (up + gating.offset);
+}
+
+static std::vector<float> randomFloats(int64_t count) {
+  Random random(77);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = random.uniform();
+  return values;
 }
 
 namespace {
@@ -84,21 +99,27 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
   ASSERT_TRUE(succeeded(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(), library.target())) &&
               library.load());
   auto *kernel = library.find<MatmulFunction>("kernel");
-  RandomWeights gate(type, n, k, 31), up(type, n, k, 32);
-  std::vector<WeightSource> sources = {{gate.stored.data(), n, false}};
-  if (spec.isGated)
+  // Rows in turn are one matrix; else the up projection's are another.
+  const int64_t n = spec.n, step = spec.alternates ? 2 : 1;
+  RandomWeights gate(type, step * n, k, 31), up(type, n, k, 32);
+  std::vector<WeightSource> sources = {{gate.stored.data(), step * n, false}};
+  if (spec.isGated && !spec.alternates)
     sources.push_back({up.stored.data(), n, false});
-  int64_t panels = spec.layout.numPanels(n);
-  std::vector<uint8_t> packed(panels * sources.size() * spec.layout.panelBytes(k));
-  packPanels(type, sources, k, 0, panels * sources.size(), packed.data(), PanelOrder::Interleaved);
+  const float *upValues = spec.alternates ? gate.values.data() + k : up.values.data();
+  int64_t panels = spec.layout.numPanels(n), stored = panels * (spec.isGated ? 2 : 1);
+  std::vector<uint8_t> packed(stored * spec.layout.panelBytes(k));
+  packPanels(type, sources, k, 0, stored, packed.data(), PanelOrder::Interleaved);
+  // Nothing may be read behind the last one.
+  std::vector<float> biases = randomFloats((spec.isGated ? 2 : 1) * n);
+  const float *upBiases = biases.data() + (spec.alternates ? 1 : n);
   Activations act(rows, k);
   bool q8 = spec.activation == MatmulActivation::Q8, bf16 = spec.activation == MatmulActivation::Bf16;
   auto run = [&](int64_t row, int64_t count, GuardedMatrix &out, int64_t begin, int64_t end) {
     const void *from = q8     ? (const void *)&act.codes[row * k]
                        : bf16 ? (const void *)&act.halves[row * k]
                               : &act.values[row * k];
-    kernel(from, &act.scales[row * k / 32], &act.sums[row * k / 16], packed.data(), nullptr, out.row(row), count, k,
-           out.stride, begin, end, library.scratch());
+    kernel(from, &act.scales[row * k / 32], &act.sums[row * k / 16], packed.data(), biases.data(), out.row(row), count,
+           k, out.stride, begin, end, library.scratch());
   };
   GuardedMatrix whole(rows, n), slices(rows, n);
   run(0, rows, whole, 0, panels);
@@ -111,15 +132,16 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
   for (int64_t row = 0; row < rows; ++row) {
     EXPECT_EQ(std::memcmp(whole.row(row), slices.row(row), 4 * n), 0) << row;
     for (int64_t column = 0; column < n; ++column) {
-      double gateSum = 0, upSum = 0;
+      double gateSum = spec.hasBias ? biases[step * column] : 0;
+      double upSum = spec.hasBias && spec.isGated ? upBiases[step * column] : 0;
       for (int64_t i = 0; i < k; ++i) {
         double x = bf16 ? act.codes[row * k + i]
                    : q8 ? act.codes[row * k + i] * double(act.scales[(row * k + i) / 32])
                         : act.values[row * k + i];
-        gateSum += x * gate.values[column * k + i];
-        upSum += x * up.values[column * k + i];
+        gateSum += x * gate.values[step * column * k + i];
+        upSum += spec.isGated ? x * upValues[step * column * k + i] : 0;
       }
-      error.add(whole.at(row, column), activate(spec.epilogue, gateSum) * (spec.isGated ? upSum : 1));
+      error.add(whole.at(row, column), spec.isGated ? gated(spec, gateSum, upSum) : activate(spec.epilogue, gateSum));
     }
   }
   EXPECT_LE(error.value(), 1e-10);
@@ -164,12 +186,32 @@ TEST(Epilogue, ActivationsOfProductsOnInt8TilesFollowTheirFormulas) {
       }
 }
 
-TEST(Epilogue, GatedProductsTakeNoBias) {
-  KernelLibrary library("native");
-  MatmulSpec spec{*layoutFor(TensorType::F32), 16, 32};
-  spec.hasBias = true;
-  spec.epilogue = MatmulEpilogue::Silu;
-  spec.isGated = true;
-  mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
-  EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
+TEST_P(EpilogueTest, BiasesOfGatesAndUps) {
+  for (TensorType type : {TensorType::F32, TensorType::Q8_0})
+    for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8})
+      for (bool alternates : {false, true}) {
+        if (type == TensorType::F32 && activation == MatmulActivation::Q8)
+          continue;
+        SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + (alternates ? ", in turn" : ""));
+        MatmulSpec spec{*layoutFor(type), alternates ? 48 : n, k, activation};
+        spec.hasBias = spec.isGated = true;
+        spec.alternates = alternates;
+        spec.epilogue = MatmulEpilogue::Silu;
+        expectFormula(GetParam(), spec, type);
+        spec.gating = {1.5f, 1.702f, 1.0f};
+        expectFormula(GetParam(), spec, type);
+        spec.hasBias = false;
+        expectFormula(GetParam(), spec, type);
+      }
+}
+
+TEST(Epilogue, GatesInTurnOnTiles) {
+  for (const std::string &target : KernelLibrary::bf16Targets()) {
+    MatmulSpec spec{*layoutFor(TensorType::BF16), 48, EpilogueTest::k, MatmulActivation::Bf16};
+    spec.epilogue = MatmulEpilogue::Silu;
+    spec.hasBias = spec.isGated = spec.alternates = true;
+    spec.gating = {700.0f, 1.702f, 1.0f};
+    SCOPED_TRACE(target);
+    EpilogueTest::expectFormula(target, spec, TensorType::BF16);
+  }
 }

@@ -21,6 +21,9 @@ using namespace heddle::test;
 using Kernel = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
                     const int32_t *sequences, int64_t numSequences, int64_t queryRow, int64_t keyRow, int64_t valueRow,
                     int64_t outRow, int32_t thread, int32_t numThreads);
+using KernelOfPositions = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
+                               const void *positions, const int32_t *sequences, int64_t numSequences, int64_t queryRow,
+                               int64_t keyRow, int64_t valueRow, int64_t outRow, int32_t thread, int32_t numThreads);
 
 namespace {
 
@@ -46,12 +49,17 @@ public:
   }
 
   // (rows, num_heads * value_dim)
-  std::vector<float> run(Kernel *kernel, int32_t threads) const {
+  std::vector<float> run(KernelLibrary &library, int32_t threads) const {
     std::vector<float> out(rows() * (outWidth() + gap), canary);
     const float *key = inputs.data() + queryWidth(), *value = key + spec.numKvHeads * spec.headDim;
+    int64_t count = int64_t(sequences.size()), row = width() + gap, outRow = outWidth() + gap;
     for (int32_t thread = 0; thread < threads; ++thread)
-      kernel(inputs.data(), key, value, out.data(), sinks.data(), places.data(), int64_t(sequences.size()),
-             width() + gap, width() + gap, width() + gap, outWidth() + gap, thread, threads);
+      if (spec.positions.kind)
+        library.find<KernelOfPositions>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), positions.data(),
+                                                  places.data(), count, row, row, row, outRow, thread, threads);
+      else
+        library.find<Kernel>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), places.data(), count, row,
+                                       row, row, outRow, thread, threads);
     std::vector<float> dense;
     for (int64_t row = 0; row < rows(); ++row) {
       const float *first = out.data() + row * (outWidth() + gap), *behind = first + outWidth();
@@ -98,7 +106,8 @@ private:
         continue;
       const float *key = row(index, j) + queryWidth() + kvHead * spec.headDim;
       const float *value = row(index, j) + queryWidth() + spec.numKvHeads * spec.headDim + kvHead * spec.valueDim();
-      double weight = std::exp(spec.scale * std::inner_product(query, query + spec.headDim, key, 0.0));
+      double weight =
+          std::exp(spec.scale * std::inner_product(query, query + spec.headDim, key, 0.0) + positions.at(h, i - j));
       sum += weight;
       for (int64_t d = 0; d < spec.valueDim(); ++d)
         weighted[d] += weight * value[d];
@@ -110,6 +119,7 @@ private:
   std::vector<float> inputs; // (rows, query | key | value | gap)
   std::vector<int32_t> places;
   const std::vector<float> sinks = randomFloats(spec.numHeads, 2, 71);
+  const PositionTable positions{spec};
 };
 
 class Compiled {
@@ -119,9 +129,7 @@ public:
     buildRaggedAttention(library->module(), "ragged", library->withRegisters(spec), library->target());
     EXPECT_TRUE(library->load());
   }
-  std::vector<float> run(const Batch &batch, int32_t threads) const {
-    return batch.run(library->find<Kernel>("ragged"), threads);
-  }
+  std::vector<float> run(const Batch &batch, int32_t threads) const { return batch.run(*library, threads); }
 
 private:
   std::unique_ptr<KernelLibrary> library;
@@ -162,6 +170,26 @@ TEST(RaggedAttention, Sinks) {
   AttentionSpec spec = denseSpec(4, 2, 32);
   spec.hasSinks = true;
   checkFormula(spec);
+}
+
+TEST(RaggedAttention, Slopes) {
+  AttentionSpec spec = denseSpec(5, 5, 24, true);
+  spec.positions = slopes();
+  checkFormula(spec);
+}
+
+TEST(RaggedAttention, BucketsOnBothSides) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    AttentionSpec spec = denseSpec(6, 6, 21);
+    spec.positions = buckets();
+    spec.scale = 1;
+    checkFormula(spec, target);
+    spec.numKvHeads = 2;
+    spec.hasSinks = true;
+    spec.positions = buckets(KvType::BF16);
+    checkFormula(spec, target);
+  }
 }
 
 TEST(RaggedAttention, CausalWithinEachSequence) {

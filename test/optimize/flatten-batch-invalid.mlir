@@ -97,3 +97,16 @@ func.func @forward(%ids: tensor<?x?xi32>, %positions: tensor<?x?xi32>) -> tensor
   %z = heddle.linear %y, weights(%w : tensor<8x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
   return %z : tensor<?x?x8xf32>
 }
+
+// -----
+
+// A bias that something else reads has the shape of scores, which rows have not.
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %slopes: tensor<2xf32>) -> tensor<?x2x?x4xf32> {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %q, %c2 : tensor<?x2x?x4xf32>
+  // expected-error @+1 {{is computed in attention alone, where rows are those of a ragged batch}}
+  %bias = heddle.position_bias %slopes[%n, %n] : tensor<2xf32> -> tensor<1x2x?x?xf32>
+  %twice = arith.addf %bias, %bias : tensor<1x2x?x?xf32>
+  %0 = heddle.attention %q, %q, %q bias(%twice : tensor<1x2x?x?xf32>) <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}

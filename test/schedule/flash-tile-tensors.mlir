@@ -132,3 +132,14 @@ func.func @position_bias_is_a_loop(%q: tensor<1x4x5x8xf32>, %table: tensor<3x4xf
     : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
   return %a : tensor<1x4x5x8xf32>
 }
+
+// -----
+
+// Kernels over tensors read a bias: distances become one.
+// CHECK-LABEL: @positions_of_tensors_are_a_bias
+// CHECK: heddle.flash_attention <causal> ins({{.*}} bias
+func.func @positions_of_tensors_are_a_bias(%q: tensor<1x2x3x16xf32>, %k: tensor<1x2x5x16xf32>, %slopes: tensor<2xf32>) -> tensor<1x2x3x16xf32> {
+  %a = heddle.attention %q, %k, %k positions(%slopes : tensor<2xf32>) <causal> {scale = 0.25}
+    : tensor<1x2x3x16xf32>, tensor<1x2x5x16xf32>, tensor<1x2x5x16xf32> -> tensor<1x2x3x16xf32>
+  return %a : tensor<1x2x3x16xf32>
+}

@@ -75,3 +75,17 @@ func.func @values_of_the_call(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache
   %a = heddle.attention %q, %k, %q <causal> {scale = 0.25} : tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32> -> tensor<1x4x?x16xf32>
   return %a : tensor<1x4x?x16xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @positions_kept
+// CHECK: heddle.online_attention <causal> ins({{.*}} positions %[[TABLE:.*]] : tensor<?x64xf32>, <1 x 4 x 16 x f32> positions tensor<3x4xf32>)
+// CHECK-SAME: rows = array<i64: 0, 2>
+// CHECK-SAME: starts = array<i64: 7>
+// CHECK-NOT: heddle.position_bias
+func.func @positions_kept(%q: tensor<1x4x?x16xf32>, %cache: !heddle.kv_cache<1 x 4 x 16 x f32>, %layer: index, %table: tensor<3x4xf32>) -> tensor<1x4x?x16xf32> {
+  %k, %v = heddle.kv_view %cache[%layer] : <1 x 4 x 16 x f32> -> tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>
+  %a = heddle.attention %q, %k, %v positions(%table : tensor<3x4xf32>) <causal> {scale = 0.25, starts = array<i64: 7>, rows = array<i64: 0, 2>}
+    : tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32>, tensor<1x4x?x16xf32> -> tensor<1x4x?x16xf32>
+  return %a : tensor<1x4x?x16xf32>
+}

@@ -44,3 +44,16 @@ func.func @once_only(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8 x f32>
   %0:3 = heddle.online_attention <causal> ins(%q, %c[%layer] : tensor<?x48xf32>, <2 x 2 x 8 x f32>) outs(%a, %m, %l : tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>) {num_heads = 6 : i64, scale = 1.0, softcap = 0.0, block_kv = 64 : i64, share_kv = true, split_kv = 512 : i64} -> tensor<4x144xf32>, tensor<4x18xf32>, tensor<4x18xf32>
   return %0#2 : tensor<4x18xf32>
 }
+
+// -----
+
+// Distances are those of the keys of a split: the merge knows nothing of them.
+// CHECK-LABEL: @positions_are_of_the_splits
+// CHECK: heddle.online_attention <causal> ins({{.*}} positions %[[TABLE:[a-z0-9]*]] : {{.*}}split_kv = 512 : i64, starts = array<i64: 7>
+// CHECK: heddle.combine_splits
+// CHECK: } else {
+// CHECK: heddle.online_attention <causal> ins({{.*}} positions %[[TABLE]] :
+func.func @positions_are_of_the_splits(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index, %table: tensor<3x4xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %0 = heddle.online_attention <causal> ins(%q, %cache[%layer] positions %table : tensor<?x64xf32>, <2 x 2 x 16 x bf16> positions tensor<3x4xf32>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, scale = 0.25, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 7>, rows = array<i64: 0, 2>} -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}

@@ -50,10 +50,14 @@ def plus_one(shape, values):
     return array.array("f", [value + 1 for value in values])
 
 
+# What the converter writes where a config does not say it.
+WRITTEN = {"intermediate_size": lambda c: 4 * c["hidden_size"], "max_position_embeddings": lambda c: 2048}
+
+
 class Config(dict):
     """config.json under Hugging Face's common names."""
     OWN = {"num_hidden_layers": ("n_layer", "num_layers"), "hidden_size": ("n_embd",), "num_attention_heads": ("n_head", "num_heads"),
-           "intermediate_size": ("n_inner", "ffn_dim"), "max_position_embeddings": ("n_positions",),
+           "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"), "max_position_embeddings": ("n_positions",),
            "rms_norm_eps": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")}
 
     def __missing__(self, key):
@@ -64,6 +68,8 @@ class Config(dict):
         for own in self.OWN.get(key, ()):
             if own in self:
                 return self[own]
+        if key in WRITTEN:
+            return WRITTEN[key](self)
         raise KeyError(key)
 
     def rope(self, key, default=None):
@@ -96,8 +102,16 @@ def lengths(c):
     return {"attention.key_length": c["head_dim"], "attention.value_length": c["head_dim"]}
 
 
+def falcon_kv_heads(c):
+    return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
+
+
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
+    "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
+                                        "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
+    "falcon": lambda c: ({**layer_norm(c), "tensor_data_layout": "jploski", "attention.head_count_kv": falcon_kv_heads(c)},
+                         {"query_key_value.weight": by_part(falcon_kv_heads(c), c["num_attention_heads"] // falcon_kv_heads(c))}),
     "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
     "cohere2": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"]}, {}),
     "dots1": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"],

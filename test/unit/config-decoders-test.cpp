@@ -226,4 +226,76 @@ TEST(DecoderConfig, miniCpm3) {
        {"minicpm3", {{"num_key_value_heads", 2}}, "num_key_value_heads is 2, expected num_attention_heads (4)"}});
 }
 
+TEST(DecoderConfig, bloom) {
+  ModelConfig config = familyConfig("bloom");
+  EXPECT_EQ(config.intermediateSize, 256);
+  EXPECT_EQ(config.numKvHeads, 4);
+  EXPECT_EQ(config.contextLength, 128);
+  EXPECT_EQ(familyConfig("bloom", {{"seq_length", nullptr}}).contextLength, 2048);
+  EXPECT_TRUE(config.ropes.empty());
+  // As the reference reads: an activation does not count, heads and width have a second name each.
+  EXPECT_EQ(familyConfig("bloom", {{"hidden_act", "relu"}, {"seq_length", 512}}).activation, Activation::GeluTanh);
+  EXPECT_EQ(familyConfig("bloom", {{"n_head", nullptr}, {"num_attention_heads", 2}}).numKvHeads, 2);
+  EXPECT_EQ(familyConfig("bloom", {{"n_embed", 64}}).hiddenSize, 64);
+  expectRefusals({{"bloom", {{"n_head", 3}}, "hidden_size (64) must be a multiple of n_head (3)"},
+                  {"bloom",
+                   {{"apply_residual_connection_post_layernorm", true}},
+                   "apply_residual_connection_post_layernorm is true, which is not supported for bloom"}});
+}
+
+TEST(DecoderConfig, falcon) {
+  ModelConfig config = familyConfig("falcon");
+  EXPECT_EQ(config.numKvHeads, 1);
+  EXPECT_TRUE(config.parallelResidual);
+  EXPECT_FALSE(config.hasNormEach || config.attentionBias || config.mlpBias || config.hasAlibi);
+  EXPECT_EQ(config.ropes.size(), 1u);
+  EXPECT_TRUE(familyConfig("falcon", {{"alibi", true}}).ropes.empty());
+  expectRefusals({{"falcon", {{"parallel_attn", false}}, "post_attention_layernorm"},
+                  {"falcon",
+                   {{"new_decoder_architecture", true}, {"parallel_attn", false}},
+                   "parallel_attn is false, expected true with new_decoder_architecture"},
+                  {"falcon", {{"num_ln_in_parallel_attn", 2}}, "num_ln_in_parallel_attn is 2, expected 1, or 2 with"},
+                  {"falcon",
+                   {{"multi_query", false}, {"num_kv_heads", 2}},
+                   "num_kv_heads is 2, expected num_attention_heads (4) without multi_query"},
+                  {"falcon", {{"bias", true}}, "query_key_value.bias is missing"},
+                  {"falcon", {{"new_decoder_architecture", true}}, "ln_"}});
+}
+
+TEST(DecoderConfig, gptOss) {
+  ModelConfig config = familyConfig("gpt_oss");
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0}));
+  EXPECT_EQ(config.moe.gateLimit, 1.5);
+  EXPECT_EQ(config.moe.gateAlpha, 1.702);
+  EXPECT_EQ(config.moe.upOffset, 1.0);
+  EXPECT_EQ(config.moe.intermediateSize, 32);
+  // Every second layer sees a window where nothing says which; experts have a gate of their own, whatever hidden_act is.
+  config = familyConfig("gpt_oss", {{"layer_types", nullptr}, {"hidden_act", "gelu"}, {"swiglu_limit", nullptr}});
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0}));
+  EXPECT_EQ(config.activation, Activation::Silu);
+  EXPECT_EQ(config.moe.gateLimit, 7.0);
+  expectRefusals(
+      {{"gpt_oss", {{"swiglu_limit", 0}}, "swiglu_limit is 0.000000, expected a positive number"},
+       {"gpt_oss", {{"swiglu_alpha", -1}}, "swiglu_alpha is -1.000000, expected a positive number"},
+       {"gpt_oss", {{"intermediate_size", 24}}, "intermediate_size is 24, which is not supported"},
+       {"gpt_oss",
+        {{"intermediate_size", 16}},
+        "experts.gate_up_proj has shape (4, 64, 64), the config asks for (4, 64, 32)"},
+       {"gpt_oss", {{"quantization_config", {{"quant_method", "mxfp4"}}}}, "quantization_config is not supported"},
+       {"gpt_oss", {{"attention_bias", false}}, "self_attn.k_proj.bias' and 7 more are not part of a model"}});
+}
+
+TEST(DecoderConfig, gptOssExpertsAreParts) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "gpt_oss");
+  ASSERT_TRUE(model) << model.message();
+  const TensorInfo *first = model->checkpoint.find("model.layers.1.mlp.experts.0.gate_up_proj.weight"),
+                   *last = model->checkpoint.find("model.layers.1.mlp.experts.3.gate_up_proj.weight");
+  ASSERT_TRUE(first && last);
+  EXPECT_TRUE(last->transposed);
+  EXPECT_EQ(last->shape, (std::vector<int64_t>{64, 64}));
+  EXPECT_EQ(last->offset - first->offset, 3u * 64 * 64 * 4);
+  EXPECT_EQ(model->checkpoint.find("model.layers.1.mlp.experts.3.down_proj.bias")->bytes, 64u * 4);
+}
+
 } // namespace

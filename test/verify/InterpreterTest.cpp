@@ -184,6 +184,23 @@ TEST(Interpreter, MoeTiesGoToTheLowerIndex) {
   expectNear(run(3, false), {10 * 0.2 + 20 * 0.4 + 40 * 0.4}, 1e-5);
 }
 
+TEST(Interpreter, MoeBiasesAndBounds) {
+  // Router (0, 1) + (3, 0): expert 0. Gate 2 x + 1 = 3, bounded to 2; up -x - 4 = -5, bounded to -2, + 1. silu(2 g) / 2 = 2 / (1 + e^-4).
+  Evaluation run(R"(
+    func.func @main(%x: tensor<1x1xf32>, %r: tensor<2x1xf32>, %p: tensor<2xf32>, %g: tensor<2x1xf32>, %b: tensor<2xf32>, %d: tensor<1x1xf32>, %c: tensor<1xf32>)
+        -> tensor<1x1xf32> {
+      %0 = heddle.moe <silu> %x, %r router_bias(%p : tensor<2xf32>) gating <limit = 2.0, alpha = 2.0, offset = 1.0>
+        gates(%g, %g : tensor<2x1xf32>, tensor<2x1xf32>) downs(%d, %d : tensor<1x1xf32>, tensor<1x1xf32>)
+        gate_biases(%b, %b : tensor<2xf32>, tensor<2xf32>) down_biases(%c, %c : tensor<1xf32>, tensor<1xf32>)
+        {top_k = 1 : i64, normalize = true} : tensor<1x1xf32>, tensor<2x1xf32> -> tensor<1x1xf32>
+      return %0 : tensor<1x1xf32>
+    })");
+  double gated = 2 / (1 + std::exp(-4.0)) * (-2 + 1);
+  expectNear(run.reals({run.f32({1, 1}, {1}), run.f32({2, 1}, {0, 1}), run.f32({2}, {3, 0}), run.f32({2, 1}, {2, -1}),
+                        run.f32({2}, {1, -4}), run.f32({1, 1}, {10}), run.f32({1}, {0.5})}),
+             {10 * gated + 0.5}, 1e-5);
+}
+
 //===- calls and errors ---------------------------------------------------===//
 
 TEST(Interpreter, WeightsAreReadThroughTheCallback) {

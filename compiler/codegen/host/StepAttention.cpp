@@ -30,12 +30,14 @@ LogicalResult StepLauncher::lowerAttention(OnlineAttentionOp op) {
   call.qStride = rowStride(op.getQuery());
   call.outStride = rowStride(op.getInits()[0]);
   call.sinks = pointer(op.getSinks());
+  call.positions = pointer(op.getPositions());
+  unsigned form = op.getPositions() ? AttentionCall::Positions : 0;
   if (!op.storesScores())
-    return launch(op, CallOperands::of(call));
+    return launch(op, CallOperands::of(call, form));
   Value scores = op.getInits()[1];
   call.scores = pointer(scores);
   call.keys = b.divide(rowStride(scores), op.getNumHeads());
-  return launch(op, CallOperands::of(call, AttentionCall::StoredScores));
+  return launch(op, CallOperands::of(call, form | AttentionCall::StoredScores));
 }
 
 // Splits that buffers of (max_rows, splits * num_heads) have room for.
@@ -55,7 +57,8 @@ LogicalResult StepLauncher::lowerSplitAttention(OnlineAttentionOp op) {
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.qStride = rowStride(op.getQuery());
   call.maxSplits = b.constant(maxSplits(states[1], op.getNumHeads()));
-  return launch(op, CallOperands::of(call));
+  call.positions = pointer(op.getPositions());
+  return launch(op, CallOperands::of(call, op.getPositions() ? AttentionSplitCall::Positions : 0));
 }
 
 LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
@@ -65,13 +68,14 @@ LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
   call.value = pointer(op.getValue());
   call.out = pointer(op.getInits()[0]);
   call.sinks = pointer(op.getSinks());
+  call.positions = pointer(op.getPositions());
   call.sequences = pointer(op.getSequences());
   call.numSequences = numSequences();
   call.queryRow = rowStride(op.getQuery());
   call.keyRow = rowStride(op.getKey());
   call.valueRow = rowStride(op.getValue());
   call.outRow = rowStride(op.getInits()[0]);
-  return launch(op, CallOperands::of(call));
+  return launch(op, CallOperands::of(call, op.getPositions() ? RaggedAttentionCall::Positions : 0));
 }
 
 LogicalResult StepLauncher::lowerCombine(CombineSplitsOp op) {

@@ -72,6 +72,8 @@ LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
         call.actScales = entryOf(op.getInputScales(), !gathers, from, k / 32 * 4);
         call.actSums = entryOf(op.getInputSums(), !gathers, from, k / 16 * 4);
         call.weights = b.at(pointer(op.getWeights()), expert, weightBytes);
+        if (op.getBias())
+          call.bias = b.at(pointer(op.getBias()), expert, 4 * op.getExpertRows());
         call.out = entryOf(output, gathers, from, 4 * n);
         call.scratch = threadScratch();
         call.rows = b.sub(to, from);

@@ -28,7 +28,7 @@ unsigned heddle::formOf(const MatmulSpec &spec) {
 }
 
 unsigned heddle::formOf(const AttentionSpec &spec) {
-  return (spec.hasAlibiSlopes ? AttentionCall::Slopes : 0) | (spec.storesScores ? AttentionCall::StoredScores : 0);
+  return (spec.positions.kind ? AttentionCall::Positions : 0) | (spec.storesScores ? AttentionCall::StoredScores : 0);
 }
 
 SmallVector<Value> CallOperands::complete(OpBuilder &b, Location loc) const {

@@ -111,13 +111,13 @@ struct AttentionCall {
   mlir::Value numSequences;
   mlir::Value kOffset, vOffset; // bytes of this layer's K and V inside a page
   mlir::Value qStride, outStride;
-  mlir::Value sinks;  // const float *, (numHeads), or null
-  mlir::Value slopes; // const float *, (numHeads), of ALiBi
+  mlir::Value sinks;     // const float *, (numHeads), or null
+  mlir::Value positions; // const float *, (numHeads), or what PositionSpec says
   mlir::Value scores,
       keys; // float *, (rows, numHeads, keys), keys a multiple of 64 that no sequence exceeds; of stored scores
   mlir::Value thread, numThreads;
 
-  enum Form : unsigned { Slopes = 1, StoredScores = 2 };
+  enum Form : unsigned { Positions = 1, StoredScores = 2 };
   static constexpr Parameter<AttentionCall> parameters[] = {
       {ParameterKind::Pointer, &AttentionCall::q},
       {ParameterKind::Pointer, &AttentionCall::out},
@@ -128,7 +128,7 @@ struct AttentionCall {
       {ParameterKind::Size, &AttentionCall::qStride},
       {ParameterKind::Size, &AttentionCall::outStride},
       {ParameterKind::Pointer, &AttentionCall::sinks},
-      {ParameterKind::Pointer, &AttentionCall::slopes, Slopes},
+      {ParameterKind::Pointer, &AttentionCall::positions, Positions},
       {ParameterKind::Pointer, &AttentionCall::scores, StoredScores},
       {ParameterKind::Size, &AttentionCall::keys, StoredScores},
       {ParameterKind::Thread, &AttentionCall::thread},
@@ -190,16 +190,19 @@ struct RaggedAttentionCall {
   mlir::Value key, value;              // const float *, (rows, num_kv_heads * head_dim), of values their own
   mlir::Value out;                     // float *, (rows, num_heads * head_dim of values)
   mlir::Value sinks;                   // const float *, (num_heads), read only with hasSinks
+  mlir::Value positions;               // as of AttentionCall
   mlir::Value sequences, numSequences; // const int32_t *, (num_sequences, 2): first row, number of rows
   mlir::Value queryRow, keyRow, valueRow, outRow;
   mlir::Value thread, numThreads;
 
+  enum Form : unsigned { Positions = 1 };
   static constexpr Parameter<RaggedAttentionCall> parameters[] = {
       {ParameterKind::Pointer, &RaggedAttentionCall::query},
       {ParameterKind::Pointer, &RaggedAttentionCall::key},
       {ParameterKind::Pointer, &RaggedAttentionCall::value},
       {ParameterKind::Pointer, &RaggedAttentionCall::out},
       {ParameterKind::Pointer, &RaggedAttentionCall::sinks},
+      {ParameterKind::Pointer, &RaggedAttentionCall::positions, Positions},
       {ParameterKind::Pointer, &RaggedAttentionCall::sequences},
       {ParameterKind::Size, &RaggedAttentionCall::numSequences},
       {ParameterKind::Size, &RaggedAttentionCall::queryRow},
@@ -249,10 +252,10 @@ struct AttentionSplitCall {
   mlir::Value sequences, numSequences; // const heddle_sequence *
   mlir::Value kOffset, vOffset;        // bytes of this layer's K and V inside a page
   mlir::Value qStride, maxSplits;
-  mlir::Value slopes; // const float *, (numHeads), of ALiBi
+  mlir::Value positions; // as above
   mlir::Value thread, numThreads;
 
-  enum Form : unsigned { Slopes = 1 };
+  enum Form : unsigned { Positions = 1 };
   static constexpr Parameter<AttentionSplitCall> parameters[] = {
       {ParameterKind::Pointer, &AttentionSplitCall::q},
       {ParameterKind::Pointer, &AttentionSplitCall::outputs},
@@ -264,7 +267,7 @@ struct AttentionSplitCall {
       {ParameterKind::Size, &AttentionSplitCall::vOffset},
       {ParameterKind::Size, &AttentionSplitCall::qStride},
       {ParameterKind::Size, &AttentionSplitCall::maxSplits},
-      {ParameterKind::Pointer, &AttentionSplitCall::slopes, Slopes},
+      {ParameterKind::Pointer, &AttentionSplitCall::positions, Positions},
       {ParameterKind::Thread, &AttentionSplitCall::thread},
       {ParameterKind::NumThreads, &AttentionSplitCall::numThreads},
   };

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -105,6 +106,11 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
   spec->isGated = op.getActivation().has_value();
+  spec->hasBias = bool(op.getBias());
+  spec->alternates = op.getAlternating();
+  if (GatingAttr gating = op.getGatingAttr())
+    spec->gating = {float(gating.getLimit().getValueAsDouble()), float(gating.getAlpha().getValueAsDouble()),
+                    float(gating.getOffset().getValueAsDouble())};
   int64_t bytes = (op.getActivation() ? 2 : 1) * spec->layout.bytes(spec->n, spec->k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
@@ -112,8 +118,13 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
 }
 
 std::string heddle::signatureOf(ExpertMatmulOp op) {
-  return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}", op.getFormat(), op.getN(), op.getK(), activationOf(op).second,
-                       activationName(op.getActivation()));
+  std::string gating;
+  if (GatingAttr attr = op.getGatingAttr())
+    for (FloatAttr number : {attr.getLimit(), attr.getAlpha(), attr.getOffset()})
+      gating += "_" + llvm::utohexstr(llvm::bit_cast<uint32_t>(float(number.getValueAsDouble())));
+  return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}{5}{6}{7}", op.getFormat(), op.getN(), op.getK(),
+                       activationOf(op).second, op.getBias() ? "_bias" : "", activationName(op.getActivation()),
+                       op.getAlternating() ? "_alternating" : "", gating);
 }
 
 //===- rows ---------------------------------------------------------------===//
@@ -176,11 +187,30 @@ static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr
   return spec;
 }
 
+static KvType storedType(Value buffer) {
+  Type element = getElementTypeOrSelf(buffer.getType());
+  return element.isF32() ? KvType::F32 : element.isF16() ? KvType::F16 : KvType::BF16;
+}
+
+template <typename Op> static PositionSpec positionsOf(Op op) {
+  PositionSpec spec;
+  if (!op.getPositions())
+    return spec;
+  spec.kind = op.getRows() ? PositionSpec::Buckets : PositionSpec::Slopes;
+  spec.table = storedType(op.getPositions());
+  if (op.getRows()) {
+    spec.starts = op.getStarts()->vec();
+    spec.rows = op.getRows()->vec();
+  }
+  return spec;
+}
+
 AttentionSpec heddle::specOf(OnlineAttentionOp op) {
   AttentionSpec spec = attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.shareKvHeads = op.getShareKv();
+  spec.positions = positionsOf(op);
   spec.storesScores = op.storesScores();
   return spec;
 }
@@ -189,12 +219,27 @@ AttentionSpec heddle::specOf(CombineSplitsOp op) {
   return attentionSpec(op.getCache().getType(), op.getNumHeads(), op.getMask(), bool(op.getSinks()));
 }
 
+static std::string nameOf(KvType type) {
+  return type == KvType::F32 ? "f32" : type == KvType::F16 ? "f16" : "bf16";
+}
+
+// Runs of distances are many: their hash stands for them.
+static std::string positionsName(const PositionSpec &spec) {
+  if (spec.kind != PositionSpec::Buckets)
+    return spec.kind ? "_slopes" : "";
+  std::string runs;
+  for (const std::vector<int64_t> *numbers : {&spec.starts, &spec.rows})
+    for (int64_t number : *numbers)
+      runs += std::to_string(number) + ",";
+  return llvm::formatv("_buckets{0}_{1}", llvm::utohexstr(llvm::xxh3_64bits(runs)), nameOf(spec.table));
+}
+
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
-  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}", prefix, spec.numHeads, spec.numKvHeads,
+  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}", prefix, spec.numHeads, spec.numKvHeads,
                        spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
                        llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
                        spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
-                       spec.storesScores ? "_stored" : "");
+                       spec.storesScores ? "_stored" : "", positionsName(spec.positions));
 }
 
 std::string heddle::signatureOf(OnlineAttentionOp op) {
@@ -203,11 +248,6 @@ std::string heddle::signatureOf(OnlineAttentionOp op) {
 
 std::string heddle::signatureOf(CombineSplitsOp op) {
   return attentionName("combine_splits", specOf(op));
-}
-
-static KvType storedType(Value buffer) {
-  Type element = getElementTypeOrSelf(buffer.getType());
-  return element.isF32() ? KvType::F32 : element.isF16() ? KvType::F16 : KvType::BF16;
 }
 
 AttentionSpec heddle::specOf(FlashAttentionOp op) {
@@ -229,7 +269,6 @@ AttentionSpec heddle::specOf(FlashAttentionOp op) {
 
 std::string heddle::signatureOf(FlashAttentionOp op) {
   AttentionSpec spec = specOf(op);
-  auto nameOf = [](KvType type) { return type == KvType::F32 ? "f32" : type == KvType::F16 ? "f16" : "bf16"; };
   return llvm::formatv("{0}_v{1}_{2}_{3}{4}", attentionName("flash_attention", spec), spec.valueDim(),
                        nameOf(spec.rows), nameOf(spec.kv), spec.hasBias ? "_bias" : "");
 }
@@ -246,6 +285,7 @@ AttentionSpec heddle::specOf(RaggedAttentionOp op) {
   spec.causal = op.getMask().getCausal();
   spec.kv = KvType::F32;
   spec.hasSinks = bool(op.getSinks());
+  spec.positions = positionsOf(op);
   return spec;
 }
 

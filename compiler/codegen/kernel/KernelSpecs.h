@@ -9,6 +9,8 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include <vector>
+
 namespace heddle {
 
 // How activations come. Bf16: weights are bf16 as well, those of quantised files rounded to it, and sums are f32. Q8: int8
@@ -23,6 +25,12 @@ enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 // up projection's, and out = activation(gate) * up.
 enum class MatmulEpilogue : uint8_t { None, Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
 
+// Bounds of a gated activation: activation(alpha g) / alpha * (u + offset), g at most and |u| at most `limit`.
+struct GatingSpec {
+  float limit = 0; // 0: activation(g) * u
+  float alpha = 1, offset = 0;
+};
+
 struct MatmulSpec {
   PackedLayout layout;
   int64_t n = 0; // out_features
@@ -32,7 +40,10 @@ struct MatmulSpec {
   bool accumulate = false; // out += product (+ bias): a residual
   MatmulRows rows = MatmulRows::Dense;
   MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual
-  bool isGated = false; // of the gate's sum, which multiplies that of the up projection; no bias
+  bool isGated =
+      false; // of the gate's sum, which multiplies that of the up projection; a bias has 2 n numbers, the gate's first
+  bool alternates = false; // gated: rows of W, and a bias, are in turn those of the gate and of the up projection
+  GatingSpec gating;
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
   bool int16FewRows = false, hasRounded = false;
@@ -52,6 +63,15 @@ enum class Products {
   Bf16,
 };
 
+// What scores get for the distance between query and key, from a table that the call names: a slope for each head (ALiBi), or for runs
+// of distances a row of (num_buckets, num_heads) (T5).
+struct PositionSpec {
+  enum Kind : uint8_t { None, Slopes, Buckets } kind = None;
+  // Of buckets: score += table[rows[k], head], k the number of starts that are not greater than i - j; elements of the table.
+  std::vector<int64_t> starts, rows;
+  KvType table = KvType::F32;
+};
+
 struct AttentionSpec {
   int64_t numHeads = 0;
   int64_t numKvHeads = 0;
@@ -64,11 +84,11 @@ struct AttentionSpec {
   bool causal = true; // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
   Products products = Products::F32;
-  KvType rows = KvType::F32;   // queries and the output of `buildFlashAttention`; elsewhere they are f32
-  bool hasBias = false;        // score += bias, of `buildFlashAttention` alone
-  bool hasSinks = false;       // one more logit per head that takes part in the sum alone
-  bool hasAlibiSlopes = false; // score += slope[head] * (j - i)
-  bool shareKvHeads = true;    // false: the query heads of a group one by one, to measure what sharing gains
+  KvType rows = KvType::F32; // queries and the output of `buildFlashAttention`; elsewhere they are f32
+  bool hasBias = false;      // score += bias, of `buildFlashAttention` alone
+  bool hasSinks = false;     // one more logit per head that takes part in the sum alone
+  PositionSpec positions;    // score += slope[head] * (j - i), or a bucket's
+  bool shareKvHeads = true;  // false: the query heads of a group one by one, to measure what sharing gains
   // Keys and values are tensors of any strides: nothing may be read behind the last key, and a window has no end ahead.
   bool isDense = false;
   // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.

@@ -53,7 +53,7 @@ struct RowPlaces {
 
 // What finishing a score takes besides the score: pointers that are null where the spec has no use for them.
 struct ScoreTerms {
-  mlir::Value slopes;            // (numHeads)
+  mlir::Value slopes;            // (numHeads); buckets are the tile's already, by loadPositions
   RowPlaces bias;                // of the tile's first token and head, at key 0
   mlir::Value biasKeyBytes = {}; // from a key to the next: those of a float, or 0 where one number serves all keys
 };
@@ -73,6 +73,14 @@ RowState splitStateOf(RawBuilder &b, const AttentionSpec &spec, const SplitState
 // Where a head's result goes in `out`, (rows, numHeads * valueDim), rows outStride floats apart.
 mlir::Value outputRow(RawBuilder &b, const AttentionSpec &spec, mlir::Value out, mlir::Value outStride, mlir::Value row,
                       mlir::Value head);
+
+// What buckets add to scores, laid out by key - query: element i of a head is that of key - query = first + i. Outside of the starts all
+// distances are alike, and a page that lies there as a whole is moved to the nearest place that is laid out.
+struct BucketRange {
+  BucketRange(const PositionSpec &spec, int64_t blockTokens, unsigned lanes);
+  int64_t first = 0, last = 0; // of a page's first key
+  int64_t stride = 0;          // from head to head: whole vectors, and one that the filling may run into
+};
 
 // Emits the steps of a tile into a kernel. Tile row r is token r / group, head r % group.
 class AttentionTile {
@@ -107,6 +115,8 @@ public:
   RowPlaces stepQueries(const TileValues &tile, mlir::Value q, mlir::Value qStride);
   // query = scale * q, in the units of the scores.
   void loadQueries(const TileValues &tile, const RowPlaces &rows);
+  // Of buckets: what each distance adds to the scores of each head of the tile, from the table of the call.
+  void loadPositions(const TileValues &tile, mlir::Value table);
   // State of each row over the keys [firstKey, endKey), all in one split.
   void attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms);
   // The same without blocks: all scores are stored, then the softmax reads them, whose weights go with the values.
@@ -191,6 +201,8 @@ private:
     mlir::Value shared; // what all keys get
     mlir::Value perKey; // whether each key has its own
   };
+  // Of buckets: where a row finds what the keys of a page get, from the page's first key on.
+  mlir::Value bucketsOf(mlir::Value headInGroup, mlir::Value position);
   RowBias biasOf(const ScoreTerms &terms, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin);
   mlir::Value addBias(mlir::Value score, const RowBias &bias, mlir::Value key, mlir::Value seen);
   // Folds `body(first key, carried)` over the score vectors of a row.
@@ -250,6 +262,7 @@ private:
   const double emptyMax; // the maximum of a row that has seen nothing: finite, so that differences are never NaN
   const int64_t groupSize;
   const int64_t queryStride, valueStride; // floats, or pairs, from row to row in scratch, whole cache lines
+  const BucketRange buckets;
   int64_t tileTokens, tileRows;
   int64_t scratchRows() const; // whole vectors of rows, and whole tiles of AMX
   std::optional<TileUnit> tileUnit;
@@ -262,6 +275,7 @@ private:
   mlir::Value totals;     // (tileRows, valueStride)
   mlir::Value sums;       // (tileRows, lanes)
   mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
+  mlir::Value bucketBiases;                        // (groupSize, buckets.stride)
 };
 
 } // namespace heddle

@@ -48,6 +48,7 @@ private:
   const AttentionSpec &spec;
   AttentionTile tile;
   Value biasKeyBytes;
+  Value positions; // the table of RaggedAttentionCall
   Strides queryStrides, keyStrides, valueStrides, outStrides, biasStrides;
   Value batch;            // of the item
   Value tokens, numTiles; // of a tile, and of the queries
@@ -128,6 +129,7 @@ void FlashAttentionEmitter::emitSequences(const RaggedAttentionCall &batch) {
   Value zero = b.constant(0), keyHead = b.constant(spec.headDim), valueHead = b.constant(spec.valueDim());
   call.batch = b.constant(1);
   call.sinks = batch.sinks;
+  positions = batch.positions;
   call.queryBatch = call.keyBatch = call.valueBatch = call.outBatch = zero;
   call.queryHead = call.keyHead = keyHead;
   call.valueHead = call.outHead = valueHead;
@@ -167,12 +169,13 @@ void FlashAttentionEmitter::emitItem(Value item) {
 
 void FlashAttentionEmitter::attend(const TileValues &values) {
   tile.loadQueries(values, places(call.query, queryStrides, values));
+  tile.loadPositions(values, positions);
   tile.forEachRow(values, [&](Value, Value head, Value row) {
     tile.beginTotal(tile.totalState(row), b.add(values.firstHead, head), call.sinks);
   });
-  ScoreTerms terms;
+  ScoreTerms terms{positions, {}};
   if (spec.hasBias)
-    terms = {Value(), places(call.bias, biasStrides, values), biasKeyBytes};
+    terms = {positions, places(call.bias, biasStrides, values), biasKeyBytes};
   KeyBlocks found = blocks(values);
   auto [begin, end] = tile.visibleKeys(values.sequence, values.firstToken, values.numTokens);
   Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
@@ -194,25 +197,26 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
 // The function that is called with a `Call`; `emit` writes its body.
 template <typename Call>
 static func::FuncOp buildTiled(ModuleOp module, StringRef name, const AttentionSpec &spec, const CpuTarget &target,
-                               void (FlashAttentionEmitter::*emit)(const Call &)) {
+                               unsigned form, void (FlashAttentionEmitter::*emit)(const Call &)) {
   AttentionSpec dense = spec;
   dense.isDense = true;
   RawBuilder b(module.getLoc(), module.getContext());
-  func::FuncOp function = beginFunction(b, module, name, parameterTypes<Call>(b.getContext()));
+  func::FuncOp function = beginFunction(b, module, name, parameterTypes<Call>(b.getContext(), form));
   FlashAttentionEmitter emitter(b, dense, target);
-  (emitter.*emit)(argumentsOf<Call>(function));
+  (emitter.*emit)(argumentsOf<Call>(function, form));
   func::ReturnOp::create(b);
   return function;
 }
 
 func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
                                          const CpuTarget &target) {
-  return buildTiled<FlashAttentionCall>(module, name, spec, target, &FlashAttentionEmitter::emit);
+  return buildTiled<FlashAttentionCall>(module, name, spec, target, 0, &FlashAttentionEmitter::emit);
 }
 
 func::FuncOp heddle::buildRaggedAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
                                           const CpuTarget &target) {
-  return buildTiled<RaggedAttentionCall>(module, name, spec, target, &FlashAttentionEmitter::emitSequences);
+  unsigned form = spec.positions.kind ? RaggedAttentionCall::Positions : 0;
+  return buildTiled<RaggedAttentionCall>(module, name, spec, target, form, &FlashAttentionEmitter::emitSequences);
 }
 
 std::unique_ptr<KernelEmitter> heddle::cpu::flashAttention(const CpuTarget &target) {

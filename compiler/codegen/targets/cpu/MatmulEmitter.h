@@ -42,7 +42,11 @@ private:
   mlir::Value activationRow(mlir::Value row);
   // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
   void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
-  void storePanel(mlir::Value sum, mlir::Value gate, mlir::Value outPanel, mlir::Value row);
+  void storePanel(mlir::Value sum, mlir::Value outPanel, mlir::Value row);
+  void storeGated(mlir::Value gate, mlir::Value up, mlir::Value outPanel, mlir::Value row);
+  mlir::Value lanesOf(mlir::Value column);
+  mlir::Value loadLanes(mlir::Value from, mlir::Value mask);
+  void storeLanes(mlir::Value sum, mlir::Value address, mlir::Value mask);
   mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 

@@ -57,6 +57,7 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
   forEachTile(
       b, emitter, call.sequences, call.numSequences, thread, numThreads, one, [&](const TileValues &tile, Value) {
         emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+        emitter.loadPositions(tile, call.positions);
         KeyBlocks pages = emitter.pages(tile, call.kOffset, call.vOffset);
         emitter.forEachRow(tile, [&](Value, Value head, Value row) {
           emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
@@ -69,13 +70,13 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
           });
         };
         if (spec.storesScores) {
-          emitter.attendStored(tile, {begin, end, pages}, {call.slopes, {}}, {call.scores, call.keys});
+          emitter.attendStored(tile, {begin, end, pages}, {call.positions, {}}, {call.scores, call.keys});
           mergeRows();
         } else {
           Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
           b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
             Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
-            emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.slopes, {}});
+            emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.positions, {}});
             mergeRows();
           });
         }
@@ -92,7 +93,7 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
 func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const AttentionSpec &spec,
                                          const CpuTarget &target) {
   RawBuilder b(module.getLoc(), module.getContext());
-  unsigned form = spec.hasAlibiSlopes ? AttentionSplitCall::Slopes : 0;
+  unsigned form = spec.positions.kind ? AttentionSplitCall::Positions : 0;
   func::FuncOp function = beginFunction(b, module, name, parameterTypes<AttentionSplitCall>(b.getContext(), form));
   auto call = argumentsOf<AttentionSplitCall>(function, form);
   SplitStates states{call.outputs, call.maxima, call.sums, call.maxSplits};
@@ -108,8 +109,9 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
                 Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
                 b.ifThen(b.lessThan(firstKey, endKey), [&] {
                   emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+                  emitter.loadPositions(tile, call.positions);
                   emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, call.kOffset, call.vOffset)},
-                                      {call.slopes, {}});
+                                      {call.positions, {}});
                   emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
                     emitter.reduceSum(row);
                     Value inStep = stepRow(b, tile, token);

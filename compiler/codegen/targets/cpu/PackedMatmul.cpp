@@ -8,6 +8,7 @@
 #include "compiler/codegen/targets/cpu/MatmulEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <numeric>
 
@@ -90,11 +91,43 @@ SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
 void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
   if (spec.isGated) {
     for (int64_t p = 0; p < int64_t(sums.size()); p += 2)
-      storePanel(sums[p + 1], sums[p], b.divide(b.add(panel, p), 2), row);
+      storeGated(sums[p], sums[p + 1], b.divide(b.add(panel, p), 2), row);
     return;
   }
   for (auto [p, sum] : llvm::enumerate(sums))
-    storePanel(sum, nullptr, b.add(panel, p), row);
+    storePanel(sum, b.add(panel, p), row);
+}
+
+// Biases of the gate's rows stand before those of the up projection's, or beside them.
+void MatmulEmitter::storeGated(Value gate, Value up, Value panel, Value row) {
+  constexpr int64_t lanes = PackedLayout::panelRows;
+  Value column = b.mul(panel, lanes), mask = lanesOf(column);
+  if (spec.hasBias) {
+    Value first = spec.alternates ? b.mul(column, 2) : column;
+    gate = b.add(gate, loadLanes(b.at(call.bias, b.mul(first, 4)), mask));
+    up = b.add(up, loadLanes(b.at(call.bias, b.mul(b.add(first, spec.alternates ? lanes : spec.n), 4)), mask));
+  }
+  if (spec.alternates) {
+    SmallVector<int64_t> even, odd;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      even.push_back(2 * lane);
+      odd.push_back(2 * lane + 1);
+    }
+    Value first = gate, second = up;
+    gate = vector::ShuffleOp::create(b, first, second, even);
+    up = vector::ShuffleOp::create(b, first, second, odd);
+  }
+  if (const GatingSpec &gating = spec.gating; gating.limit > 0) {
+    gate = arith::MinimumFOp::create(b, gate, b.splatReal(gating.limit));
+    up = arith::MinimumFOp::create(b, up, b.splatReal(gating.limit));
+    up = arith::MaximumFOp::create(b, up, b.splatReal(-gating.limit));
+    up = b.add(up, b.splatReal(gating.offset));
+    gate = b.mul(activate(b.mul(gate, b.splatReal(gating.alpha))), b.splatReal(1 / gating.alpha));
+  } else {
+    gate = activate(gate);
+  }
+  Value address = b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), column), 4));
+  storeLanes(b.mul(gate, up), address, mask);
 }
 
 Value MatmulEmitter::activate(Value x) {
@@ -120,33 +153,41 @@ Value MatmulEmitter::activate(Value x) {
   llvm_unreachable("an epilogue of the table");
 }
 
-void MatmulEmitter::storePanel(Value sum, Value gate, Value panel, Value row) {
+// Those of a panel's lanes that are columns of W, where the last panel is not full; else nothing.
+Value MatmulEmitter::lanesOf(Value column) {
   constexpr int64_t lanes = PackedLayout::panelRows;
-  Value column = b.mul(panel, lanes);
+  if (spec.n % lanes == 0)
+    return {};
+  SmallVector<int32_t> lane(lanes);
+  std::iota(lane.begin(), lane.end(), 0);
+  Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
+  Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
+  return b.lessThan(iota, b.splat(left));
+}
+
+Value MatmulEmitter::loadLanes(Value from, Value mask) {
+  return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from);
+}
+
+void MatmulEmitter::storeLanes(Value sum, Value address, Value mask) {
+  mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
+}
+
+void MatmulEmitter::storePanel(Value sum, Value panel, Value row) {
+  Value column = b.mul(panel, PackedLayout::panelRows);
   bool scattered = spec.rows == MatmulRows::Scattered;
   Value outRow = scattered ? indirect(row) : row;
   Value address = b.at(call.out, b.mul(b.add(b.mul(outRow, call.outStride), column), 4));
-  Value biasAddress = b.at(call.bias, b.mul(column, 4));
-  Value mask; // of the lanes that are columns of W, where the last panel is not full
-  if (spec.n % lanes) {
-    SmallVector<int32_t> lane(lanes);
-    std::iota(lane.begin(), lane.end(), 0);
-    Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-    Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
-    mask = b.lessThan(iota, b.splat(left));
-  }
-  auto loadLanes = [&](Value from) { return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from); };
+  Value biasAddress = b.at(call.bias, b.mul(column, 4)), mask = lanesOf(column);
   if (spec.hasBias)
-    sum = b.add(sum, loadLanes(biasAddress));
-  if (gate)
-    sum = b.mul(activate(gate), sum);
-  else if (spec.epilogue != MatmulEpilogue::None)
+    sum = b.add(sum, loadLanes(biasAddress, mask));
+  if (spec.epilogue != MatmulEpilogue::None)
     sum = activate(sum);
   if (scattered)
-    sum = b.fma(b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4)))), sum, loadLanes(address));
+    sum = b.fma(b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4)))), sum, loadLanes(address, mask));
   else if (spec.accumulate)
-    sum = b.add(sum, loadLanes(address));
-  mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
+    sum = b.add(sum, loadLanes(address, mask));
+  storeLanes(sum, address, mask);
 }
 
 FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, const MatmulSpec &spec,
@@ -160,8 +201,6 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   if (bf16 && (!fitsPairs || spec.k % 2 != 0))
     return module.emitError("kernel '") << name << "': bf16 activations need bf16 or quantised weights and an even K ("
                                         << spec.k << ")";
-  if (spec.isGated && spec.hasBias)
-    return module.emitError("kernel '") << name << "': a gated product takes no bias";
   MatmulEmitter emitter(module, name, spec, schedule, target);
   emitter.emit();
   return emitter.finish();

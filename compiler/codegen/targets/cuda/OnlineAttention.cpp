@@ -38,8 +38,8 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("head_dim (" + Twine(spec.headDim) + ") must be a multiple of 8 up to 128");
   if (spec.kv != KvType::BF16 || !spec.causal || spec.valueDim() != spec.headDim || spec.valuesInKeys)
     return fail("attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
-  if (spec.hasSinks || spec.hasAlibiSlopes)
-    return fail("attention on tensor cores has neither sinks nor ALiBi");
+  if (spec.hasSinks || spec.positions.kind)
+    return fail("attention on tensor cores has neither sinks nor positions");
   // A pass of the threads copies 8 rows of a page, or a multiple, and no more than it has (planCopies).
   int64_t rowsPerPass =
       gpuAttentionThreads(spec) * chunkElements / int64_t(llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16)));

@@ -119,6 +119,8 @@ std::string heddle::missingOfAttention(Operation *op) {
       return odd;
     if (attention.getSinks())
       return "with sinks";
+    if (attention.getPositions())
+      return "with positions";
     return keyDim == valueDim ? "" : "with values of another head_dim than keys";
   };
   auto headDim = [](Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(3); };
