@@ -8,15 +8,17 @@
 
 namespace heddle::schema {
 
-inline constexpr char modelInspection[] = "heddle-model-1";   // heddle inspect --json, of a model file
-inline constexpr char binaryInspection[] = "heddle-binary-1"; // the same, of what was compiled
-inline constexpr char report[] = "heddle-report-1";           // heddle compile --report=FILE.json
-inline constexpr char diagnostic[] = "heddle-diagnostic-1";   // a line of --diagnostics=json
-inline constexpr char schedules[] = "heddle-schedules-1";     // heddle tune
-inline constexpr char tokens[] = "heddle-tokens-1";           // a line of heddle tokenize
-inline constexpr char speed[] = "heddle-speed-1";             // BIN --bench --json, of a model that generates
-inline constexpr char time[] = "heddle-time-1";               // the same of a model that encodes, or of a graph
-inline constexpr char logprobs[] = "heddle-logprobs-1";       // a line of BIN --logprobs
+inline constexpr char modelInspection[] = "heddle-model-1";    // heddle inspect --json, of a model file
+inline constexpr char binaryInspection[] = "heddle-binary-1";  // the same, of what was compiled
+inline constexpr char report[] = "heddle-report-1";            // heddle compile --report=FILE.json
+inline constexpr char diagnostic[] = "heddle-diagnostic-1";    // a line of --diagnostics=json
+inline constexpr char schedules[] = "heddle-schedules-1";      // heddle tune
+inline constexpr char tokens[] = "heddle-tokens-1";            // a line of heddle tokenize
+inline constexpr char speed[] = "heddle-speed-1";              // BIN --bench --json, of a model that generates
+inline constexpr char time[] = "heddle-time-1";                // the same of a model that encodes, or of a graph
+inline constexpr char logprobs[] = "heddle-logprobs-1";        // a line of BIN --logprobs
+inline constexpr char labels[] = "heddle-labels-1";            // a line of BIN --classify
+inline constexpr char tokenLabels[] = "heddle-token-labels-1"; // a line of BIN --classify-tokens
 
 } // namespace heddle::schema
 

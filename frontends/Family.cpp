@@ -90,7 +90,15 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
   case ConfigDim::Vocab:
     return config.vocabSize;
   case ConfigDim::Positions:
-    return config.contextLength + config.firstPosition;
+    return config.contextLength + config.firstPosition + config.positionOffset;
+  case ConfigDim::Labels:
+    return static_cast<int64_t>(config.labels.size());
+  case ConfigDim::PatchWidth:
+    return config.image.patchWidth();
+  case ConfigDim::One:
+    return 1;
+  case ConfigDim::Two:
+    return 2;
   case ConfigDim::TokenTypes:
     return config.tokenTypes;
   case ConfigDim::Hidden:
@@ -142,6 +150,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   switch (rule.when) {
   case When::Always:
     return true;
+  case When::Tied:
+    return config.tieWordEmbeddings;
   case When::Untied:
     return !config.tieWordEmbeddings;
   case When::FinalNorm:

@@ -9,12 +9,14 @@
 #include "frontends/ModelConfig.h"
 
 #include <array>
+#include <vector>
 
 namespace heddle {
 
 class GgufKeys;
 class JsonObject;
 class ModelBuilder;
+struct TensorHandle;
 
 // A dimension of a tensor in terms of the config.
 enum class ConfigDim : uint8_t {
@@ -22,6 +24,10 @@ enum class ConfigDim : uint8_t {
   Vocab,
   Positions /* of learned positions, with the rows before that of position 0 */,
   TokenTypes /* type_vocab_size */,
+  Labels /* of a classifier */,
+  PatchWidth /* channels x patch size x patch size */,
+  One,
+  Two,
   Hidden,
   Embedding /* hidden_size, or less where a projection widens embeddings */,
   Heads,
@@ -47,6 +53,7 @@ enum class ConfigDim : uint8_t {
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared` and `SharedBias` speak of a layer.
 enum class When : uint8_t {
   Always,
+  Tied,
   Untied,
   FinalNorm /* behind the last layer */,
   Serial /* feed-forward reads what attention was added to */,
@@ -77,6 +84,7 @@ enum class StoredOrder : uint8_t {
   // Of q, k and v in one: one KV head after the other, each with its queries, its key and its value. The graph reads all queries,
   // then all keys, then all values.
   ByKvHead,
+  Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
 // A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
@@ -206,12 +214,25 @@ struct ConfigReaders {
   void (*ggufRest)(GgufKeys &keys, ModelConfig &config) = nullptr;
 };
 
+// What a head is for. The numbers of those that classify stand for labels.
+enum class HeadTask : uint8_t { None, Classify, ClassifyTokens, FillMask, Answer };
+
+// What an encoder computes beyond its hidden states, as one of transformers' classes does.
+struct Head {
+  const char *architecture; // in config.json's architectures
+  TensorRules rules;
+  // `pooled` is null where the checkpoint has no pooler.
+  void (*build)(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled) = nullptr;
+  HeadTask task = HeadTask::None;
+};
+
 struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
   bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
+  Listing<Head> heads;             // of an encoder: the first that config.json's architectures name is compiled
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
@@ -259,7 +280,10 @@ const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name)
 
 // Calls visit(rule, layer, expert) for each tensor that the config asks for, until it returns a failure.
 template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit visit) {
-  for (const TensorRules &rules : config.family->rules) {
+  std::vector<TensorRules> all(config.family->rules.begin(), config.family->rules.end());
+  if (config.head)
+    all.push_back(config.head->rules);
+  for (const TensorRules &rules : all) {
     for (const TensorRule &rule : rules) {
       std::string_view name = rule.name;
       int64_t layers = name.find('#') == std::string_view::npos ? 1 : config.numHiddenLayers;

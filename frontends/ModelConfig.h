@@ -12,6 +12,7 @@
 namespace heddle {
 
 struct Family;
+struct Head;
 struct OnnxModel;
 
 enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh, SquaredRelu };
@@ -71,6 +72,28 @@ struct LatentConfig {
   bool splitUps = false; // up-projections stored apart, that of keys transposed per head (GGUF)
 };
 
+// What the numbers of a classifier become: scores that add up to 1, scores of their own each, or nothing else.
+enum class LabelScores : uint8_t { Softmax, Sigmoid, Plain };
+
+// How the hidden states of a text become its embedding, as the folder's sentence-transformers files say.
+struct PoolingConfig {
+  enum class Mode : uint8_t { Cls, Mean, Max, MeanSqrtLength, WeightedMean, LastToken };
+  std::vector<Mode> modes;
+  bool normalizes = false;
+  int64_t maxTokens = 0; // of a text, special tokens included; 0: the model's
+  std::string prompt;    // stands before every text
+};
+
+// Images that an encoder takes instead of ids: a sequence is special tokens, then patches.
+struct ImageConfig {
+  int64_t channels = 0, size = 0, patch = 0; // 0: it takes ids
+  int64_t specialTokens = 0;
+  int64_t patchWidth() const { return channels * patch * patch; }
+  // What a token is given as: the numbers of its patch, then 1 where it is each special token, or a patch; else zeros.
+  int64_t rowWidth() const { return patchWidth() + specialTokens + 1; }
+  int64_t tokens() const { return specialTokens + (size / patch) * (size / patch); }
+};
+
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 
 struct ModelConfig {
@@ -95,9 +118,19 @@ struct ModelConfig {
   bool hasAlibi = false;         // positions are slopes of the scores, not rotations, where a family has both
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
-  // Of an encoder: type_vocab_size; whether the checkpoint has what gives pooler_output.
+  // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
+  // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
   bool hasPooler = false;
+  const Head *head = nullptr;
+  std::vector<std::string> labels;
+  LabelScores labelScores = LabelScores::Softmax;
+  std::optional<PoolingConfig> pooling;
+  ImageConfig image;
+  // The position of the first token, in a table of contextLength + positionOffset rows. Where there is a positionPadding, ids that are not
+  // this one are numbered, else columns.
+  int64_t positionOffset = 0;
+  std::optional<int64_t> positionPadding;
   bool attentionBias = false;       // of q, k and v
   bool attentionOutputBias = false; // of o
   bool mlpBias = false;

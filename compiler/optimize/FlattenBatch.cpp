@@ -5,6 +5,7 @@
 
 #include "compiler/optimize/Passes.h"
 #include "compiler/optimize/RaggedRewriter.h"
+#include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 
 namespace heddle {
@@ -135,9 +136,13 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       noteWindows(forward);
       head = findHead(forward);
     }
+    // Once rows are flat, types do not say any more what they belong to.
+    SmallVector<EncodeOutput> outputs = outputsOf(forward);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
       if (!isGraphEntry(func) && failed(RaggedRewriter(func, cache, head).run(func == forward)))
         return signalPassFailure();
+    if (!*isStep)
+      setOutputs(forward, outputs);
     forward.setName(*isStep ? "step" : "encode");
   }
 };

@@ -25,6 +25,13 @@ static bool fits(LinearOp first, LinearOp other) {
          first.getBiases().empty() == other.getBiases().empty();
 }
 
+// An encode's results are written where its caller says, each whole: a slice of a product would have to be copied there.
+static bool isResultOfEncode(LinearOp op) {
+  auto func = op->getParentOfType<func::FuncOp>();
+  return func && func.isPublic() && func.getSymName() == "encode" &&
+         llvm::any_of(op->getUsers(), llvm::IsaPred<func::ReturnOp>);
+}
+
 // One product for all of `group`, placed at the first: weights are there from the start, arguments or ops without operands.
 static void fuse(ArrayRef<LinearOp> group) {
   LinearOp first = group.front();
@@ -67,6 +74,8 @@ struct FuseProjections : heddle::impl::FuseProjectionsBase<FuseProjections> {
   void runInStage() override {
     SmallVector<SmallVector<LinearOp>> groups;
     getOperation().walk([&](LinearOp op) {
+      if (isResultOfEncode(op))
+        return;
       for (SmallVector<LinearOp> &group : groups)
         if (group.front().getInput() == op.getInput() && fits(group.front(), op)) {
           group.push_back(op);

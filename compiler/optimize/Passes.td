@@ -19,7 +19,8 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     Where no attention is causal, a token needs all of its sequence, and there is nothing to keep:
     @encode(ids, positions, output_rows, sequences, ...) of (rows), the rows of whole sequences, whose attention takes (count, 2)
     `sequences`, first row and number of rows of each; layer functions take them as well. output_rows are the sequences' first rows, which
-    is what a slice of first tokens becomes.
+    is what a slice of first tokens becomes. Its attribute `heddle.outputs` says of each result what its rows belong to, which its type says
+    before, and keeps the names that results of @forward have as `heddle.name`.
 
     Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere. For a
     step, layers are functions that @forward calls, and each has at most one attention. Examples: test/optimize/flatten-batch.mlir,
@@ -144,7 +145,7 @@ def FuseProjections : StagePass<"heddle-fuse-projections", "::mlir::ModuleOp", "
   let description = [{
     `linear` ops of one input, in one block, with weights of one stored type (query, key and value; gate and up) become one
     with all their weights, and slices of its result. Before fusing, all must have a bias or none. Afterwards each input of a
-    layer is read by one product per stored type. Example: test/optimize/fuse-projections.mlir.
+    layer is read by one product per stored type. Results of @encode, each of which has a place of its own, stay apart. Example: test/optimize/fuse-projections.mlir.
 
     ```mlir
     func.func @query_and_key(%x: tensor<?x64xf32>, %wq: tensor<64x64xf32>, %wk: tensor<32x64xf32>) -> (tensor<?x64xf32>, tensor<?x32xf32>) {

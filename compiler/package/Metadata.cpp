@@ -4,7 +4,9 @@
 
 #include "compiler/optimize/Passes.h"
 #include "compiler/schedule/Passes.h"
+#include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
+#include "frontends/Family.h"
 #include "runtime/schema/package_generated.h"
 
 #include <map>
@@ -160,6 +162,7 @@ private:
   fb::Offset<package::Package> packageOf(const PackageVariant &variant,
                                          ArrayRef<fb::Offset<package::Package>> others = {});
   fb::Offset<package::MemoryPlan> memoryPlan(ModuleOp module);
+  fb::Offset<package::Encoder> encoderTable(ModuleOp module);
   fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(ArrayRef<PackedWeight> weights);
   void addCommon(bool hasRows);
 
@@ -219,6 +222,34 @@ fb::Offset<package::MemoryPlan> MetadataBuilder::memoryPlan(ModuleOp module) {
                                    waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
 }
 
+fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module) {
+  func::FuncOp encode = raggedEntry(module);
+  std::vector<fb::Offset<package::EncoderOutput>> outputs;
+  SmallVector<EncodeOutput> said = outputsOf(encode);
+  for (auto [output, destination] : llvm::zip_equal(said, encode.getArgumentTypes().take_back(said.size())))
+    outputs.push_back(package::CreateEncoderOutput(b, b.CreateString(output.name), output.ofSequences,
+                                                   uint32_t(cast<ShapedType>(destination).getDimSize(1)),
+                                                   output.isSqueezed));
+  auto table = b.CreateVector(outputs);
+  auto labels = strings(b, config.labels);
+  auto task = config.head ? package::EncoderTask(config.head->task) : package::EncoderTask::None;
+  fb::Offset<package::Embedding> embedding; // null where nothing says how to pool
+  if (const auto &pooling = config.pooling) {
+    std::vector<package::Pooling> modes;
+    for (PoolingConfig::Mode mode : pooling->modes)
+      modes.push_back(package::Pooling(mode));
+    auto modeTable = b.CreateVector(modes);
+    embedding = package::CreateEmbedding(b, modeTable, pooling->normalizes, uint32_t(pooling->maxTokens),
+                                         b.CreateString(pooling->prompt));
+  }
+  fb::Offset<package::ImageInput> image; // null where it takes ids
+  if (const ImageConfig &from = config.image; from.size)
+    image = package::CreateImageInput(b, uint32_t(from.channels), uint32_t(from.size), uint32_t(from.patch),
+                                      uint32_t(from.specialTokens));
+  return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
+                                task, labels, package::LabelScores(config.labelScores), embedding, image);
+}
+
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,
                                                         ArrayRef<fb::Offset<package::Package>> others) {
   ModuleOp module = variant.module;
@@ -231,7 +262,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
     memory = memoryPlan(module);
     kv = kvPlan(b, module);
     if (isEncoder(module))
-      encoder = package::CreateEncoder(b, config.tokenTypes, config.hasPooler);
+      encoder = encoderTable(module);
     configTable = strings(b, configLines(config, module));
   }
   auto weightVector = weightTable(variant.weights);
@@ -253,6 +284,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   if (hasRows) {
     p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
+    p.add_position_offset(int32_t(config.positionOffset));
     p.add_bytes_per_token(bytesPerToken(module, variant.weights));
     p.add_memory(memory), p.add_rope(ropes), p.add_generation(generationTable);
     if (!kv.IsNull())

@@ -138,6 +138,16 @@ static GluOp activationOf(Operation *op) {
 }
 
 // `rows`: a number where it is known, as the types of a graph may say it.
+// What has as many rows as `x` and is no part of a kernel that rows are computed in one by one: its size outlives what is outlined.
+static Value rowsBefore(Value x) {
+  while (Operation *def = x.getDefiningOp()) {
+    if (!isa<RmsNormOp, LayerNormOp, GluOp, SoftcapOp>(def) && !OpTrait::hasElementwiseMappableTraits(def))
+      break;
+    x = def->getOperand(0);
+  }
+  return x;
+}
+
 Value KernelLowering::emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element) {
   return tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, element);
 }
@@ -167,8 +177,8 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   auto type = typeOf(op.getResult());
   Value init = residual;
   if (!add) {
-    init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), type.getDimSize(1),
-                     type.getElementType());
+    init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), rowsBefore(op.getInput()), 0),
+                     type.getDimSize(1), type.getElementType());
   }
   auto matmul = PackedMatmulOp::create(
       b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(), weights->getResult(), bias, init,

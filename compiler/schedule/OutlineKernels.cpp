@@ -358,11 +358,15 @@ static OpOperand *freshDestination(Value result) {
 }
 
 // A result that nobody else holds is written where the caller says: the destination becomes the last argument.
-static void passDestination(ModuleOp module, func::FuncOp func) {
+static LogicalResult passDestination(ModuleOp module, func::FuncOp func) {
   auto ret = cast<func::ReturnOp>(func.front().getTerminator());
   OpBuilder b(ret);
   for (Value result : ret.getOperands()) {
     OpOperand *init = freshDestination(result);
+    // Who runs an encode knows its destinations by their order.
+    if (!init && func.isPublic() && func.getSymName() == "encode")
+      return ret.emitError(
+          "gives a value that is written into something else, or twice: a result of an encode is its own");
     if (!init)
       continue;
     init->set(func.front().addArgument(result.getType(), result.getLoc()));
@@ -378,6 +382,7 @@ static void passDestination(ModuleOp module, func::FuncOp func) {
       call->insertOperands(call->getNumOperands(), destination);
     });
   }
+  return success();
 }
 
 // Asks what a row-wise op reads first for the size of a result that has its shape: the result itself stays within its kernel.
@@ -405,7 +410,8 @@ struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
       for (Cluster &cluster : Clustering(func.front()).run())
         if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))
           return signalPassFailure();
-      passDestination(module, func);
+      if (failed(passDestination(module, func)))
+        return signalPassFailure();
     }
   }
 };

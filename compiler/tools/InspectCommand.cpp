@@ -86,7 +86,12 @@ static void addRows(const package::Package &metadata, json::Object &out) {
                                    {"page_bytes", kv->page_bytes()},
                                    {"bytes_per_token", kv->bytes_per_token()}};
   if (const package::Encoder *encoder = metadata.encoder())
-    out["encoder"] = json::Object{{"token_types", encoder->token_types()}, {"pooler", encoder->pooler()}};
+    out["encoder"] = json::Object{{"token_types", encoder->token_types()},
+                                  {"outputs", listOf(encoder->outputs(), [](const package::EncoderOutput *output) {
+                                     return json::Object{{"name", textOf(output->name())},
+                                                         {"rows", output->of_sequences() ? "sequences" : "tokens"},
+                                                         {"width", output->width()}};
+                                   })}};
   const package::MemoryPlan &memory = *metadata.memory();
   out["activations"] = json::Object{{"fixed", memory.fixed()},
                                     {"per_row", memory.per_row()},

@@ -7,6 +7,8 @@
 
 #include "llvm/Support/FormatVariadic.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -17,13 +19,16 @@ static Tensor grid(MLIRContext *context, int64_t rows, int64_t columns) {
 bool EncodeCheck::runAlone(const std::string &binary, const std::string &folder, ArrayRef<int64_t> sequence,
                            StringRef threads, Tensor &lastHiddenState, std::string &error) const {
   int64_t length = sequence.size();
-  Tensor input = grid(reference.elementType.getContext(), 1, length), types = input;
+  Tensor input = grid(reference.elementType.getContext(), 1, length), positions = input, types = input;
   input.integers.assign(sequence.begin(), sequence.end());
-  types.integers = tokenTypesOf(length, tokenTypes);
+  std::iota(positions.integers.begin(), positions.integers.end(), 0);
+  types.integers = tokenTypesOf(length, given.tokenTypes);
+  std::vector<NamedTensor> inputs = {{"input_ids", input}, {"position_ids", positions}};
+  if (given.tokenTypes)
+    inputs.push_back({"token_type_ids", types});
   std::vector<NamedTensor> outputs = {
       {"last_hidden_state", Tensor::zeros(reference.elementType, {1, length, reference.lastDim()})}};
-  if (!runBinary(binary, folder, {{"input_ids", input}, {"token_type_ids", types}}, outputs, error,
-                 {"--threads", threads, "--outputs", "last_hidden_state"}))
+  if (!runBinary(binary, folder, inputs, outputs, error, {"--threads", threads, "--outputs", "last_hidden_state"}))
     return false;
   lastHiddenState = std::move(outputs[0].values);
   return true;
@@ -38,7 +43,7 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
   MLIRContext *context = reference.elementType.getContext();
   Tensor sequences = grid(context, rows, width), mask = sequences, positions = sequences, types = sequences;
   for (int64_t row = 0; row < rows; ++row) {
-    std::vector<int64_t> typesOfRow = tokenTypesOf(lengths[row], tokenTypes);
+    std::vector<int64_t> typesOfRow = tokenTypesOf(lengths[row], given.tokenTypes);
     for (int64_t token = 0; token < lengths[row]; ++token) {
       int64_t at = row * width + begins[row] + token;
       sequences.integers[at] = ids[token];
@@ -48,10 +53,10 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
     }
   }
   std::vector<NamedTensor> batch = {{"last_hidden_state", Tensor::zeros(reference.elementType, {rows, width, hidden})}};
-  if (!runBinary(
-          binary, folder,
-          {{"input_ids", sequences}, {"attention_mask", mask}, {"position_ids", positions}, {"token_type_ids", types}},
-          batch, error, {"--threads", "2", "--outputs", "last_hidden_state"}))
+  std::vector<NamedTensor> inputs = {{"input_ids", sequences}, {"attention_mask", mask}, {"position_ids", positions}};
+  if (given.tokenTypes)
+    inputs.push_back({"token_type_ids", types});
+  if (!runBinary(binary, folder, inputs, batch, error, {"--threads", "2", "--outputs", "last_hidden_state"}))
     return false;
   for (int64_t row = 0; row < rows; ++row) {
     Tensor alone;
@@ -69,7 +74,28 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
   return print("binary, a batch of three", "the same bits as alone"), true;
 }
 
+bool EncodeCheck::runImages(const std::string &binary, const std::string &folder, std::string &error) const {
+  Tensor image = imagePixels(given.image, reference.elementType.getContext()), both = image;
+  both.shape[0] = 2;
+  both.reals.insert(both.reals.begin(), image.reals.rbegin(), image.reals.rend()); // another one before it
+  int64_t tokens = ids.size(), hidden = reference.lastDim();
+  std::vector<NamedTensor> alone = {{"last_hidden_state", Tensor::zeros(reference.elementType, {1, tokens, hidden})}},
+                           beside = {{"last_hidden_state", Tensor::zeros(reference.elementType, {2, tokens, hidden})}};
+  if (!runBinary(binary, folder, {{"pixel_values", image}}, alone, error,
+                 {"--threads", "3", "--outputs", "last_hidden_state"}) ||
+      !runBinary(binary, folder, {{"pixel_values", both}}, beside, error,
+                 {"--threads", "2", "--outputs", "last_hidden_state"}))
+    return false;
+  if (ArrayRef(beside[0].values.reals).take_back(tokens * hidden) != ArrayRef(alone[0].values.reals)) {
+    error = "the binary gives an image other bits beside another than alone";
+    return false;
+  }
+  return print("binary, two images", "the same bits as alone"), true;
+}
+
 bool EncodeCheck::run(const std::string &binary, const std::string &folder, std::string &error) const {
+  if (given.image.size)
+    return runImages(binary, folder, error);
   // By three threads: nothing divides evenly among them.
   Tensor actual;
   if (!runAlone(binary, folder, ids, "3", actual, error))

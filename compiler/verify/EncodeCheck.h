@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_ENCODECHECK_H
 #define HEDDLE_COMPILER_VERIFY_ENCODECHECK_H
 
+#include "compiler/verify/ModelValues.h"
 #include "compiler/verify/RunBinary.h"
 
 #include <functional>
@@ -12,11 +13,11 @@ namespace heddle {
 
 class EncodeCheck {
 public:
-  // `ids` and the reference's last hidden state of them, (1, ids, hidden_size) of f32, of a model with `tokenTypes` types. A binary's NMSE
+  // `ids` and the reference's last hidden state of them, (1, ids, hidden_size) of f32, of a model that takes `given`. A binary's NMSE
   // is at most `limit`. Says what it found to `print`: what was run, and the result.
-  EncodeCheck(std::vector<int64_t> ids, Tensor lastHiddenState, int64_t tokenTypes, double limit,
+  EncodeCheck(std::vector<int64_t> ids, Tensor lastHiddenState, const EncodeInputs &given, double limit,
               std::function<void(const std::string &, const std::string &)> print)
-      : ids(std::move(ids)), reference(std::move(lastHiddenState)), tokenTypes(tokenTypes), limit(limit),
+      : ids(std::move(ids)), reference(std::move(lastHiddenState)), given(given), limit(limit),
         print(std::move(print)) {}
 
   // False with one line in `error` where the binary fails or differs from the reference, or where a sequence gives other bits beside
@@ -26,11 +27,13 @@ public:
 private:
   bool runAlone(const std::string &binary, const std::string &folder, llvm::ArrayRef<int64_t> sequence,
                 llvm::StringRef threads, Tensor &lastHiddenState, std::string &error) const;
+  // The same of images: one on several threads, and beside another.
+  bool runImages(const std::string &binary, const std::string &folder, std::string &error) const;
   bool checkBatch(const std::string &binary, const std::string &folder, std::string &error) const;
 
   std::vector<int64_t> ids;
   Tensor reference;
-  int64_t tokenTypes;
+  EncodeInputs given;
   double limit;
   std::function<void(const std::string &, const std::string &)> print;
 };

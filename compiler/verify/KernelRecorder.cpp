@@ -10,6 +10,7 @@
 #include "compiler/codegen/targets/cpu/PageLayout.h"
 #include "compiler/interpreter/TensorBytes.h"
 #include "compiler/verify/Compare.h"
+#include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -76,15 +77,15 @@ static void pad(std::string &text) {
 }
 
 // Rows of a buffer in the memory that `base` names. Inside a row no element is left out: views are windows of columns.
-static FailureOr<ReplayRegion> regionOf(Operation *op, const Buffer &buffer, ReplayBase base) {
+static FailureOr<ReplayRegion> regionOf(Operation *op, const Buffer &buffer, ReplayBase base, int64_t index) {
   ArrayRef<int64_t> shape = buffer.shape;
   int64_t width = storedBytes(buffer.elementType), inner = 1;
   for (int64_t dim = int64_t(shape.size()) - 1; dim >= 1; inner *= shape[dim--])
     if (buffer.strides[dim] != inner && shape[dim] > 1)
       return op->emitOpError("has a buffer whose rows have gaps");
   if (shape.size() < 2)
-    return ReplayRegion{base, 0, 0, buffer.offset, 1, (shape.empty() ? 1 : shape[0]) * width, 0};
-  return ReplayRegion{base, 0, 0, buffer.offset, shape[0], inner * width, buffer.strides[0] * width};
+    return ReplayRegion{base, 0, index, buffer.offset, 1, (shape.empty() ? 1 : shape[0]) * width, 0};
+  return ReplayRegion{base, 0, index, buffer.offset, shape[0], inner * width, buffer.strides[0] * width};
 }
 
 static void appendRegion(std::string &text, const ReplayRegion &region, const Buffer &buffer) {
@@ -223,12 +224,17 @@ std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
   return text;
 }
 
-// @encode(ids, positions, output_rows, sequence_rows, token_types, last_hidden_state, pooler_output)
+// @encode(ids, positions, output_rows, sequence_rows, token_types, outputs…), with patches before the outputs where it takes images
 std::string KernelRecorder::encodeFeeds(ArrayRef<RuntimeValue> arguments) {
   std::vector<int32_t> ids = integersOf(arguments[0]), places = integersOf(arguments[3]),
                        types = integersOf(arguments[4]);
-  hidden = std::get<Buffer>(arguments[5]);
-  pooled = arguments.size() > 6 ? std::get<Buffer>(arguments[6]) : Buffer();
+  size_t numOutputs = outputsOf(raggedEntry(module)).size();
+  Tensor patches;
+  if (arguments.size() > 5 + numOutputs)
+    patches = std::get<Buffer>(arguments[5]).load();
+  outputs.clear();
+  for (const RuntimeValue &output : arguments.take_back(numOutputs))
+    outputs.push_back(std::get<Buffer>(output));
   step.rows = ids.size();
   std::string text;
   for (size_t i = 0; i < places.size(); i += 2) {
@@ -236,18 +242,25 @@ std::string KernelRecorder::encodeFeeds(ArrayRef<RuntimeValue> arguments) {
     append(text, ReplayFeed{int32_t(i / 2), places[i + 1]});
     appendNumbers(text, ArrayRef(ids).slice(places[i], places[i + 1]));
     appendNumbers(text, ArrayRef(types).slice(places[i], places[i + 1]));
+    if (patches.reals.empty())
+      continue;
+    size_t width = patches.reals.size() / ids.size();
+    for (double value : ArrayRef(patches.reals).slice(places[i] * width, places[i + 1] * width))
+      append(text, float(value));
+    pad(text);
   }
   return text;
 }
 
-std::optional<ReplayBase> KernelRecorder::baseOf(const Buffer &buffer) const {
+std::optional<KernelRecorder::Place> KernelRecorder::baseOf(const Buffer &buffer) const {
   if (buffer.memory == logits.memory)
-    return ReplayBase::Logits;
+    return Place{ReplayBase::Logits};
   if (buffer.memory == hidden.memory)
-    return ReplayBase::HiddenState;
-  if (buffer.memory == pooled.memory)
-    return ReplayBase::PoolerOutput;
-  return buffer.memory == interpreter->arena(module).memory ? std::optional(ReplayBase::Arena) : std::nullopt;
+    return Place{ReplayBase::HiddenState};
+  for (auto [i, output] : llvm::enumerate(outputs))
+    if (buffer.memory == output.memory)
+      return Place{ReplayBase::Output, int64_t(i)};
+  return buffer.memory == interpreter->arena(module).memory ? std::optional(Place{ReplayBase::Arena}) : std::nullopt;
 }
 
 LogicalResult KernelRecorder::observe(Operation *op, ArrayRef<func::CallOp> calls, ArrayRef<RuntimeValue> operands,
@@ -258,10 +271,10 @@ LogicalResult KernelRecorder::observe(Operation *op, ArrayRef<func::CallOp> call
     return finish(op, calls, operands);
   for (const RuntimeValue &operand : operands) {
     auto *buffer = std::get_if<Buffer>(&operand);
-    std::optional<ReplayBase> base = buffer ? baseOf(*buffer) : std::nullopt;
-    if (!base)
+    std::optional<Place> place = buffer ? baseOf(*buffer) : std::nullopt;
+    if (!place)
       continue;
-    FailureOr<ReplayRegion> region = regionOf(op, *buffer, *base);
+    FailureOr<ReplayRegion> region = regionOf(op, *buffer, place->base, place->index);
     if (failed(region))
       return failure();
     appendRegion(given, *region, *buffer);
@@ -306,10 +319,10 @@ LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> o
     if (isScratch(op, i))
       continue;
     const Buffer &buffer = std::get<Buffer>(operands[init.getOperandNumber()]);
-    std::optional<ReplayBase> base = baseOf(buffer);
-    if (!base)
+    std::optional<Place> place = baseOf(buffer);
+    if (!place)
       return op->emitOpError("writes to memory that the step does not name");
-    FailureOr<ReplayRegion> region = regionOf(op, buffer, *base);
+    FailureOr<ReplayRegion> region = regionOf(op, buffer, place->base, place->index);
     if (failed(region))
       return failure();
     append(regions, *region);

@@ -61,7 +61,11 @@ private:
   mlir::LogicalResult observe(mlir::Operation *op, llvm::ArrayRef<mlir::func::CallOp> calls,
                               llvm::ArrayRef<RuntimeValue> operands, bool hasRun);
   // What of a step a buffer lies in; none of what the step does not write.
-  std::optional<ReplayBase> baseOf(const Buffer &buffer) const;
+  struct Place {
+    ReplayBase base;
+    int64_t index = 0; // of an output
+  };
+  std::optional<Place> baseOf(const Buffer &buffer) const;
   mlir::LogicalResult finish(mlir::Operation *op, llvm::ArrayRef<mlir::func::CallOp> calls,
                              llvm::ArrayRef<RuntimeValue> operands);
   mlir::LogicalResult addBuffers(mlir::Operation *op, llvm::ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
@@ -80,9 +84,10 @@ private:
 
   // Of the running recording:
   Interpreter *interpreter = nullptr;
-  Buffer logits, hidden, pooled;    // those that the entry has
-  llvm::SmallVector<int64_t> feeds; // sequences of the running step, in its order
-  std::string given;                // regions of the next kernel
+  Buffer logits, hidden;             // of a step, those that it has
+  llvm::SmallVector<Buffer> outputs; // of an encode
+  llvm::SmallVector<int64_t> feeds;  // sequences of the running step, in its order
+  std::string given;                 // regions of the next kernel
   int64_t numGiven = 0;
   Step step;
   Recording recording;

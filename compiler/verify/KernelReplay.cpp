@@ -47,14 +47,14 @@ LogicalResult KernelReplay::didGenerate(ModuleOp module, const GeneratedCode &co
   KernelRecorder recorder(module, code, info.maxRows, interpreter, context, options.leastLimit);
   int64_t few = options.ids.size();
   if (failed(add(recorder, llvm::formatv("{0} tokens", few).str(), 1,
-                 modelChunks(options.ids, info.maxRows, options.tokenTypes))))
+                 modelChunks(options.ids, info.maxRows, options.given))))
     return failure();
   if (few > 1 && few <= info.maxRows &&
-      failed(add(recorder, "two sequences", severalThreads, modelSteps(options.ids, options.tokenTypes))))
+      failed(add(recorder, "two sequences", severalThreads, modelSteps(options.ids, options.given))))
     return failure();
   int64_t many = options.longIds.size();
   if (many > few && failed(add(recorder, llvm::formatv("{0} tokens", many).str(), severalThreads,
-                               modelChunks(options.longIds, info.maxRows, options.tokenTypes))))
+                               modelChunks(options.longIds, info.maxRows, options.given))))
     return failure();
   return success();
 }

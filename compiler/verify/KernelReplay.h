@@ -6,13 +6,14 @@
 
 #include "compiler/Compile.h"
 #include "compiler/verify/KernelRecorder.h"
+#include "compiler/verify/ModelValues.h"
 
 namespace heddle {
 
 struct KernelReplayOptions {
   std::string folder;                // for what is exchanged with the binary
   std::vector<int64_t> ids, longIds; // longIds: a sequence that runs over pages, chunks and splits, empty: none
-  int64_t tokenTypes = 0;            // of a model that encodes
+  EncodeInputs given;                // of a model that encodes
   double leastLimit = 0;             // NMSE that any kernel may have
 };
 

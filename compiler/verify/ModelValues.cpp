@@ -7,6 +7,7 @@
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/weights/PackedLayout.h"
 #include "dialect/Codes.h"
+#include "dialect/EncodeOutputs.h"
 
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -329,6 +330,36 @@ std::vector<int64_t> heddle::tokenTypesOf(int64_t length, int64_t types) {
   return result;
 }
 
+// A number in [-1, 1) that the place of a pixel decides.
+static double pixelAt(int64_t place) {
+  uint64_t bits = (uint64_t(place) + 1) * 0x9e3779b97f4a7c15ull;
+  bits = (bits ^ bits >> 29) * 0xbf58476d1ce4e5b9ull;
+  return double(bits >> 40) / double(1 << 23) - 1;
+}
+
+Tensor heddle::imagePixels(const ImageConfig &image, MLIRContext *context) {
+  Tensor pixels = Tensor::zeros(Float32Type::get(context), {1, image.channels, image.size, image.size});
+  for (int64_t place = 0; place < pixels.size(); ++place)
+    pixels.reals[place] = pixelAt(place);
+  return pixels;
+}
+
+// Rows of the first `count` tokens of that image: patches (channels, patch, patch), and behind them 1 where the token is each special
+// one, or a patch.
+static void appendPatches(const ImageConfig &image, int64_t count, std::vector<double> &rows) {
+  int64_t across = image.size / image.patch, width = image.patchWidth();
+  for (int64_t token = 0; token < count; ++token) {
+    int64_t patch = token - image.specialTokens;
+    for (int64_t number = 0; number < width; ++number) {
+      int64_t channel = number / (image.patch * image.patch), y = number / image.patch % image.patch;
+      int64_t row = patch / across * image.patch + y, column = patch % across * image.patch + number % image.patch;
+      rows.push_back(patch < 0 ? 0 : pixelAt((channel * image.size + row) * image.size + column));
+    }
+    for (int64_t kind = 0; kind <= image.specialTokens; ++kind)
+      rows.push_back(kind == std::min(token, image.specialTokens));
+  }
+}
+
 static bool isEncode(func::FuncOp entry) {
   return entry.isPublic() && entry.getSymName() == "encode";
 }
@@ -341,7 +372,7 @@ static RuntimeValue destination(ShapedType type, int64_t rows) {
 
 // Arguments of @encode for whole sequences.
 static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<std::vector<int64_t>> sequences,
-                                                 int64_t tokenTypes) {
+                                                 const EncodeInputs &given) {
   std::vector<int64_t> ids, positions, firstRows, places, types;
   for (const std::vector<int64_t> &sequence : sequences) {
     int64_t length = sequence.size(), first = ids.size();
@@ -349,7 +380,7 @@ static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<st
     places.insert(places.end(), {first, length});
     llvm::append_range(ids, sequence);
     llvm::append_range(positions, llvm::seq(length));
-    llvm::append_range(types, tokenTypesOf(length, tokenTypes));
+    llvm::append_range(types, tokenTypesOf(length, given.tokenTypes));
   }
   SmallVector<RuntimeValue> arguments;
   for (const std::vector<int64_t> *numbers : {&ids, &positions, &firstRows, &places, &types}) {
@@ -361,17 +392,25 @@ static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<st
     bool isBuffer = isa<MemRefType>(entry.getArgumentTypes()[arguments.size()]);
     arguments.push_back(isBuffer ? RuntimeValue(Buffer::of(tensor)) : makeValue(std::move(tensor)));
   }
-  // The last hidden state has all rows, the pooler's output one of each sequence.
-  for (Type type : entry.getArgumentTypes().drop_front(arguments.size()))
+  if (given.image.size) {
+    Tensor patches = Tensor::zeros(Float32Type::get(entry.getContext()), {int64_t(ids.size()), given.image.rowWidth()});
+    patches.reals.clear();
+    for (const std::vector<int64_t> &sequence : sequences)
+      appendPatches(given.image, int64_t(sequence.size()), patches.reals);
+    bool isBuffer = isa<MemRefType>(entry.getArgumentTypes()[arguments.size()]);
+    arguments.push_back(isBuffer ? RuntimeValue(Buffer::of(patches)) : makeValue(std::move(patches)));
+  }
+  ArrayRef<Type> destinations = entry.getArgumentTypes().drop_front(arguments.size());
+  for (auto [type, output] : llvm::zip(destinations, outputsOf(entry)))
     arguments.push_back(
-        destination(cast<ShapedType>(type), arguments.size() == 5 ? int64_t(ids.size()) : int64_t(sequences.size())));
+        destination(cast<ShapedType>(type), output.ofSequences ? int64_t(sequences.size()) : int64_t(ids.size())));
   return arguments;
 }
 
 // Arguments of an entry for tokens `ids` at `positions` of their sequences, which the cache's step knows.
 static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids,
                                                         ArrayRef<int64_t> positions, std::shared_ptr<KvCache> cache,
-                                                        int64_t tokenTypes = 2) {
+                                                        const EncodeInputs &given = {}) {
   SmallVector<RuntimeValue> arguments;
   int64_t length = ids.size();
   for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
@@ -386,6 +425,13 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
       arguments.push_back(destination(tensorType, length));
       continue;
     }
+    if (tensorType && isa<FloatType>(tensorType.getElementType()) && tensorType.getRank() == 3 && given.image.size) {
+      Tensor patches = Tensor::zeros(tensorType.getElementType(), {1, length, given.image.rowWidth()});
+      patches.reals.clear();
+      appendPatches(given.image, length, patches.reals);
+      arguments.push_back(makeValue(std::move(patches)));
+      continue;
+    }
     if (!tensorType || !tensorType.getElementType().isInteger() || tensorType.getRank() < 1 || tensorType.getRank() > 2)
       return entry.emitError("argument ")
              << i << " of '" << entry.getName() << "' is " << type << ", not ids, positions or a destination";
@@ -397,7 +443,7 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
     // The third argument of an encoder's @forward; a step's output rows are all.
     bool isTokenType = !name && tensorType.getRank() == 2;
-    std::vector<int64_t> types = tokenTypesOf(length, tokenTypes);
+    std::vector<int64_t> types = tokenTypesOf(length, given.tokenTypes);
     for (int64_t row = 0; row < length; ++row)
       tensor.set(row, {0, isMask        ? 1
                           : isIds       ? ids[row]
@@ -418,31 +464,31 @@ static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
 }
 
 std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(const std::vector<int64_t> &ids,
-                                                                                      int64_t tokenTypes) {
-  return [ids, tokenTypes](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
+                                                                                      const EncodeInputs &given) {
+  return [ids, given](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
     if (isEncode(entry))
-      return encodeArguments(entry, ids, tokenTypes);
+      return encodeArguments(entry, ids, given);
     std::shared_ptr<KvCache> cache = emptyCache(entry);
     if (cache)
       cache->beginStep(SmallVector<int64_t>(ids.size(), 0));
-    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache, tokenTypes);
+    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache, given);
   };
 }
 
 std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::modelSteps(const std::vector<int64_t> &ids,
-                                                                                      int64_t tokenTypes) {
+                                                                                      const EncodeInputs &given) {
   // Tokens of the first and of the second sequence, a prefix of the first, after each step.
   int64_t length = ids.size(), half = (length + 1) / 2;
   const std::array<std::pair<int64_t, int64_t>, 4> ends = {
       {{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
-  return [ids, tokenTypes, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
-                                                                     StepInputs &inputs) mutable -> FailureOr<bool> {
+  return [ids, given, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
+                                                                StepInputs &inputs) mutable -> FailureOr<bool> {
     if (isEncode(entry)) {
       // Another order of ids is another sequence, and no row of the whole is where it was.
       std::vector<int64_t> other(ids.rbegin(), ids.rend() - ids.size() / 2);
       inputs.rows.assign(other.size(), -1);
       llvm::append_range(inputs.rows, llvm::seq<int64_t>(ids.size()));
-      inputs.arguments = encodeArguments(entry, {other, ids}, tokenTypes);
+      inputs.arguments = encodeArguments(entry, {other, ids}, given);
       return step == 0;
     }
     if (step == 0)
@@ -471,13 +517,13 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
 }
 
 std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)>
-heddle::modelChunks(const std::vector<int64_t> &ids, int64_t rows, int64_t tokenTypes) {
-  return [ids, rows, tokenTypes, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
+heddle::modelChunks(const std::vector<int64_t> &ids, int64_t rows, const EncodeInputs &given) {
+  return [ids, rows, given, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
              func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
     int64_t length = ids.size();
     if (isEncode(entry)) { // whole, whatever its length
       inputs.rows = llvm::to_vector(llvm::seq(length));
-      inputs.arguments = encodeArguments(entry, ids, tokenTypes);
+      inputs.arguments = encodeArguments(entry, ids, given);
       return step == 0;
     }
     if (step == 0) {

@@ -6,7 +6,7 @@
 
 #include "compiler/verify/NumericCheck.h"
 
-#include "frontends/Checkpoint.h"
+#include "frontends/ModelConfig.h"
 
 namespace heddle {
 
@@ -20,20 +20,29 @@ std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t se
 // token_type_ids of `length` tokens for an encoder of so many types: the second half is another text, where there is another type.
 std::vector<int64_t> tokenTypesOf(int64_t length, int64_t types);
 
+// What an encoder is given besides ids.
+struct EncodeInputs {
+  int64_t tokenTypes = 2;
+  ImageConfig image; // of one that takes images: ids then tell nothing but how many tokens there are
+};
+
+// An image that is the same on every machine, as pixel_values (1, channels, size, size).
+Tensor imagePixels(const ImageConfig &image, mlir::MLIRContext *context);
+
 // Inputs of a model's entry for `ids` as the one sequence, whichever form the entry has: @forward(ids, positions) of (1,
-// sequence), an encoder's with token types; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
-// sequence; or @encode(ids, positions, output rows, sequences, token types, destinations).
+// sequence), an encoder's with token types and perhaps patches; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
+// sequence; or @encode(ids, positions, output rows, sequences, token types, perhaps patches, destinations).
 std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)>
-modelInputs(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
+modelInputs(const std::vector<int64_t> &ids, const EncodeInputs &given = {});
 
 // The same tokens in three steps of a ragged batch, for @step: a sequence, and one that ends halfway. Tokens stand behind a past of
 // their own, and a step ends with a single one. Step 0 begins with an empty cache. For @encode, in one step behind another sequence.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelSteps(const std::vector<int64_t> &ids, int64_t tokenTypes = 2);
+modelSteps(const std::vector<int64_t> &ids, const EncodeInputs &given = {});
 
 // One sequence in steps of at most `rows` tokens, the last token in a step of its own; for @encode whole.
 std::function<mlir::FailureOr<bool>(mlir::func::FuncOp, size_t step, StepInputs &)>
-modelChunks(const std::vector<int64_t> &ids, int64_t rows, int64_t tokenTypes = 2);
+modelChunks(const std::vector<int64_t> &ids, int64_t rows, const EncodeInputs &given = {});
 
 } // namespace heddle
 

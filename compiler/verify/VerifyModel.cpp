@@ -13,6 +13,7 @@
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/QuietModel.h"
 #include "compiler/verify/VerifyPlan.h"
+#include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 #include "frontends/import/ImportModel.h"
 
@@ -22,6 +23,7 @@
 #include "llvm/Support/FormatVariadic.h"
 
 #include <cmath>
+#include <numeric>
 
 using namespace mlir;
 using namespace heddle;
@@ -156,15 +158,23 @@ LogicalResult StageCheck::chooseTokens(ModuleOp module, NumericCheckOptions &num
   if (ids.empty() && failed(chooseSequence(module)))
     return failure();
   encodes = isEncoder(module);
-  numeric.inputs = modelInputs(ids, plan.tokenTypes);
-  numeric.steps = modelSteps(ids, plan.tokenTypes);
+  numeric.inputs = modelInputs(ids, plan.given);
+  numeric.steps = modelSteps(ids, plan.given);
+  if (raggedEntry(module) && plan.given.image.size) {
+    inputs.push_back({"pixel_values", imagePixels(plan.given.image, module.getContext())});
+    return success();
+  }
   if (raggedEntry(module)) {
     Tensor sequence = Tensor::zeros(IntegerType::get(module.getContext(), 64), {1, int64_t(ids.size())});
     sequence.integers = ids;
     inputs.push_back({"input_ids", sequence});
     if (encodes) {
-      sequence.integers = tokenTypesOf(ids.size(), plan.tokenTypes);
-      inputs.push_back({"token_type_ids", std::move(sequence)});
+      // Those that the interpreter takes, whatever the family counts from.
+      std::iota(sequence.integers.begin(), sequence.integers.end(), 0);
+      inputs.push_back({"position_ids", sequence});
+      sequence.integers = tokenTypesOf(ids.size(), plan.given.tokenTypes);
+      if (plan.given.tokenTypes)
+        inputs.push_back({"token_type_ids", std::move(sequence)});
     }
     return success();
   }
@@ -201,7 +211,7 @@ LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &num
 
 FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter,
                                        ArrayRef<int64_t> sequence) {
-  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec(), plan.tokenTypes)(entry);
+  FailureOr<SmallVector<RuntimeValue>> arguments = modelInputs(sequence.vec(), plan.given)(entry);
   if (failed(arguments))
     return failure();
   FailureOr<SmallVector<RuntimeValue>> results = Interpreter(interpreter).call(entry, *arguments);
@@ -216,7 +226,7 @@ LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions
   constexpr int64_t safeTokens = 100; // that every model has positions for
   func::FuncOp entry = raggedEntry(module) ? raggedEntry(module) : graphOf(module);
   longIds = ids;
-  bool isChosen = !options.ids.empty() || options.tokens || !options.inputs.empty();
+  bool isChosen = plan.given.image.size || !options.ids.empty() || options.tokens || !options.inputs.empty();
   if (!isChosen && isSmall) {
     int64_t most =
         plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
@@ -303,10 +313,14 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
                                             << " are not finite as it was imported: nothing can be compared with them";
   if (!generates)
     outputs = graphOutputs(graphOf(module), results);
+  else if (!encodes)
+    outputs.push_back({"logits", results.front()});
   else
-    outputs.push_back({encodes ? "last_hidden_state" : "logits", results.front()});
-  if (encodes && results.size() > 1)
-    outputs.push_back({"pooler_output", results.back()});
+    for (auto [output, result] : llvm::zip(outputsOf(raggedEntry(module)), results)) {
+      outputs.push_back({output.name, result});
+      if (output.isSqueezed)
+        outputs.back().values.shape.pop_back();
+    }
   for (NamedTensor &output : outputs) {
     moveToContext(output.values, context);
     // Whatever the module's type is, a model's binary writes f32.
@@ -376,7 +390,7 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
 
 bool StageCheck::checkEncodings(const std::string &binary, const std::string &folder, std::string &error) {
   auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
-  return EncodeCheck(longIds, longLogits, plan.tokenTypes, binaryLimit(longLogits), line).run(binary, folder, error);
+  return EncodeCheck(longIds, longLogits, plan.given, binaryLimit(longLogits), line).run(binary, folder, error);
 }
 
 LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint &files) {
@@ -396,7 +410,7 @@ KernelReplayOptions StageCheck::replayOptions() const {
   double rounding = compile.activations == "int8" ? quantizedNmseLimit
                     : isRounded                   ? nmseLimit(BFloat16Type::get(&types))
                                                   : 0;
-  return {folder, ids, longIds, plan.tokenTypes, rounding};
+  return {folder, ids, longIds, plan.given, rounding};
 }
 
 LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
@@ -439,7 +453,7 @@ static Status verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, 
   VerifyPlan few;
   few.ids = plan.ids;
   few.vocabSize = plan.vocabSize;
-  few.tokenTypes = plan.tokenTypes;
+  few.given = plan.given;
   llvm::outs() << "again, its matrices scaled by 1/64:\n";
   StageCheck check(quiet, few, folder, /*isQuiet=*/true);
   Status status = verifyOnce(quiet.compile, check, options.eachKernel, folder);

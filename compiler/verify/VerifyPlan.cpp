@@ -70,10 +70,14 @@ Status heddle::planVerification(const VerifyOptions &options, CompileOptions &co
   if (!model)
     return model.status();
   const ModelConfig &config = model->config;
-  std::string wrong = idsOf(options, defaultTokens(config), config.vocabSize, plan.ids);
+  // An image has as many tokens as it has.
+  int64_t tokens = config.image.size ? config.image.tokens() : defaultTokens(config);
+  std::string wrong = idsOf(options, tokens, config.vocabSize, plan.ids);
+  if (config.image.size && int64_t(plan.ids.size()) != tokens)
+    wrong = llvm::formatv("--ids, --tokens: the model takes images of {0} tokens", tokens).str();
   plan.longestSequence = config.contextLength;
   plan.vocabSize = config.vocabSize;
-  plan.tokenTypes = config.tokenTypes;
+  plan.given = {config.tokenTypes, config.image};
   if (wrong.empty() && int64_t(plan.ids.size()) > config.contextLength)
     wrong = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)
                 .str();

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 #define HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 
+#include "compiler/verify/ModelValues.h"
 #include "compiler/verify/VerifyModel.h"
 #include "frontends/ModelConfig.h"
 
@@ -13,9 +14,10 @@ struct VerifyPlan {
   // Of a model whose graph is all that says what it takes: the ids follow from its type.
   static constexpr int64_t unknown = INT64_MAX;
 
-  std::vector<int64_t> ids;              // through every pass, and the binary
-  int64_t vocabSize = 0, tokenTypes = 0; // of an encoder, whose results do not say it
-  int64_t longestSequence = unknown;     // that the imported module and the binary mean the same by
+  std::vector<int64_t> ids;          // through every pass, and the binary
+  int64_t vocabSize = 0;             // of an encoder, whose results do not say it
+  EncodeInputs given;                // what an encoder takes
+  int64_t longestSequence = unknown; // that the imported module and the binary mean the same by
   // Beyond the sequence above rotations depend on its length: how many tokens the model takes then, and itself; 0: they never do.
   int64_t beyondTokens = 0;
   Model beyond;           // whose rotations, at every length, are those of `beyondTokens`

@@ -37,6 +37,8 @@ public:
   // ids (batch, sequence) -> (batch, sequence, width of the table); learned position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
+  // Of an encoder of images: (batch, sequence, ImageConfig::rowWidth()).
+  virtual TensorHandle patches() = 0;
   // Of an encoder: token_type_ids.
   virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
@@ -47,6 +49,9 @@ public:
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in). Rows that a file stores in another order (StoredOrder)
   // are read in the graph's.
   virtual TensorHandle linear(TensorHandle x, const std::string &name) = 0;
+  // x W^T (+ bias), both by their own names; `bias` empty: none. `rows` not 0: of rows [begin, begin + rows) of both alone.
+  virtual TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin = 0,
+                              int64_t rows = 0) = 0;
   // Norms with <name>.weight (and <name>.bias); a LayerNorm of which the model has no weight multiplies by 1. `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name) = 0;
@@ -57,7 +62,7 @@ public:
   // The config's activation of `gate`, times `up`; without the factor.
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
-  virtual TensorHandle tanh(TensorHandle x) = 0;
+  virtual TensorHandle activation(TensorHandle x, Activation kind) = 0;
   // Columns [begin, end) of the last dimension.
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
   // The first token of every sequence: (batch, width).
@@ -83,8 +88,9 @@ public:
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), scaled and softcapped as
   // the config says.
   virtual void finish(TensorHandle x, const std::string &head, const std::string &bias = "lm_head.bias") = 0;
-  // Ends that of an encoder with its last hidden state and, where the model has one, its pooler's output.
-  virtual void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) = 0;
+  // An output of an encoder under Hugging Face's name: of tokens, (batch, sequence, width), or of sequences, (batch, width). `squeezed`: the
+  // width is 1, and the output has no dimension for it.
+  virtual void output(const std::string &name, TensorHandle x, bool squeezed = false) = 0;
 };
 
 } // namespace heddle

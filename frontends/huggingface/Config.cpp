@@ -47,6 +47,57 @@ void readIds(JsonObject &object, ModelConfig &config) {
     config.padId.reset();
 }
 
+// id2label, or as many names as num_labels says.
+void readLabels(JsonObject &object, ModelConfig &config) {
+  constexpr int64_t most = 1 << 20;
+  JsonValue names = object.find("id2label");
+  int64_t count = object.integer("num_labels").value_or(2);
+  if (names) {
+    count = 0;
+    for (JsonItems entries(names); entries.next();)
+      ++count;
+  }
+  if (count < 1 || count > most)
+    return object.fail(names ? "id2label" : "num_labels",
+                       "stands for " + std::to_string(count) + " labels, expected 1 to " + std::to_string(most));
+  config.labels.resize(size_t(count));
+  for (int64_t label = 0; label < count && !names; ++label)
+    config.labels[size_t(label)] = "LABEL_" + std::to_string(label);
+  std::vector<bool> named(static_cast<size_t>(count));
+  for (JsonItems entries(names); entries.next();) {
+    std::string key = entries.key.string();
+    int64_t label = -1;
+    bool isNumber = !key.empty() && key.size() < 8 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (isNumber)
+      label = std::stoll(key);
+    if (label < 0 || label >= count || named[size_t(label)] || !entries.value.is(JsonKind::String))
+      return object.fail("id2label", "has '" + printable(key, 64) + "': expected names of the labels 0 to " +
+                                         std::to_string(count - 1));
+    config.labels[size_t(label)] = entries.value.string();
+    named[size_t(label)] = true;
+  }
+}
+
+// The class that wrote the file says what is computed beyond hidden states.
+void readHead(JsonObject &object, ModelConfig &config) {
+  for (const std::string &architecture : object.strings("architectures"))
+    for (const Head &head : config.family->heads)
+      if (!config.head && architecture == head.architecture)
+        config.head = &head;
+  HeadTask task = config.head ? config.head->task : HeadTask::None;
+  if (task == HeadTask::Classify || task == HeadTask::ClassifyTokens)
+    readLabels(object, config);
+  std::string problem = object.string("problem_type").value_or("");
+  if (problem == "regression")
+    config.labelScores = LabelScores::Plain;
+  else if (problem == "multi_label_classification" || config.labels.size() == 1)
+    config.labelScores = LabelScores::Sigmoid;
+  else if (!problem.empty() && problem != "single_label_classification")
+    object.unsupported("problem_type", "is '" + printable(problem, 64) +
+                                           "', which is not supported; expected regression, "
+                                           "single_label_classification or multi_label_classification");
+}
+
 // Reads one config object, the model's own or the text part of a multimodal one.
 class ConfigReader {
 public:
@@ -302,6 +353,8 @@ Expected<ModelConfig> ConfigReader::read() {
   moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), false);
   if (object.status().isOk())
     readRopes(object, config);
+  if (family.heads.count)
+    readHead(object, config);
   if (family.readers.huggingFaceRest)
     family.readers.huggingFaceRest(object, config);
   readIds(object, config);

@@ -4,6 +4,7 @@
 #include "frontends/License.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Safetensors.h"
+#include "frontends/huggingface/SentenceTransformers.h"
 
 namespace heddle {
 
@@ -122,6 +123,19 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
+// A convolution whose stride is its kernel is a linear layer over patches; a learned token or table has a batch dimension. What differs
+// otherwise keeps its shape, which the check of shapes then refuses.
+void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfig &image) {
+  std::vector<int64_t> stored = tensor.shape, matrix = {rows, columns};
+  while (stored.size() > 1 && stored[0] == 1)
+    stored.erase(stored.begin());
+  bool isVector = columns == 1 && stored == std::vector<int64_t>{rows};
+  bool isConvolution =
+      columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
+  if (stored == matrix || isVector || isConvolution)
+    tensor.shape = matrix;
+}
+
 // What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed.
 void noteStoredOrder(Model &model) {
   Status done = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
@@ -133,6 +147,8 @@ void noteStoredOrder(Model &model) {
     tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2;
     if (tensor.transposed)
       std::swap(tensor.shape[0], tensor.shape[1]);
+    if (rule.order == StoredOrder::Flattened)
+      flatten(tensor, dimension(rule.rows, model.config), dimension(rule.columns, model.config), model.config.image);
     return Status();
   });
   assert(done.isOk());
@@ -155,6 +171,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   const Family &family = *model.config.family;
   canonicalizeNames(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
+  if (family.isEncoder && !model.config.image.size)
+    HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);

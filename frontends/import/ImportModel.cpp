@@ -4,6 +4,8 @@
 
 #include "frontends/import/ImportModel.h"
 
+#include "dialect/EncodeOutputs.h"
+#include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
 #include "dialect/Locations.h"
 #include "frontends/Family.h"
@@ -51,15 +53,20 @@ public:
   TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
   TensorHandle embedPositions(const std::string &name) override;
   TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, forward.getArgument(2), 1.0); }
+  TensorHandle patches() override;
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
+  TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
+                      int64_t rows) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override;
-  TensorHandle tanh(TensorHandle x) override { return gated(x, TensorHandle(), ActivationKind::Tanh); }
+  TensorHandle activation(TensorHandle x, Activation kind) override {
+    return gated(x, TensorHandle(), static_cast<ActivationKind>(kind));
+  }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle firstTokens(TensorHandle x) override;
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
@@ -72,9 +79,9 @@ public:
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
   TensorHandle moe(TensorHandle x) override;
   void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
-  void finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) override;
+  void output(const std::string &name, TensorHandle x, bool squeezed) override;
 
-  OwningOpRef<ModuleOp> take() { return std::move(module); }
+  OwningOpRef<ModuleOp> take();
 
 private:
   // A matrix or vector of the checkpoint, or rows of it.
@@ -112,6 +119,8 @@ private:
   func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
   std::vector<WeightPart> layerWeights;
+  SmallVector<Value> outputs; // of an encoder, with the attributes of each
+  SmallVector<Attribute> outputAttributes;
 };
 
 } // namespace
@@ -128,18 +137,27 @@ static SmallVector<Value> unwrap(const std::vector<TensorHandle> &values) {
   return llvm::map_to_vector(values, [](TensorHandle x) { return unwrap(x); });
 }
 
-ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
-    : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+// Of all tensors that the config asks for.
+static llvm::StringSet<> weightNamesOf(const ModelConfig &config) {
+  llvm::StringSet<> names;
   [[maybe_unused]] Status listed =
-      forEachTensor(config(), [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-        weightNames.insert(tensorName(rule.name, layer, expert));
+      forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+        names.insert(tensorName(rule.name, layer, expert));
         return Status();
       });
   assert(listed.isOk());
+  return names;
+}
+
+ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
+    : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+  weightNames = weightNamesOf(config());
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
   SmallVector<Type> inputs(config().family->isEncoder ? 3 : 2, grid);
+  if (config().image.size)
+    inputs.push_back(activations(config().image.rowWidth()));
   forward = func::FuncOp::create(b, loc, "forward", b.getFunctionType(inputs, {}));
   Block *entry = forward.addEntryBlock();
   ids = entry->getArgument(0);
@@ -268,10 +286,20 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
 }
 
 TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
-  enter(name);
-  SmallVector<Value> matrices = orderedRows(name + ".weight"), biases;
-  if (has(name + ".bias"))
-    biases = orderedRows(name + ".bias");
+  return linear(x, name + ".weight", has(name + ".bias") ? name + ".bias" : "", 0, 0);
+}
+
+TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName, const std::string &biasName,
+                                   int64_t begin, int64_t rows) {
+  enter(weightName);
+  auto partOf = [&](const std::string &name) -> SmallVector<Value> {
+    if (rows)
+      return {weight(WeightPart{prefix + name, begin, rows})};
+    return orderedRows(name);
+  };
+  SmallVector<Value> matrices = partOf(weightName), biases;
+  if (!biasName.empty())
+    biases = partOf(biasName);
   // (batch, sequence, in) -> (batch, sequence, out), and (batch, in) -> (batch, out)
   SmallVector<int64_t> shape(typeOf(unwrap(x)).getShape());
   shape.back() = 0;
@@ -367,6 +395,10 @@ TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation
   enter("activation");
   return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
                             ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+TensorHandle ModelImporter::patches() {
+  return {forward.getArgument(3).getAsOpaquePointer()};
 }
 
 TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
@@ -520,11 +552,21 @@ void ModelImporter::finish(TensorHandle x, const std::string &head, const std::s
   returnAll(logits);
 }
 
-void ModelImporter::finishEncoder(TensorHandle lastHiddenState, TensorHandle poolerOutput) {
-  SmallVector<Value> results = {unwrap(lastHiddenState)};
-  if (poolerOutput.value)
-    results.push_back(unwrap(poolerOutput));
-  returnAll(results);
+void ModelImporter::output(const std::string &name, TensorHandle x, bool squeezed) {
+  NamedAttrList attributes;
+  attributes.set(outputNameAttr, b.getStringAttr(name));
+  if (squeezed)
+    attributes.set(squeezedAttr, b.getUnitAttr());
+  outputs.push_back(unwrap(x));
+  outputAttributes.push_back(attributes.getDictionary(b.getContext()));
+}
+
+OwningOpRef<ModuleOp> ModelImporter::take() {
+  if (!outputs.empty()) {
+    returnAll(outputs);
+    forward.setAllResultAttrs(outputAttributes);
+  }
+  return std::move(module);
 }
 
 void ModelImporter::returnAll(ValueRange results) {
@@ -533,19 +575,24 @@ void ModelImporter::returnAll(ValueRange results) {
 }
 
 // What the program gives, where the checkpoint may hold more.
-static std::string outputsOf(const ModelConfig &config) {
-  if (!config.family->isEncoder)
+static std::string outputNames(const Model &model, ModuleOp module) {
+  if (!model.config.family->isEncoder)
     return "logits of text";
-  return config.hasPooler ? "last_hidden_state and pooler_output" : "last_hidden_state";
+  std::string names;
+  SmallVector<EncodeOutput> outputs = outputsOf(raggedEntry(module));
+  for (const EncodeOutput &output : outputs)
+    names += (names.empty() ? "" : &output == &outputs.back() ? " and " : ", ") + output.name;
+  return names;
 }
 
 // A checkpoint may hold more than the program computes with: heads of an encoder, the part that sees images.
 static void remarkUnread(const Model &model, ModuleOp module) {
-  std::string outputs = outputsOf(model.config);
+  std::string outputs = outputNames(model, module);
+  llvm::StringSet<> read = weightNamesOf(model.config);
   int64_t lost = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors) {
     const UnreadTensor *unread = findUnread(model.config, name);
-    if (!unread)
+    if (!unread || read.contains(name))
       continue;
     emitRemark(tensorLocation(module.getContext(), name), "tensor '")
         << name << "' takes no part: the program gives " << outputs;

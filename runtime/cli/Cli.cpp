@@ -3,6 +3,7 @@
 
 #include "bytes/Utf8.h"
 #include "runtime/session/Graph.h"
+#include "runtime/session/TokenBatch.h"
 
 #include <cerrno>
 #include <cmath>
@@ -90,6 +91,9 @@ enum Needs {
   NeedsTensors,
   NeedsTokenizer,
   NeedsTemplate,
+  NeedsEmbedding,
+  NeedsLabels,
+  NeedsTokenLabels,
   NeedsGraph,
   NeedsDevice,
   NeedsVariants
@@ -101,6 +105,9 @@ const char *const missing[] = {"",
                                "of this model the speed is measured by --prompt, --generate and --depth",
                                "this model was compiled without a tokenizer",
                                "this model was compiled without a chat template",
+                               "this model encodes no texts",
+                               "this model does not classify texts",
+                               "this model does not classify tokens",
                                "this model is no graph",
                                "this model was compiled for the CPU",
                                "this model was compiled for one target"};
@@ -117,11 +124,13 @@ enum Use : unsigned {
   Speed = 128,
   Perplexity = 256,
   Words = 512, // --info and its like
+  Embedding = 1024,
+  Labels = 2048, // --classify, --classify-tokens
   Prompted = Answer | Lines | Beams | Talk,
   Sampled = Answer | Lines | Talk | Tensors,
   Searched = Beams | TensorsOfBeams,
   Generated = Sampled | Searched,
-  Anything = 1023
+  Anything = 4095
 };
 
 struct Option {
@@ -190,6 +199,17 @@ const Option optionTable[] = {
     {"--outputs", "A,B", "which tensors --io writes", Nothing, Tensors | TensorsOfBeams, SET(o.outputs = split(v[0]))},
     {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, Anything,
      SET(o.command = Command::Perplexity, o.perplexityFile = v[0])},
+    {"--embed", nullptr,
+     "embeddings of the texts that are given, or of the lines of standard input: a JSON array on a line for each",
+     NeedsEmbedding, Anything, SET(o.command = Command::Embed)},
+    {"--npy", "FILE", "with --embed: write them as an array (texts, width) of NumPy", NeedsEmbedding, Embedding,
+     TAKE(*v[0] ? (o.npyFile = v[0], Status()) : invalidInput("--npy: a file is expected"))},
+    {"--classify", nullptr,
+     "labels of the texts that are given, or of the lines of standard input, best first: a JSON object on a line for "
+     "each",
+     NeedsLabels, Anything, SET(o.command = Command::Classify)},
+    {"--classify-tokens", nullptr, "the label of each token of the texts, in the same form", NeedsTokenLabels, Anything,
+     SET(o.command = Command::ClassifyTokens)},
     {"--threads", "N", "worker threads (default: physical cores; at most the CPUs of the affinity mask)", Nothing,
      Anything, TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
@@ -249,7 +269,9 @@ bool generates(const Package &package) {
 
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
-  bool hasTokenizer = generates(package) && tokenizer && tokenizer->model() != package::TokenizerModel::None;
+  bool readsText = tokenizer && tokenizer->model() != package::TokenizerModel::None;
+  bool hasTokenizer = generates(package) && readsText;
+  const package::Encoder *encoder = isEncoder(package) && readsText ? package.metadata().encoder() : nullptr;
   switch (option.needs) {
   case Nothing:
     return true;
@@ -263,6 +285,12 @@ bool isAvailable(const Option &option, const Package &package) {
     return hasTokenizer;
   case NeedsTemplate:
     return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
+  case NeedsEmbedding:
+    return encoder && encoder->embedding();
+  case NeedsLabels:
+    return encoder && encoder->task() == package::EncoderTask::Classify;
+  case NeedsTokenLabels:
+    return encoder && encoder->task() == package::EncoderTask::ClassifyTokens;
   case NeedsGraph:
     return isGraph(package);
   case NeedsDevice:
@@ -275,7 +303,11 @@ bool isAvailable(const Option &option, const Package &package) {
 
 // Why an option is none of this model.
 const char *whyMissing(const Option &option, const Package &package) {
-  if (option.needs == NeedsDevice || option.needs == NeedsVariants || generates(package))
+  bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTokenLabels;
+  const package::Tokenizer *tokenizer = package.metadata().tokenizer();
+  if (isOfTexts && isEncoder(package) && (!tokenizer || tokenizer->model() == package::TokenizerModel::None))
+    return missing[NeedsTokenizer];
+  if (option.needs == NeedsDevice || option.needs == NeedsVariants || isOfTexts || generates(package))
     return missing[option.needs];
   if (isGraph(package))
     return missing[option.needs == NeedsRows ? NeedsRows : NeedsSteps];
@@ -296,6 +328,11 @@ Use useOf(const CliOptions &options) {
     return Speed;
   case Command::Perplexity:
     return Perplexity;
+  case Command::Embed:
+    return Embedding;
+  case Command::Classify:
+  case Command::ClassifyTokens:
+    return Labels;
   case Command::Info:
   case Command::Check:
   case Command::Licenses:
@@ -314,6 +351,8 @@ const char *ownerOf(unsigned uses) {
     return "--beam with more than one beam";
   if (uses == (Tensors | TensorsOfBeams))
     return "--io";
+  if (uses == Embedding)
+    return "--embed";
   return uses == Speed ? "--bench" : uses == (Tensors | Speed) ? "--io and --bench" : nullptr;
 }
 
@@ -328,14 +367,16 @@ Status checkUses(const CliOptions &options, const std::vector<const Option *> &g
     return invalidInput(owner ? std::string(option->name) + " belongs to " + owner
                               : doing + " takes no " + option->name);
   }
-  return options.prompt && !(use & Prompted) ? invalidInput("'" + *options.prompt + "': " + doing + " takes no prompt")
-                                             : Status();
+  return options.prompt && !(use & (Prompted | Embedding | Labels))
+             ? invalidInput("'" + *options.prompt + "': " + doing + " takes no prompt")
+             : Status();
 }
 
 Status checkCombination(const CliOptions &options, const Package &package, const std::vector<const Option *> &given,
                         std::string_view command) {
   int64_t vocabSize = package.metadata().vocab_size();
-  if (options.prompt && !generates(package))
+  bool takesTexts = useOf(options) & (Embedding | Labels);
+  if (options.prompt && !generates(package) && !takesTexts)
     return invalidInput("'" + *options.prompt + "': this model " + (isGraph(package) ? "runs a graph" : "encodes") +
                         " and takes no prompt (--io IN OUT runs it)");
   HEDDLE_RETURN_IF_ERROR(checkUses(options, given, command));
@@ -378,6 +419,11 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
       continue;
     }
     if (onlyPrompt || argument.size() < 2 || argument[0] != '-') {
+      if (isEncoder(package)) {
+        options.prompt = argument;
+        options.texts.emplace_back(argument);
+        continue;
+      }
       if (options.prompt)
         return invalidInput("two prompts: '" + *options.prompt + "' and '" + std::string(argument) +
                             "' (quote a prompt with spaces)");
@@ -453,13 +499,28 @@ std::string graphHelp(const std::string &name, const Package &package) {
   return text + exitCodes;
 }
 
+// What an encoder that reads texts is mostly called for.
+std::string textExamples(const std::string &name, const Package &package) {
+  std::string text;
+  for (const char *command : {"--embed", "--classify", "--classify-tokens"})
+    for (const Option &option : optionTable)
+      if (option.name == std::string_view(command) && isAvailable(option, package))
+        text += "  " + name + " " + command + " \"A text\" \"Another\"\n";
+  return text;
+}
+
 std::string encoderHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  return name + ": " + modelName(metadata) + ", compiled by Heddle. It encodes sequences of up to " +
-         std::to_string(metadata.context()) + " tokens: named tensors in, named tensors out.\n\n  " + name +
-         " --io in.safetensors out.safetensors\n" + optionLines(package) +
-         "\nTensors of --io: input_ids, attention_mask, position_ids, token_type_ids; last_hidden_state" +
-         (metadata.encoder()->pooler() ? ", pooler_output" : "") + "\n" + exitCodes;
+  std::string inputs;
+  for (const char *input : encoderInputs(*metadata.encoder()))
+    inputs += (inputs.empty() ? "" : ", ") + std::string(input);
+  const package::ImageInput *image = metadata.encoder()->image();
+  std::string what = image ? format("images of %u by %u pixels", image->size(), image->size())
+                           : format("sequences of up to %u tokens", metadata.context());
+  return name + ": " + modelName(metadata) + ", compiled by Heddle. It encodes " + what +
+         ": named tensors in, named tensors out.\n\n  " + name + " --io in.safetensors out.safetensors\n" +
+         textExamples(name, package) + optionLines(package) + "\nTensors of --io: " + inputs + "; " +
+         outputNames(*metadata.encoder(), ", ") + "\n" + exitCodes;
 }
 
 } // namespace

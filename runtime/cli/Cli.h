@@ -8,15 +8,33 @@
 #include "runtime/session/Package.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 
+#include <cstdio>
 #include <optional>
 
 namespace heddle {
 
-enum class Command { Generate, Chat, Io, Replay, Bench, Perplexity, Info, Check, Licenses, Version, Help };
+enum class Command {
+  Generate,
+  Chat,
+  Io,
+  Replay,
+  Bench,
+  Perplexity,
+  Embed,
+  Classify,
+  ClassifyTokens,
+  Info,
+  Check,
+  Licenses,
+  Version,
+  Help
+};
 
 struct CliOptions {
   Command command = Command::Generate;
   std::optional<std::string> prompt;
+  std::vector<std::string> texts; // of a model that encodes, instead of a prompt
+  std::string npyFile;            // --npy
   std::optional<std::vector<int32_t>> promptIds;
   std::string system;
   int64_t maxTokens = 0; // -n; 0: up to the context
@@ -71,6 +89,9 @@ bool wasInterrupted();
 void clearInterrupt();
 Progress promptProgress(); // shows the progress of long prompts on a terminal
 
+// What is left of `file`, called `name`, if it is not too much for a text.
+Status readAll(FILE *file, const std::string &name, std::string &text);
+
 // Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
 Status writeOut(const std::string &text);
 
@@ -83,6 +104,9 @@ Status runReplay(OpenedModel &program);
 Status runFunctionIo(OpenedModel &program);
 Status runGraphBench(OpenedModel &program);
 Status runPerplexity(OpenedModel &program);
+Status runEmbed(OpenedModel &program);
+Status runClassify(OpenedModel &program);
+Status runClassifyTokens(OpenedModel &program);
 Status runInfo(const OpenedModel &program);
 Status runLicenses(const OpenedModel &program);
 

@@ -44,6 +44,12 @@ Status dispatch(OpenedModel &program) {
     return isGraph ? runGraphBench(program) : isEncoder ? runEncodeBench(program) : runBench(program);
   case Command::Perplexity:
     return runPerplexity(program);
+  case Command::Embed:
+    return runEmbed(program);
+  case Command::Classify:
+    return runClassify(program);
+  case Command::ClassifyTokens:
+    return runClassifyTokens(program);
   case Command::Info:
     return runInfo(program);
   case Command::Check:

@@ -15,8 +15,32 @@
 namespace heddle {
 namespace {
 
+// Images of noise, as many as --dims says.
+Status makeImages(const CliOptions &options, const package::ImageInput &image, TokenBatch &tokens) {
+  int64_t batch = 1;
+  for (auto &[name, size] : options.dims) {
+    if (name != "batch")
+      return invalidInput("--dims: '" + name + "' is no dimension of this model's inputs (batch)");
+    batch = size;
+  }
+  if (batch < 1 || batch > 65536)
+    return invalidInput(format("--dims: batch is %lld, expected 1 … 65536", (long long)batch));
+  std::vector<float> pixels(size_t(image.channels()) * image.size() * image.size());
+  uint32_t state = 1;
+  for (int64_t index = 0; index < batch; ++index) {
+    for (float &pixel : pixels) {
+      state = state * 1664525u + 1013904223u;
+      pixel = float(state >> 8) / float(1 << 23) - 1;
+    }
+    tokens.addImage(pixels.data(), image);
+  }
+  return Status();
+}
+
 // Sequences of ids that no run repeats, as many and as long as --dims says.
 Status makeBatch(const CliOptions &options, const package::Package &metadata, TokenBatch &tokens) {
+  if (const package::ImageInput *image = metadata.encoder()->image())
+    return makeImages(options, *image, tokens);
   tokens.batch = 1;
   tokens.length = std::min<int64_t>(128, metadata.context());
   for (auto &[name, size] : options.dims) {
@@ -50,7 +74,7 @@ Status runEncodeBench(OpenedModel &program) {
     HEDDLE_RETURN_IF_ERROR(file.open(options.benchInput));
   HEDDLE_RETURN_IF_ERROR(options.benchInput.empty() ? makeBatch(options, metadata, tokens)
                                                     : tokens.read(file.tensors(), options.benchInput, metadata));
-  HEDDLE_RETURN_IF_ERROR(tokens.completeRows(options.benchInput, metadata.context()));
+  HEDDLE_RETURN_IF_ERROR(tokens.completeRows(options.benchInput, metadata));
   std::unique_ptr<Encoder> encoder;
   HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, options.threads, /*pool=*/nullptr, encoder));
   std::vector<EncoderInput> inputs = tokens.encoderInputs();
@@ -68,7 +92,7 @@ Status runEncodeBench(OpenedModel &program) {
     uint64_t startTicks = profileTicks();
     double start = secondsNow();
     HEDDLE_RETURN_IF_ERROR(
-        encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *, const float *) {}, nullptr));
+        encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *const *) {}, nullptr));
     double seconds = secondsNow() - start;
     phase.add(seconds, double(profileTicks() - startTicks), encoder->kernelProfile().uses());
     best = std::min(best, seconds);

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 namespace heddle {
-namespace {
 
 Status readAll(FILE *file, const std::string &name, std::string &text) {
   char buffer[65536];
@@ -25,6 +24,8 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
   }
   return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
+
+namespace {
 
 Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
   const CliOptions &options = program.options;

@@ -114,8 +114,13 @@ private:
       HEDDLE_RETURN_IF_ERROR(numbers(feed.count, ids));
       HEDDLE_RETURN_IF_ERROR(numbers(feed.count, tokenTypes));
       inputs.push_back({feed.count, ids, positions.data(), tokenTypes});
+      if (const package::ImageInput *image = metadata.encoder()->image()) {
+        const uint8_t *patches = nullptr;
+        HEDDLE_RETURN_IF_ERROR(bytes(feed.count * patchRowWidth(*image) * int64_t(sizeof(float)), patches));
+        inputs.back().patches = reinterpret_cast<const float *>(patches);
+      }
     }
-    return encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *, const float *) {}, nullptr);
+    return encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *const *) {}, nullptr);
   }
 
   // Behind kernel `done` of a step, and before the next. A failure ends the replay once the step has ended.
@@ -187,10 +192,15 @@ private:
       out = reinterpret_cast<uint8_t *>(running.last_hidden_state);
       size = running.rows * metadata.hidden_size() * int64_t(sizeof(float));
       break;
-    case ReplayBase::PoolerOutput:
-      out = reinterpret_cast<uint8_t *>(running.pooler_output);
-      size = running.num_outputs * metadata.hidden_size() * int64_t(sizeof(float));
+    case ReplayBase::Output: {
+      const auto *outputs = metadata.encoder() ? metadata.encoder()->outputs() : nullptr;
+      if (!outputs || region.page < 0 || region.page >= int64_t(outputs->size()))
+        break;
+      const package::EncoderOutput &output = *outputs->Get(unsigned(region.page));
+      out = reinterpret_cast<uint8_t *>(running.outputs[region.page]);
+      size = (output.of_sequences() ? running.num_outputs : running.rows) * int64_t(output.width() * sizeof(float));
       break;
+    }
     case ReplayBase::Page:
       if (region.feed < 0 || region.feed >= running.num_sequences || !running.sequences)
         break;

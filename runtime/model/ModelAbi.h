@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 7u
+#define HEDDLE_MODEL_ABI_VERSION 8u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -74,11 +74,12 @@ typedef struct heddle_step {
   const int32_t *cache_positions;   // (rows): past + index of the row in its sequence
   const heddle_sequence *sequences; // (num_sequences)
   const int32_t *token_types;       // (rows), of an encode: token_type_ids
+  const float *patches;             // (rows, patch width), of an encode of images: zeros where a row is no patch
   const int32_t *output_rows; // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence
   float *logits;              // (num_outputs, vocab_size)
   float *last_hidden_state;   // (rows, hidden_size) after the final norm
-  float *pooler_output;       // (num_outputs, hidden_size), of an encode whose model has a pooler
-  int64_t rows;               // 1 … max_rows
+  float *const *outputs; // of an encode, in the order of the metadata: (rows, width) or (num_sequences, width) each
+  int64_t rows;          // 1 … max_rows
   int64_t num_sequences;
   int64_t num_outputs;                                 // 0 … rows
   int64_t max_rows;                                    // rows that the arena was planned for

@@ -10,6 +10,7 @@ namespace {
 
 // Limits that no model comes near; products of two of them fit into 64 bits.
 constexpr uint32_t maxDimension = 1u << 24;
+constexpr uint32_t maxOutputs = 64; // of an encoder
 constexpr uint32_t maxContext = HEDDLE_MAX_CONTEXT;
 constexpr uint64_t maxBytes = uint64_t(1) << 44, maxThreadBytes = uint64_t(1) << 30;
 
@@ -142,12 +143,72 @@ Status checkRows(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+Status checkOutputs(const package::Encoder &encoder, const std::string &path) {
+  const auto *outputs = encoder.outputs();
+  if (!outputs || outputs->size() == 0 || outputs->size() > maxOutputs)
+    return wrong(path, "encoder.outputs", outputs ? outputs->size() : 0, "1 … 64 of them");
+  for (const package::EncoderOutput *output : *outputs) {
+    if (!output->name() || output->name()->size() == 0)
+      return damagedFile(path + ": package: an output of the encoder has no name");
+    if (output->width() == 0 || output->width() > maxDimension || (output->squeezed() && output->width() != 1))
+      return wrong(path, "encoder.outputs.width", output->width(), output->squeezed() ? "1" : "1 … 2^24");
+  }
+  return Status();
+}
+
+const package::EncoderOutput *outputNamed(const package::Encoder &encoder, const char *name) {
+  for (const package::EncoderOutput *output : *encoder.outputs())
+    if (output->name()->string_view() == name)
+      return output;
+  return nullptr;
+}
+
+// What the commands over texts and images rely on.
+Status checkUses(const package::Encoder &encoder, const std::string &path) {
+  bool ofSequences = encoder.task() == package::EncoderTask::Classify;
+  if (ofSequences || encoder.task() == package::EncoderTask::ClassifyTokens) {
+    const package::EncoderOutput *logits = outputNamed(encoder, "logits");
+    uint32_t labels = encoder.labels() ? encoder.labels()->size() : 0;
+    if (!logits || logits->of_sequences() != ofSequences || logits->width() != labels)
+      return wrong(path, "encoder.labels", labels, "one for each of the logits");
+  }
+  if (const package::Embedding *embedding = encoder.embedding()) {
+    const package::EncoderOutput *hidden = outputNamed(encoder, "last_hidden_state");
+    uint32_t modes = embedding->pooling() ? embedding->pooling()->size() : 0;
+    if (!hidden || hidden->of_sequences() || modes == 0 || modes > maxOutputs)
+      return wrong(path, "encoder.embedding.pooling", modes, "1 … 64 ways to pool hidden states of tokens");
+    for (auto mode : *embedding->pooling())
+      if (package::Pooling(mode) > package::Pooling::LastToken)
+        return wrong(path, "encoder.embedding.pooling", double(mode), "a way to pool");
+  }
+  return Status();
+}
+
+Status checkImage(const package::Package &root, const std::string &path) {
+  const package::ImageInput *image = root.encoder()->image();
+  if (!image)
+    return Status();
+  constexpr uint32_t mostPixels = 1 << 14; // of a side
+  if (image->channels() == 0 || image->channels() > maxOutputs)
+    return wrong(path, "encoder.image.channels", image->channels(), "1 … 64");
+  if (image->size() == 0 || image->size() > mostPixels || image->patch() == 0 || image->size() % image->patch())
+    return wrong(path, "encoder.image.patch", image->patch(), "a divisor of the image's size, which is at most 2^14");
+  uint64_t side = image->size() / image->patch();
+  if (image->special_tokens() > maxOutputs || side * side + image->special_tokens() > root.context())
+    return wrong(path, "encoder.image.special_tokens", image->special_tokens(),
+                 "no more than context less the patches");
+  return Status();
+}
+
 Status checkEncoding(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.encoder())
     return damagedFile(path + ": package: encoder is missing");
-  if (root.encoder()->token_types() == 0 || root.encoder()->token_types() > maxDimension)
-    return wrong(path, "encoder.token_types", root.encoder()->token_types(), "1 … 2^24");
+  if (root.encoder()->token_types() > maxDimension)
+    return wrong(path, "encoder.token_types", root.encoder()->token_types(), "0 … 2^24");
+  HEDDLE_RETURN_IF_ERROR(checkOutputs(*root.encoder(), path));
+  HEDDLE_RETURN_IF_ERROR(checkUses(*root.encoder(), path));
+  HEDDLE_RETURN_IF_ERROR(checkImage(root, path));
   // A sequence is computed at once.
   if (root.context() > root.memory()->max_rows())
     return wrong(path, "context", root.context(), "at most memory.max_rows");

@@ -90,6 +90,7 @@ std::string modelName(const package::Package &metadata);
 // The options that sampling has where the command line gives none, and what of the model names them.
 std::string samplingDefaults(const package::Package &metadata);
 // "(batch, 3, ?)"
+std::string outputNames(const package::Encoder &encoder, const char *separator);
 std::string declaredShape(const package::GraphTensor &tensor);
 
 } // namespace heddle

@@ -7,6 +7,13 @@ const char *dataTypeName(package::DataType type) {
   return package::EnumNameDataType(type);
 }
 
+std::string outputNames(const package::Encoder &encoder, const char *separator) {
+  std::string names;
+  for (const package::EncoderOutput *output : *encoder.outputs())
+    names += (names.empty() ? "" : separator) + output->name()->str();
+  return names;
+}
+
 std::string declaredShape(const package::GraphTensor &tensor) {
   std::string text = "(";
   for (unsigned i = 0; tensor.dims() && i < tensor.dims()->size(); ++i) {
@@ -68,7 +75,7 @@ void addRows(const package::Package &metadata, std::string &out) {
         format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv->type()), kv->num_kv_heads(),
                kv->head_dim(), (unsigned long long)kv->bytes_per_token()));
   if (const package::Encoder *encoder = metadata.encoder())
-    add(out, "outputs", encoder->pooler() ? "last_hidden_state pooler_output" : "last_hidden_state");
+    add(out, "outputs", outputNames(*encoder, " "));
   const package::MemoryPlan &memory = *metadata.memory();
   add(out, "activations",
       std::to_string(memory.fixed() + memory.per_row() * memory.max_rows()) +

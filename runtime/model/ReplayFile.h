@@ -28,7 +28,8 @@ struct ReplayStep {
   int64_t rows, numFeeds, numKernels;
 };
 
-// Tokens that a sequence goes on with; for a model that encodes, a sequence, whose positions are 0, 1, ….
+// Tokens that a sequence goes on with; for a model that encodes, a sequence, whose positions are 0, 1, …: ids, types and, of an image, rows
+// of patches.
 struct ReplayFeed {
   int32_t sequence, count;
 };
@@ -38,13 +39,13 @@ struct ReplayKernel {
   int64_t numResults; // regions that are read behind it
 };
 
-enum class ReplayBase : int32_t { Arena, Logits, HiddenState, Page, PoolerOutput };
+enum class ReplayBase : int32_t { Arena, Logits, HiddenState, Page, Output };
 
 // `rows` runs of `rowBytes` bytes, `stride` bytes from one to the next; their bytes lie without gaps in a file.
 struct ReplayRegion {
   ReplayBase base;
   int32_t feed; // of a page: whose
-  int64_t page; // of a page: which of that sequence
+  int64_t page; // of a page: which of that sequence; of an encoder's output: which
   int64_t offset, rows, rowBytes, stride;
 
   int64_t bytes() const { return rows * rowBytes; }

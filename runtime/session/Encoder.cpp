@@ -1,10 +1,29 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Encoder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
 namespace heddle {
+
+int64_t patchRowWidth(const package::ImageInput &image) {
+  return int64_t(image.channels()) * image.patch() * image.patch() + image.special_tokens() + 1;
+}
+
+int64_t imageTokens(const package::ImageInput &image) {
+  int64_t side = image.size() / image.patch();
+  return image.special_tokens() + side * side;
+}
+
+std::vector<int32_t> positionsOf(const package::Package &metadata, const std::vector<int64_t> &ids) {
+  int32_t padding = metadata.encoder()->position_padding(), next = metadata.position_offset();
+  std::vector<int32_t> positions;
+  positions.reserve(ids.size());
+  for (int64_t id : ids)
+    positions.push_back(padding >= 0 && id == padding ? metadata.position_offset() - 1 : next++);
+  return positions;
+}
 
 Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder) {
   if (package.metadata().task() != package::Task::Encode)
@@ -20,16 +39,24 @@ Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std:
 Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   const package::Package &metadata = model.metadata();
   const package::MemoryPlan &plan = *metadata.memory();
-  hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
   HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
   if (!shared)
     model.sayOfThreads(*pool);
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
-  HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
-  if (metadata.encoder()->pooler())
-    HEDDLE_RETURN_IF_ERROR(pooledRows.reserve(maxRows * hiddenSize * sizeof(float), "pooled hidden states"));
+  for (const package::EncoderOutput *output : *metadata.encoder()->outputs()) {
+    outputs.emplace_back(new (std::nothrow) Reserved);
+    if (!outputs.back())
+      return outOfMemory();
+    HEDDLE_RETURN_IF_ERROR(
+        outputs.back()->reserve(uint64_t(maxRows) * output->width() * sizeof(float), output->name()->c_str()));
+    outputRows.push_back(outputs.back()->as<float>());
+  }
+  if (const package::ImageInput *image = metadata.encoder()->image()) {
+    patchWidth = patchRowWidth(*image);
+    HEDDLE_RETURN_IF_ERROR(patches.reserve(uint64_t(maxRows) * patchWidth * sizeof(float), "patches"));
+  }
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
     HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
   return sequenceRows.reserve(2 * maxRows, "sequences");
@@ -37,7 +64,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
 
 Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   const package::Package &metadata = model.metadata();
-  int64_t types = metadata.encoder()->token_types();
+  int64_t types = std::max<int64_t>(metadata.encoder()->token_types(), 1); // a model without types is given 0
+  int64_t mostPositions = int64_t(metadata.context()) + metadata.position_offset();
   for (size_t i = 0; i < numInputs; ++i) {
     const EncoderInput &input = inputs[i];
     if (input.count < 1 || uint32_t(input.count) > metadata.context())
@@ -46,9 +74,9 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
       if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= metadata.vocab_size())
         return invalidInput(
             format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i, metadata.vocab_size()));
-      if (input.positions[token] < 0 || uint32_t(input.positions[token]) >= metadata.context())
-        return invalidInput(format("token %d of sequence %zu stands at position %d, expected one in [0, %u)", token, i,
-                                   input.positions[token], metadata.context()));
+      if (input.positions[token] < 0 || input.positions[token] >= mostPositions)
+        return invalidInput(format("token %d of sequence %zu stands at position %d, expected one in [0, %lld)", token,
+                                   i, input.positions[token], (long long)mostPositions));
       if (input.tokenTypes[token] < 0 || input.tokenTypes[token] >= types)
         return invalidInput(
             format("token type %d of sequence %zu is not in [0, %lld)", input.tokenTypes[token], i, (long long)types));
@@ -71,6 +99,8 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     memcpy(ids.data() + rows, input.ids, input.count * sizeof(int32_t));
     memcpy(positions.data() + rows, input.positions, input.count * sizeof(int32_t));
     memcpy(tokenTypes.data() + rows, input.tokenTypes, input.count * sizeof(int32_t));
+    if (patchWidth)
+      memcpy(patches.as<float>() + rows * patchWidth, input.patches, input.count * patchWidth * sizeof(float));
     firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
     sequenceRows[2 * numSequences + 1] = input.count;
     if (!profiled.empty()) {
@@ -91,20 +121,31 @@ Status Encoder::compute() {
   step.ids = ids.data();
   step.positions = positions.data();
   step.token_types = tokenTypes.data();
+  step.patches = patches.as<float>();
   step.output_rows = firstRows.data();
   step.sequence_rows = sequenceRows.data();
-  step.last_hidden_state = hiddenRows.as<float>();
-  step.pooler_output = pooledRows.as<float>();
+  step.outputs = outputRows.data();
   step.rows = rows;
   step.num_sequences = step.num_outputs = numSequences;
   step.max_rows = maxRows;
   step.kernel_profile = profile.beginStep();
   runStepOn(*pool, model.code().step, step, observer);
   profile.endStep(profiled.data(), numSequences, StepProfile::Sees::All);
-  for (int64_t row = 0; row < rows; ++row)
-    if (!allFinite(step.last_hidden_state + row * hiddenSize, hiddenSize))
-      return Status(StatusCode::NotFinite,
-                    format("the hidden state of token %d at position %d is not finite", ids[row], positions[row]));
+  return checkFinite();
+}
+
+Status Encoder::checkFinite() const {
+  for (unsigned i = 0; i < outputRows.size(); ++i) {
+    const package::EncoderOutput &output = *model.metadata().encoder()->outputs()->Get(i);
+    int64_t width = output.width(), count = output.of_sequences() ? numSequences : rows;
+    for (int64_t row = 0; row < count; ++row)
+      if (!allFinite(outputRows[i] + row * width, width))
+        return Status(StatusCode::NotFinite, output.of_sequences()
+                                                 ? format("%s of a sequence that begins with token %d is not finite",
+                                                          output.name()->c_str(), ids[firstRows[row]])
+                                                 : format("%s of token %d at position %d is not finite",
+                                                          output.name()->c_str(), ids[row], positions[row]));
+  }
   return Status();
 }
 
@@ -116,9 +157,14 @@ Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding t
   for (size_t first = 0; first < numInputs;) {
     size_t next = fill(inputs, first, numInputs);
     HEDDLE_RETURN_IF_ERROR(compute());
-    for (int64_t i = 0; i < numSequences; ++i)
-      take(user, first + i, hiddenRows.as<float>() + firstRows[i] * hiddenSize,
-           pooledRows.data() ? pooledRows.as<float>() + i * hiddenSize : nullptr);
+    std::vector<const float *> given(outputRows.size());
+    for (int64_t i = 0; i < numSequences; ++i) {
+      for (unsigned output = 0; output < given.size(); ++output) {
+        const package::EncoderOutput &kind = *model.metadata().encoder()->outputs()->Get(output);
+        given[output] = outputRows[output] + (kind.of_sequences() ? i : int64_t(firstRows[i])) * kind.width();
+      }
+      take(user, first + i, given.data());
+    }
     first = next;
     done += rows;
     if (progress.report && !progress.report(progress.user, done, total))

@@ -9,16 +9,28 @@
 #include "runtime/session/Reserved.h"
 #include "runtime/session/Session.h"
 
+#include <memory>
+#include <vector>
+
 namespace heddle {
 
-// A sequence: (count) each.
+// A sequence: (count) each; patches, of an image, (count, width of a row).
 struct EncoderInput {
   int32_t count = 0;
   const int32_t *ids = nullptr, *positions = nullptr, *tokenTypes = nullptr;
+  const float *patches = nullptr;
 };
 
-// Receives what sequence `index` gives: (count, hidden_size), and (hidden_size) of the pooler or null. Both are valid during the call only.
-using TakeEncoding = void (*)(void *user, size_t index, const float *lastHiddenState, const float *poolerOutput);
+// Numbers that a token of an image is given as: its patch, and which special token it is, or that it is a patch.
+int64_t patchRowWidth(const package::ImageInput &image);
+int64_t imageTokens(const package::ImageInput &image);
+
+// Receives what sequence `index` gives, in the order of the package's outputs: (count, width) where an output is of tokens, (width) where it
+// is of sequences. They are valid during the call only.
+using TakeEncoding = void (*)(void *user, size_t index, const float *const *outputs);
+
+// The position of each of `ids`, of a whole row, by the rule of the package.
+std::vector<int32_t> positionsOf(const package::Package &metadata, const std::vector<int64_t> &ids);
 
 class Encoder {
 public:
@@ -40,15 +52,19 @@ private:
   // Puts the sequences from `first` on into a step; gives the one behind the last.
   size_t fill(const EncoderInput *inputs, size_t first, size_t numInputs);
   Status compute();
+  Status checkFinite() const; // what the step gave
 
   Package &model;
-  int64_t hiddenSize = 0, maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
+  int64_t maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
   StepProfile profile;
-  std::vector<heddle_sequence> profiled; // the step's sequences, which nothing but the profile asks for
-  Reserved arena, scratch, hiddenRows, pooledRows;
+  std::vector<heddle_sequence> profiled;             // the step's sequences, which nothing but the profile asks for
+  Reserved arena, scratch, patches;                  // patches: (maxRows, patchWidth)
+  int64_t patchWidth = 0;                            // 0: it takes ids
+  std::vector<std::unique_ptr<Reserved>> outputs;    // by output: (maxRows, width)
+  std::vector<float *> outputRows;                   // (outputs): where each begins
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
 };

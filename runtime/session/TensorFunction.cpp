@@ -47,13 +47,26 @@ private:
 class EncoderFunction : public TensorFunction {
 public:
   explicit EncoderFunction(const package::Package &metadata)
-      : metadata(metadata), hiddenSize(metadata.hidden_size()), hasPooler(metadata.encoder()->pooler()) {
-    for (const char *name : {"input_ids", "attention_mask", "position_ids", "token_type_ids"})
+      : metadata(metadata), kinds(*metadata.encoder()->outputs()) {
+    const package::ImageInput *image = metadata.encoder()->image();
+    if (image)
+      declaredInputs.push_back({"pixel_values",
+                                package::DataType::F32,
+                                {-1, image->channels(), image->size(), image->size()},
+                                {"batch", "", "", ""}});
+    for (const char *name : image ? std::vector<const char *>() : encoderInputs(*metadata.encoder()))
       declaredInputs.push_back({name, package::DataType::I64, {-1, -1}, {"batch", "sequence"}});
-    declaredOutputs.push_back(
-        {"last_hidden_state", package::DataType::F32, {-1, -1, hiddenSize}, {"batch", "sequence", ""}});
-    if (hasPooler)
-      declaredOutputs.push_back({"pooler_output", package::DataType::F32, {-1, hiddenSize}, {"batch", ""}});
+    for (const package::EncoderOutput *kind : kinds) {
+      TensorDeclaration output = {kind->name()->str(), package::DataType::F32, {-1}, {"batch"}};
+      if (!kind->of_sequences()) {
+        output.shape.push_back(image ? imageTokens(*image) : -1);
+        output.dimensions.push_back(image ? "" : "sequence");
+      }
+      if (!kind->squeezed())
+        output.shape.push_back(kind->width()), output.dimensions.push_back("");
+      declaredOutputs.push_back(std::move(output));
+      memory.emplace_back(new Reserved);
+    }
   }
 
   Status create(Package &package, int32_t threads, ThreadPool *pool) {
@@ -66,18 +79,20 @@ public:
               std::vector<GraphOutput> &outOutputs) override {
     TokenBatch tokens;
     HEDDLE_RETURN_IF_ERROR(tokens.read(inputs, where, metadata));
-    HEDDLE_RETURN_IF_ERROR(tokens.completeRows(where, metadata.context()));
+    HEDDLE_RETURN_IF_ERROR(tokens.completeRows(where, metadata));
     std::vector<GraphOutput> outputs(declaredOutputs.size());
-    HEDDLE_RETURN_IF_ERROR(take({tokens.batch, tokens.length, hiddenSize}, hidden, outputs[0]));
-    if (hasPooler)
-      HEDDLE_RETURN_IF_ERROR(take({tokens.batch, hiddenSize}, pooled, outputs[1]));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      std::vector<int64_t> shape = declaredOutputs[i].shape;
+      shape[0] = tokens.batch;
+      if (!kinds.Get(unsigned(i))->of_sequences())
+        shape[1] = tokens.length;
+      HEDDLE_RETURN_IF_ERROR(take(std::move(shape), *memory[i], outputs[i]));
+    }
     std::vector<EncoderInput> sequences = tokens.encoderInputs();
     Target target = {*this, tokens};
     HEDDLE_RETURN_IF_ERROR(encoder->run(
         sequences.data(), sequences.size(),
-        [](void *user, size_t index, const float *lastHiddenState, const float *poolerOutput) {
-          static_cast<Target *>(user)->put(index, lastHiddenState, poolerOutput);
-        },
+        [](void *user, size_t index, const float *const *values) { static_cast<Target *>(user)->put(index, values); },
         &target));
     outOutputs = std::move(outputs);
     return Status();
@@ -88,14 +103,18 @@ private:
     EncoderFunction &self;
     const TokenBatch &tokens;
 
-    void put(size_t index, const float *lastHiddenState, const float *poolerOutput) const {
-      int64_t hiddenSize = self.hiddenSize;
+    void put(size_t index, const float *const *values) const {
       const std::vector<int64_t> &columns = tokens.rows[index].columns;
-      for (size_t token = 0; token < columns.size(); ++token)
-        memcpy(self.hidden.as<float>() + (int64_t(index) * tokens.length + columns[token]) * hiddenSize,
-               lastHiddenState + token * hiddenSize, hiddenSize * sizeof(float));
-      if (self.hasPooler)
-        memcpy(self.pooled.as<float>() + index * hiddenSize, poolerOutput, hiddenSize * sizeof(float));
+      for (unsigned i = 0; i < self.kinds.size(); ++i) {
+        int64_t width = self.kinds.Get(i)->width();
+        float *to = self.memory[i]->as<float>();
+        if (self.kinds.Get(i)->of_sequences())
+          memcpy(to + int64_t(index) * width, values[i], width * sizeof(float));
+        else
+          for (size_t token = 0; token < columns.size(); ++token)
+            memcpy(to + (int64_t(index) * tokens.length + columns[token]) * width, values[i] + int64_t(token) * width,
+                   width * sizeof(float));
+      }
     }
   };
 
@@ -111,10 +130,9 @@ private:
   }
 
   const package::Package &metadata;
-  const int64_t hiddenSize;
-  const bool hasPooler;
+  const flatbuffers::Vector<flatbuffers::Offset<package::EncoderOutput>> &kinds;
   std::unique_ptr<Encoder> encoder;
-  Reserved hidden, pooled; // of the last call
+  std::vector<std::unique_ptr<Reserved>> memory; // of the outputs of the last call
 };
 
 } // namespace

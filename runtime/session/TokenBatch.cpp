@@ -45,13 +45,24 @@ Status checkElement(const std::string &where, const char *name, const char *expe
 
 } // namespace
 
-Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors, bool isEncoder) {
+std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
+  if (encoder.image())
+    return {"pixel_values"};
+  std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
+  if (encoder.token_types())
+    names.push_back("token_type_ids");
+  return names;
+}
+
+Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
+                             const package::Encoder *encoder) {
+  bool hasTypes = encoder && encoder->token_types();
   for (const StoredTensor &tensor : tensors) {
     bool isKnown = tensor.name == "input_ids" || tensor.name == "attention_mask" || tensor.name == "position_ids";
-    if (!isKnown && !(isEncoder && tensor.name == "token_type_ids"))
+    if (!isKnown && !(hasTypes && tensor.name == "token_type_ids"))
       return invalidInput(where + ": tensor '" + tensor.name +
                           "' is no input of this model (input_ids, attention_mask, " + "position_ids" +
-                          (isEncoder ? ", token_type_ids)" : ")"));
+                          (hasTypes ? ", token_type_ids)" : ")"));
   }
   const StoredTensor *input = find(tensors, "input_ids");
   if (!input)
@@ -89,6 +100,8 @@ Status TokenBatch::readMatrix(const std::string &where, const std::vector<Stored
 Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::string &where,
                         const package::Package &metadata) {
   const package::Encoder *encoder = metadata.encoder();
+  if (encoder && encoder->image())
+    return readImages(where, tensors, *encoder->image());
   HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, encoder));
   std::vector<int64_t> ids, mask, positions, tokenTypes;
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "input_ids", ids));
@@ -96,6 +109,13 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
   rows.resize(batch);
+  // Masked tokens are numbered as well, so that only here all that count are known.
+  std::vector<int32_t> numbered;
+  if (encoder && encoder->position_padding() >= 0 && positions.empty())
+    for (auto row = ids.begin(); row != ids.end(); row += length) {
+      std::vector<int32_t> ofRow = positionsOf(metadata, {row, row + length});
+      numbered.insert(numbered.end(), ofRow.begin(), ofRow.end());
+    }
   for (int64_t i = 0; i < batch * length; ++i) {
     if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
       return invalidInput(format("%s: attention_mask[%lld, %lld] is %lld, expected 0 or 1", where.c_str(),
@@ -107,9 +127,12 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
     row.ids.push_back(int32_t(ids[i]));
     row.columns.push_back(i % length);
     if (!positions.empty()) {
-      HEDDLE_RETURN_IF_ERROR(checkElement(where, "position_ids", "one", positions, i, length, metadata.context()));
+      HEDDLE_RETURN_IF_ERROR(checkElement(where, "position_ids", "one", positions, i, length,
+                                          int64_t(metadata.context()) + (encoder ? metadata.position_offset() : 0)));
       row.positions.push_back(int32_t(positions[i]));
     }
+    if (!numbered.empty())
+      row.positions.push_back(numbered[i]);
     if (!tokenTypes.empty()) {
       HEDDLE_RETURN_IF_ERROR(
           checkElement(where, "token_type_ids", "a type", tokenTypes, i, length, encoder->token_types()));
@@ -117,6 +140,55 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
     }
   }
   return encoder ? Status() : keepGaps(where, metadata);
+}
+
+Status TokenBatch::readImages(const std::string &where, const std::vector<StoredTensor> &tensors,
+                              const package::ImageInput &image) {
+  for (const StoredTensor &tensor : tensors)
+    if (tensor.name != "pixel_values")
+      return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (pixel_values)");
+  const StoredTensor *input = find(tensors, "pixel_values");
+  if (!input)
+    return invalidInput(where + ": no tensor 'pixel_values'");
+  if (input->dtype != "F32")
+    return invalidInput(where + ": tensor 'pixel_values' is " + std::string(input->dtype) + ", expected F32");
+  int64_t side = image.size(), channels = image.channels();
+  const std::vector<int64_t> &shape = input->shape;
+  if (shape.size() != 4 || shape[0] < 1 || shape[0] > 65536 || shape[1] != channels || shape[2] != side ||
+      shape[3] != side)
+    return invalidInput(format("%s: tensor 'pixel_values' has shape %s, expected (batch, %lld, %lld, %lld)",
+                               where.c_str(), shapeText(shape).c_str(), (long long)channels, (long long)side,
+                               (long long)side));
+  std::vector<float> pixels(size_t(channels * side * side));
+  for (int64_t index = 0; index < shape[0]; ++index) {
+    size_t size = pixels.size() * sizeof(float);
+    memcpy(pixels.data(), input->data + size_t(index) * size, size);
+    addImage(pixels.data(), image);
+  }
+  return Status();
+}
+
+// A row of a patch is (channels, patch, patch), as a convolution's kernel is stored.
+void TokenBatch::addImage(const float *pixels, const package::ImageInput &image) {
+  int64_t side = image.size(), patch = image.patch(), across = side / patch, special = image.special_tokens();
+  int64_t width = patchRowWidth(image), tokens = imageTokens(image);
+  TokenRow row;
+  row.ids.resize(size_t(tokens));
+  row.patches.resize(size_t(tokens * width));
+  for (int64_t token = 0; token < tokens; ++token) {
+    row.columns.push_back(token);
+    float *out = row.patches.data() + token * width;
+    out[width - 1 - special + std::min(token, special)] = 1;
+    if (token < special)
+      continue;
+    int64_t top = (token - special) / across * patch, left = (token - special) % across * patch;
+    for (int64_t channel = 0; channel < image.channels(); ++channel)
+      for (int64_t y = 0; y < patch; ++y, out += patch)
+        memcpy(out, pixels + (channel * side + top + y) * side + left, patch * sizeof(float));
+  }
+  rows.push_back(std::move(row));
+  batch = int64_t(rows.size());
+  length = tokens;
 }
 
 // Nobody attends to a masked token between others, but it keeps its place: what is behind it is farther from what is before.
@@ -143,7 +215,8 @@ Status TokenBatch::keepGaps(const std::string &where, const package::Package &me
   return Status();
 }
 
-Status TokenBatch::completeRows(const std::string &where, uint32_t context) {
+Status TokenBatch::completeRows(const std::string &where, const package::Package &metadata) {
+  uint32_t context = metadata.context();
   for (size_t i = 0; i < rows.size(); ++i) {
     TokenRow &row = rows[i];
     if (row.ids.empty())
@@ -156,7 +229,12 @@ Status TokenBatch::completeRows(const std::string &where, uint32_t context) {
       return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions", where.c_str(), i,
                                  (long long)row.columns.back(), context));
     if (row.positions.empty())
-      row.positions.assign(row.columns.begin(), row.columns.end());
+      for (int64_t column : row.columns)
+        row.positions.push_back(int32_t(column) + metadata.position_offset());
+    if (int32_t last = *std::max_element(row.positions.begin(), row.positions.end());
+        last >= int64_t(context) + metadata.position_offset())
+      return invalidInput(format("%s: row %zu has a token at position %d, the model has %lld", where.c_str(), i, last,
+                                 (long long)context + metadata.position_offset()));
     row.tokenTypes.resize(row.ids.size());
   }
   return Status();
@@ -166,7 +244,8 @@ std::vector<EncoderInput> TokenBatch::encoderInputs() const {
   std::vector<EncoderInput> inputs;
   inputs.reserve(rows.size());
   for (const TokenRow &row : rows)
-    inputs.push_back({int32_t(row.ids.size()), row.ids.data(), row.positions.data(), row.tokenTypes.data()});
+    inputs.push_back({int32_t(row.ids.size()), row.ids.data(), row.positions.data(), row.tokenTypes.data(),
+                      row.patches.empty() ? nullptr : row.patches.data()});
   return inputs;
 }
 

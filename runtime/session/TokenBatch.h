@@ -19,23 +19,32 @@ struct TokenRow {
   // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
   std::vector<int32_t> positions, tokenTypes;
   std::vector<int64_t> columns; // (ids): where each token stands
+  std::vector<float> patches;   // of an image: (ids, width of a row)
 };
 
-// input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each.
+// What an encoder takes: of texts (batch, length) each, of which only the first must be there.
+std::vector<const char *> encoderInputs(const package::Encoder &encoder);
+
+// input_ids, attention_mask, position_ids and, of an encoder that has types, token_type_ids: (batch, length) each; or pixel_values, whose
+// images are sequences of special tokens and patches.
 struct TokenBatch {
   // `where` begins the message of every error.
   Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata);
-  // What an encoder needs besides: without position_ids a token's position is its column, as in the family's Hugging Face forward; without
-  // token_type_ids its type is 0.
-  Status completeRows(const std::string &where, uint32_t context);
+  // What an encoder needs besides: without position_ids a token's position is its column, or its number among the ids that are no padding, as
+  // in the family's Hugging Face forward; without token_type_ids its type is 0.
+  Status completeRows(const std::string &where, const package::Package &metadata);
   std::vector<EncoderInput> encoderInputs() const; // of complete rows
+  // Adds a row of an image: pixels (channels, size, size).
+  void addImage(const float *pixels, const package::ImageInput &image);
 
   int64_t batch = 0, length = 0;
   std::vector<TokenRow> rows; // (batch)
 
 private:
+  Status readImages(const std::string &where, const std::vector<StoredTensor> &tensors,
+                    const package::ImageInput &image);
   Status keepGaps(const std::string &where, const package::Package &metadata);
-  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors, bool isEncoder);
+  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors, const package::Encoder *encoder);
   // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
   Status readMatrix(const std::string &where, const std::vector<StoredTensor> &tensors, const char *name,
                     std::vector<int64_t> &values) const;

@@ -30,13 +30,14 @@ func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %w: tensor<
 
 // First tokens are rows that the entry is given; token types stay behind what attention needs.
 // CHECK: func.func @encode(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[FIRST_ROWS:.*]]: tensor<?xi32>, %[[SEQUENCES:.*]]: tensor<?x2xi32>, %[[TYPES:.*]]: tensor<?xi32>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
+// CHECK-SAME: attributes {heddle.outputs = [{name = "last_hidden_state"}, {name = "output_1", of_sequences}]}
 // CHECK: heddle.embedding %[[TYPES]],
 // CHECK: call @layer(%{{.*}}, %[[POSITIONS]], %[[SEQUENCES]],
 // CHECK: %[[HIDDEN:.*]] = call @layer(%{{.*}}, %[[POSITIONS]], %[[SEQUENCES]],
 // CHECK: %[[FIRST:.*]] = heddle.embedding %[[FIRST_ROWS]], %[[HIDDEN]]
 // CHECK: %[[POOLED:.*]] = heddle.glu <tanh> %[[FIRST]]
 // CHECK: return %[[HIDDEN]], %[[POOLED]]
-func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x?xi32>) -> (tensor<?x?x8xf32>, tensor<?x8xf32>) {
+func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x?xi32>) -> (tensor<?x?x8xf32> {heddle.name = "last_hidden_state"}, tensor<?x8xf32>) {
   %c0 = arith.constant 0 : index
   %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
   %kinds = heddle.weight "kinds" <type = "f32", file = 0, offset = 512> : tensor<2x8xf32>

@@ -92,3 +92,15 @@ func.func @a_bias_is_read_before(%x: tensor<?x8xf32>) -> (tensor<?x8xf32>, tenso
   %1 = heddle.linear %n, weights(%w1 : tensor<8x8xf32>) biases(%b : tensor<8xf32>) : tensor<?x8xf32> -> tensor<?x8xf32>
   return %0, %1 : tensor<?x8xf32>, tensor<?x8xf32>
 }
+
+// Results of an encode are written to where its caller says, one by one.
+// CHECK-LABEL: func.func @encode
+// CHECK-NOT: tensor.extract_slice
+// CHECK: %[[START:.*]] = heddle.linear
+// CHECK: %[[END:.*]] = heddle.linear
+// CHECK: return %[[START]], %[[END]]
+func.func @encode(%x: tensor<?x64xf32>, %ws: tensor<1x64xf32>, %we: tensor<1x64xf32>) -> (tensor<?x1xf32>, tensor<?x1xf32>) {
+  %s = heddle.linear %x, weights(%ws : tensor<1x64xf32>) : tensor<?x64xf32> -> tensor<?x1xf32>
+  %e = heddle.linear %x, weights(%we : tensor<1x64xf32>) : tensor<?x64xf32> -> tensor<?x1xf32>
+  return %s, %e : tensor<?x1xf32>, tensor<?x1xf32>
+}

@@ -18,8 +18,8 @@ Checked, all or only those named, compiled --precise:
 The last three agree within AGREE, and to the bit with --deterministic. Weights of 16 bits are also compiled as users do, within
 what 16-bit arithmetic of the reference costs. Prints one line per broken promise; exit status 1 if there is any.
 
-An encoder (golden.json's task) is compared by last_hidden_state and pooler_output: forward, threads, and padded, which is to the bit: its
-rows padded on the right, and on the left with the position_ids that they have there.
+An encoder (golden.json's task) is compared by all outputs of its cases: forward, threads, and padded, which is to the bit: its rows padded
+on the right, and on the left with the position_ids that they have there (counted from golden.json's position_offset).
 """
 import json
 import os
@@ -84,7 +84,8 @@ class Model:
         self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
         meta = json.loads((self.folder / "golden.json").read_text())
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
-        self.is_encoder = meta.get("task") == "encoder"
+        self.offset = meta.get("position_offset", 0)  # the position of an encoder's first token
+        self.is_encoder = meta.get("task") in ("encoder", "vision")
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():
@@ -93,7 +94,7 @@ class Model:
             for name in names:
                 shutil.copy(self.folder / name, checkpoint)
         config = json.loads((self.folder / "config.json").read_text())
-        self.context = meta.get("context") or config.get("max_position_embeddings") or config["n_positions"]
+        self.context = meta.get("context") or config.get("max_position_embeddings") or config.get("n_positions")
         self.rotates_by_length = meta.get("rotates_by_length", False)  # cached keys have the rotation of a shorter sequence
         self.binary = self.box / "-".join(["model", *flags])
         run([heddle, "compile", checkpoint / file, "-o", self.binary, *flags])
@@ -124,7 +125,7 @@ class Model:
 
 
 def given(model, case):
-    passed = ("input_ids", "attention_mask", "token_type_ids")
+    passed = ("input_ids", "attention_mask", "token_type_ids", "pixel_values")
     return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 
@@ -147,9 +148,16 @@ def check_forward(model, limit=None):
 def check_encoded(model):
     for case in model.of_kind("forward"):
         got = model.io(given(model, case))[0]
-        for name in ("last_hidden_state", "pooler_output"):
-            values, want = got[name][2], model.tensors[case["outputs"]["base." + name]][2]
-            if name == "last_hidden_state":
+        for field, tensor in case["outputs"].items():
+            name = field.removeprefix("base.")
+            if name == "hidden_states":
+                continue
+            if name not in got:
+                raise Failure(f"forward {case['name']}: {name} is not among {', '.join(sorted(got))}")
+            (_, shape, values), (_, expected, want) = got[name], model.tensors[tensor]
+            if list(shape) != list(expected):
+                raise Failure(f"forward {case['name']}: {name} has shape {shape}, expected {expected}")
+            if "mask" in case and list(shape[:2]) == list(model.tensors[case["mask"]][1]):
                 values, want = kept(model, case, values), kept(model, case, want)
             expect(f"forward {case['name']}: {name}", values, want, model.limit(want))
 
@@ -162,14 +170,22 @@ def check_encoder_threads(model):
 
 
 def check_encoder_padded(model):
-    """Each row of the batch alone, and the batch with every row's padding on its left."""
+    """Each row of the batch alone, and the batch with every row's padding on its left; each image of a batch alone."""
+    for case in model.of_kind("forward"):
+        if "pixel_values" in case["inputs"]:
+            kind, shape, _ = pixels = given(model, case)["pixel_values"]
+            both = rows_of(model.io({"pixel_values": pixels})[0]["last_hidden_state"])
+            for row, image in zip(both, rows_of(pixels)):
+                alone = model.io({"pixel_values": (kind, (1, *shape[1:]), list(image))})[0]["last_hidden_state"][2]
+                if list(row) != list(alone):
+                    raise Failure(f"padded: an image of {case['name']} has other bits beside others than alone")
     for case in model.batches():
         inputs = {name: rows_of(tensor) for name, tensor in given(model, case).items()}
         mask, width = inputs.pop("attention_mask"), len(inputs["input_ids"][0])
         lengths = [sum(row) for row in mask]
         left = {name: integers([list(row[n:]) + list(row[:n]) for row, n in zip(rows, lengths)]) for name, rows in inputs.items()}
         left["attention_mask"] = integers([[0] * (width - n) + [1] * n for n in lengths])
-        left["position_ids"] = integers([[0] * (width - n) + list(range(n)) for n in lengths])
+        left["position_ids"] = integers([[0] * (width - n) + list(range(model.offset, model.offset + n)) for n in lengths])
         right = rows_of(model.io(given(model, case))[0]["last_hidden_state"])
         moved = rows_of(model.io(left)[0]["last_hidden_state"])
         for i, n in enumerate(lengths):

@@ -37,15 +37,17 @@ TEST_P(FamilyConfig, isRead) {
   TemporaryFolder folder;
   Expected<Model> model = readFamily(folder, GetParam());
   ASSERT_TRUE(model) << model.message();
-  EXPECT_EQ(model->config.vocabSize, 256);
+  const ModelConfig &config = model->config;
+  bool isEncoder = config.family->isEncoder, takesImages = config.image.size > 0;
+  EXPECT_EQ(config.vocabSize, takesImages ? 1 : 256);
   EXPECT_EQ(model->config.hiddenSize, 64);
   EXPECT_EQ(model->config.numHiddenLayers, 2);
   EXPECT_EQ(model->config.numHeads, 4);
   EXPECT_EQ(model->config.headDim, 16);
-  bool isEncoder = model->config.family->isEncoder;
-  EXPECT_EQ(model->config.contextLength, isEncoder ? 64 : 128);
+  EXPECT_EQ(config.contextLength + config.positionOffset, takesImages ? 17 : isEncoder ? 64 : 128);
   EXPECT_EQ(model->config.layerWindow.size(), 2u);
-  EXPECT_EQ(model->config.eosIds, isEncoder ? std::vector<int64_t>() : std::vector<int64_t>{2});
+  if (!isEncoder)
+    EXPECT_EQ(config.eosIds, std::vector<int64_t>{2});
 }
 
 INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig, testing::ValuesIn(knownFamilies()),

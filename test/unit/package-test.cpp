@@ -202,6 +202,23 @@ TEST(PackageErrors, header) {
   expectError(Package::openFile(writeFile("package", elf), &code, {}, opened), "code of ABI version 99");
 }
 
+// Makes the metadata those of an encoder.
+static void makeEncoder(package::PackageT &metadata) {
+  metadata.task = package::Task::Encode;
+  metadata.encoder = std::make_unique<package::EncoderT>();
+  metadata.encoder->outputs.push_back(std::make_unique<package::EncoderOutputT>());
+  metadata.encoder->outputs[0]->name = "logits";
+  metadata.encoder->outputs[0]->width = 8;
+}
+
+static void makeImageEncoder(package::PackageT &metadata) {
+  makeEncoder(metadata);
+  metadata.encoder->image = std::make_unique<package::ImageInputT>();
+  metadata.encoder->image->channels = 3;
+  metadata.encoder->image->size = 8;
+  metadata.encoder->image->patch = 4;
+}
+
 // Metadata that is valid FlatBuffers, but makes no sense.
 TEST(PackageErrors, fieldsOutOfRange) {
   struct Case {
@@ -214,16 +231,66 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"memory is missing", [](package::PackageT &m) { m.memory.reset(); }},
       {"kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
       {"encoder is missing", [](package::PackageT &m) { m.task = package::Task::Encode; }},
-      {"encoder.token_types is 0",
+      {"encoder.token_types is 16777217",
        [](package::PackageT &m) {
-         m.task = package::Task::Encode;
-         m.encoder = std::make_unique<package::EncoderT>();
+         makeEncoder(m);
+         m.encoder->token_types = (1 << 24) + 1;
+       }},
+      {"encoder.outputs is 0",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->outputs.clear();
+       }},
+      {"an output of the encoder has no name",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->outputs[0]->name.clear();
+       }},
+      {"encoder.outputs.width is 0",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->outputs[0]->width = 0;
+       }},
+      {"encoder.outputs.width is 8, expected 1",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->outputs[0]->squeezed = true;
+       }},
+      {"encoder.labels is 0, expected one for each of the logits",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->task = package::EncoderTask::Classify;
+       }},
+      {"encoder.embedding.pooling is 0",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->embedding = std::make_unique<package::EmbeddingT>();
+       }},
+      {"encoder.embedding.pooling is 9, expected a way to pool",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->outputs[0]->name = "last_hidden_state";
+         m.encoder->embedding = std::make_unique<package::EmbeddingT>();
+         m.encoder->embedding->pooling = {package::Pooling(9)};
+       }},
+      {"encoder.image.channels is 0",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->image = std::make_unique<package::ImageInputT>();
+       }},
+      {"encoder.image.patch is 5, expected a divisor",
+       [](package::PackageT &m) {
+         makeImageEncoder(m);
+         m.encoder->image->patch = 5;
+       }},
+      {"encoder.image.special_tokens is 65",
+       [](package::PackageT &m) {
+         makeImageEncoder(m);
+         m.encoder->image->special_tokens = 65;
        }},
       {"expected at most memory.max_rows",
        [](package::PackageT &m) {
-         m.task = package::Task::Encode;
-         m.encoder = std::make_unique<package::EncoderT>();
-         m.encoder->token_types = 2;
+         makeEncoder(m);
          m.memory->max_rows = m.context - 1;
        }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},

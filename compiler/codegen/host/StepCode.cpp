@@ -7,6 +7,7 @@
 #include "compiler/codegen/host/HostCode.h"
 #include "compiler/codegen/host/StepLauncher.h"
 #include "compiler/schedule/Passes.h"
+#include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -35,6 +36,8 @@ private:
   LogicalResult bind() override;
   LogicalResult bindFunction(func::FuncOp func);
   void bindEntryArguments(RawBuilder &b, func::FuncOp entry);
+  void bindOutputs(RawBuilder &b, func::FuncOp entry, MutableArrayRef<BlockArgument> destinations,
+                   ArrayRef<Value> counts);
   void bindTables(RawBuilder &b, func::FuncOp func);
   LogicalResult bindArena(RawBuilder &b, func::FuncOp func);
   void bindCall(func::CallOp call);
@@ -58,8 +61,13 @@ static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)
                                                      {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
                                                      {offsetof(heddle_step, sequence_rows), ArgumentSource::Sequences},
                                                      {offsetof(heddle_step, token_types)},
-                                                     {offsetof(heddle_step, last_hidden_state)},
-                                                     {offsetof(heddle_step, pooler_output), ArgumentSource::Outputs}};
+                                                     {offsetof(heddle_step, patches)}}; // of an encode of images
+
+// What an @encode reads: its outputs are written to the other arguments, the last ones.
+static ArrayRef<ArgumentSource> encodeSources(func::FuncOp encode) {
+  size_t outputs = outputsOf(encode).size();
+  return ArrayRef(encodeArguments).take_front(encode.getNumArguments() - StepFrame::numArguments - outputs);
+}
 
 static constexpr llvm::StringLiteral entryName = "heddle_step";
 
@@ -78,12 +86,28 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   Value counts[] = {number(offsetof(heddle_step, rows)), number(offsetof(heddle_step, num_outputs)),
                     number(offsetof(heddle_step, num_sequences))};
   bool isEncode = entry.getSymName() == "encode";
-  ArrayRef<ArgumentSource> sources = isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments);
-  for (auto [argument, source] : llvm::zip(entry.getArguments().drop_front(StepFrame::numArguments), sources))
+  ArrayRef<ArgumentSource> sources = isEncode ? encodeSources(entry) : ArrayRef(stepArguments);
+  MutableArrayRef<BlockArgument> arguments = entry.getArguments().drop_front(StepFrame::numArguments);
+  for (auto [argument, source] : llvm::zip(arguments, sources))
     if (auto type = dyn_cast<MemRefType>(argument.getType())) {
       Value address = field(b, entry, source.field, b.pointerType());
       argument.replaceAllUsesWith(bufferAt(b, address, type, counts[source.rows]));
     }
+  if (isEncode)
+    bindOutputs(b, entry, arguments.drop_front(sources.size()), counts);
+}
+
+// Destinations stand behind what an encode reads, in the order of its outputs.
+void StepLowering::bindOutputs(RawBuilder &b, func::FuncOp entry, MutableArrayRef<BlockArgument> destinations,
+                               ArrayRef<Value> counts) {
+  SmallVector<EncodeOutput> said = outputsOf(entry);
+  Value outputs = field(b, entry, offsetof(heddle_step, outputs), b.pointerType());
+  for (auto [i, destination] : llvm::enumerate(destinations)) {
+    Value address = b.load(b.pointerType(), b.at(outputs, int64_t(i * sizeof(void *))));
+    destination.replaceAllUsesWith(
+        bufferAt(b, address, cast<MemRefType>(destination.getType()),
+                 counts[said[i].ofSequences ? ArgumentSource::Outputs : ArgumentSource::Tokens]));
+  }
 }
 
 // Tables of angles are read as a whole: nobody asks for their rows.
@@ -179,6 +203,12 @@ LogicalResult StepLowering::bind() {
   for (auto func : code->getOps<func::FuncOp>())
     if (!func->hasAttr("heddle.kernel"))
       functions.push_back(func);
+  if (func::FuncOp entry = raggedEntry(*code); entry.getSymName() == "encode") {
+    int64_t inputs = int64_t(entry.getNumArguments()) - int64_t(outputsOf(entry).size());
+    if (int64_t most = std::size(encodeArguments); inputs < most - 1 || inputs > most)
+      return entry.emitError("has ") << inputs << " arguments that heddle.outputs does not name, expected " << most - 1
+                                     << ", or " << most << " where it takes images";
+  }
   for (func::FuncOp func : functions)
     if (failed(bindFunction(func)))
       return failure();

@@ -17,7 +17,7 @@ def objects(path):
 
 source, *files = sys.argv[1:]
 named = set(re.findall(r'\[\] = "(.*?)"', pathlib.Path(source, "bytes/JsonSchema.h").read_text()))
-listed = set(re.findall(r"^\| `(heddle-\w+-\d+)` \|", pathlib.Path(source, "compiler/tools/README.md").read_text(), re.MULTILINE))
+listed = set(re.findall(r"^\| `(heddle-[\w-]+-\d+)` \|", pathlib.Path(source, "compiler/tools/README.md").read_text(), re.MULTILINE))
 seen = set()
 for file in files:
     found = objects(file)

@@ -1,0 +1,84 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What BERT and its next of kin have in common: the tensors of the encoder under the family's prefix, its graph, and the heads that differ in
+// nothing but their names.
+#ifndef HEDDLE_FRONTENDS_FAMILIES_BERT_H
+#define HEDDLE_FRONTENDS_FAMILIES_BERT_H
+
+#include "frontends/Family.h"
+#include "frontends/families/ModelBuilder.h"
+
+namespace heddle {
+
+class JsonObject;
+
+// A linear layer and a LayerNorm, weight and bias each. They have no names in GGUF, whose files of these architectures are not read.
+#define HEDDLE_LINEAR_RULES(name, out, in)                                                                             \
+  {name ".weight", nullptr, ConfigDim::out, ConfigDim::in}, {                                                          \
+    name ".bias", nullptr, ConfigDim::out                                                                              \
+  }
+#define HEDDLE_NORM_RULES(name, width)                                                                                 \
+  {name ".weight", nullptr, ConfigDim::width}, {                                                                       \
+    name ".bias", nullptr, ConfigDim::width                                                                            \
+  }
+
+// The layers of an encoder whose attention, feed-forward block and norms have BERT's names.
+#define HEDDLE_BERT_LAYER_RULES(layer)                                                                                 \
+  HEDDLE_LINEAR_RULES(layer "attention.self.query", Queries, Hidden),                                                  \
+      HEDDLE_LINEAR_RULES(layer "attention.self.key", KeyValues, Hidden),                                              \
+      HEDDLE_LINEAR_RULES(layer "attention.self.value", KeyValues, Hidden),                                            \
+      HEDDLE_LINEAR_RULES(layer "attention.output.dense", Hidden, Queries),                                            \
+      HEDDLE_NORM_RULES(layer "attention.output.LayerNorm", Hidden),                                                   \
+      HEDDLE_LINEAR_RULES(layer "intermediate.dense", Intermediate, Hidden),                                           \
+      HEDDLE_LINEAR_RULES(layer "output.dense", Hidden, Intermediate),                                                 \
+      HEDDLE_NORM_RULES(layer "output.LayerNorm", Hidden)
+
+#define HEDDLE_BERT_EMBEDDING_RULES(prefix)                                                                            \
+  {prefix "embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Embedding},                       \
+      {prefix "embeddings.position_embeddings.weight", nullptr, ConfigDim::Positions, ConfigDim::Embedding},           \
+      {prefix "embeddings.token_type_embeddings.weight", nullptr, ConfigDim::TokenTypes, ConfigDim::Embedding},        \
+      HEDDLE_NORM_RULES(prefix "embeddings.LayerNorm", Embedding)
+
+// All of the model below its head.
+#define HEDDLE_BERT_RULES(prefix)                                                                                      \
+  HEDDLE_BERT_EMBEDDING_RULES(prefix), HEDDLE_BERT_LAYER_RULES(prefix "encoder.layer.#."),                             \
+      {prefix "pooler.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler}, {                   \
+    prefix "pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler                              \
+  }
+
+inline constexpr TensorRule classifierRules[] = {HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
+inline constexpr TensorRule answerRules[] = {HEDDLE_LINEAR_RULES("qa_outputs", Two, Hidden)};
+
+inline constexpr KeyName bertKeyNames[] = {
+    {"num_key_value_heads", "num_attention_heads"},
+    {"head_dim", "hidden_size"},
+    {"rms_norm_eps", "layer_norm_eps"},
+};
+
+// Widths and epsilon of a config that has BERT's keys.
+void readBertSizes(JsonObject &object, ModelConfig &config);
+// embedding_size, where it is not the width of the model.
+void readEmbeddingSize(JsonObject &object, ModelConfig &config);
+// Refuses what makes a decoder of it, and positions other than learned ones.
+void refuseOtherBerts(JsonObject &object, ModelConfig &config);
+
+// One layer, which norms behind its residuals.
+TensorHandle bertLayer(ModelBuilder &b, TensorHandle x);
+// Sum and norm of the three embeddings, under `prefix`.
+TensorHandle bertEmbeddings(ModelBuilder &b, const std::string &prefix);
+// "bert." of the row whose embedding is "bert.embeddings.…".
+std::string prefixOf(const ModelConfig &config);
+// The model below its head, under the prefix of the row's embedding; then the head of the config.
+void buildBert(ModelBuilder &b);
+// Gives the outputs of an encoder without a head, `pooled` null where there is none, and then those of the config's head.
+void finishEncoder(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+
+// Heads: `logits` of each token from `classifier`; start_logits and end_logits of each token from `qa_outputs`.
+void buildTokenClassifier(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+void buildAnswerSpan(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+// x times the embedding, or `decoder` where that is a matrix of its own, with `bias` or the decoder's.
+TensorHandle vocabularyLogits(ModelBuilder &b, TensorHandle x, const std::string &decoder, const std::string &bias);
+
+} // namespace heddle
+
+#endif

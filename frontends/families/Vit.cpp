@@ -1,0 +1,203 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ViT (Dosovitskiy et al. 2020, arXiv:2010.11929): an image is a sequence of patches behind a class token, with learned positions; the
+// layers norm before attention and before the feed-forward block. DeiT (Touvron et al. 2020, arXiv:2012.12877) has a second token of its own.
+
+#include "frontends/families/Bert.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+#define HEDDLE_VIT_RULES(prefix)                                                                                       \
+  {prefix "embeddings.cls_token", nullptr, ConfigDim::Hidden, ConfigDim::One, When::Always, StoredOrder::Flattened},   \
+      {prefix "embeddings.position_embeddings",                                                                        \
+       nullptr,                                                                                                        \
+       ConfigDim::Positions,                                                                                           \
+       ConfigDim::Hidden,                                                                                              \
+       When::Always,                                                                                                   \
+       StoredOrder::Flattened},                                                                                        \
+      {prefix "embeddings.patch_embeddings.projection.weight",                                                         \
+       nullptr,                                                                                                        \
+       ConfigDim::Hidden,                                                                                              \
+       ConfigDim::PatchWidth,                                                                                          \
+       When::Always,                                                                                                   \
+       StoredOrder::Flattened},                                                                                        \
+      {prefix "embeddings.patch_embeddings.projection.bias",                                                           \
+       nullptr,                                                                                                        \
+       ConfigDim::Hidden,                                                                                              \
+       ConfigDim::One,                                                                                                 \
+       When::Always,                                                                                                   \
+       StoredOrder::Flattened},                                                                                        \
+      {prefix "encoder.layer.#.attention.attention.query.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},     \
+      {prefix "encoder.layer.#.attention.attention.key.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},     \
+      {prefix "encoder.layer.#.attention.attention.value.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},   \
+      {prefix "encoder.layer.#.attention.attention.query.bias", nullptr, ConfigDim::Queries, ConfigDim::None,          \
+       When::AttentionBias},                                                                                           \
+      {prefix "encoder.layer.#.attention.attention.key.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None,          \
+       When::AttentionBias},                                                                                           \
+      {prefix "encoder.layer.#.attention.attention.value.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None,        \
+       When::AttentionBias},                                                                                           \
+      HEDDLE_LINEAR_RULES(prefix "encoder.layer.#.attention.output.dense", Hidden, Queries),                           \
+      HEDDLE_NORM_RULES(prefix "encoder.layer.#.layernorm_before", Hidden),                                            \
+      HEDDLE_NORM_RULES(prefix "encoder.layer.#.layernorm_after", Hidden),                                             \
+      HEDDLE_LINEAR_RULES(prefix "encoder.layer.#.intermediate.dense", Intermediate, Hidden),                          \
+      HEDDLE_LINEAR_RULES(prefix "encoder.layer.#.output.dense", Hidden, Intermediate),                                \
+      HEDDLE_NORM_RULES(prefix "layernorm", Hidden),                                                                   \
+      {prefix "pooler.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler}, {                   \
+    prefix "pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler                              \
+  }
+
+static constexpr TensorRule vitRules[] = {HEDDLE_VIT_RULES("vit.")};
+static constexpr TensorRule deitRules[] = {HEDDLE_VIT_RULES("deit."),
+                                           {"deit.embeddings.distillation_token", nullptr, ConfigDim::Hidden,
+                                            ConfigDim::One, When::Always, StoredOrder::Flattened}};
+
+static constexpr KeyName keyNames[] = {
+    {"num_key_value_heads", "num_attention_heads"},
+    {"head_dim", "hidden_size"},
+    {"rms_norm_eps", "layer_norm_eps"},
+};
+
+// A number, or one for height and one for width, which must be the same.
+static int64_t readSide(JsonObject &object, const char *key, int64_t fallback) {
+  std::vector<int64_t> sides = object.integers(key);
+  if (sides.size() > 2 || (sides.size() == 2 && sides[0] != sides[1]))
+    object.unsupported(key, "has sides that differ, which is not supported: expected a square");
+  return sides.empty() ? fallback : sides[0];
+}
+
+static void readSizes(JsonObject &object, ModelConfig &config, int64_t specialTokens) {
+  config.numKvHeads = config.numHeads;
+  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  config.intermediateSize = readSize(object, config, "intermediate_size");
+  config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
+  ImageConfig &image = config.image;
+  image.channels = object.integer("num_channels").value_or(3);
+  image.size = readSide(object, "image_size", 224);
+  image.patch = readSide(object, "patch_size", 16);
+  image.specialTokens = specialTokens;
+  checkEvenHeads(object, config);
+  constexpr int64_t mostChannels = 64, mostPixels = 1 << 14;
+  if (image.channels < 1 || image.channels > mostChannels)
+    return object.fail("num_channels", "is " + std::to_string(image.channels) + ", expected 1 to 64");
+  if (image.size < 1 || image.size > mostPixels)
+    return object.fail("image_size", "is " + std::to_string(image.size) + ", expected 1 to 16384");
+  if (image.patch < 1 || image.size % image.patch != 0)
+    return object.fail("patch_size", "is " + std::to_string(image.patch) + ", expected a divisor of image_size (" +
+                                         std::to_string(image.size) + ")");
+  config.vocabSize = 1;
+  config.contextLength = image.tokens();
+}
+
+static void readVitSizes(JsonObject &object, ModelConfig &config) {
+  readSizes(object, config, /*specialTokens=*/1);
+}
+
+static void readDeitSizes(JsonObject &object, ModelConfig &config) {
+  readSizes(object, config, /*specialTokens=*/2);
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  config.attentionBias = object.boolean("qkv_bias").value_or(true);
+  if (object.integer("pooler_output_size").value_or(config.hiddenSize) != config.hiddenSize)
+    object.unsupported("pooler_output_size", "is not hidden_size, which is not supported");
+  if (std::string act = object.string("pooler_act").value_or("tanh"); act != "tanh")
+    object.unsupported("pooler_act", "is '" + printable(act, 64) + "', which is not supported; expected tanh");
+}
+
+static TensorHandle buildLayer(ModelBuilder &b, TensorHandle x) {
+  TensorHandle normed = b.layerNorm(x, "layernorm_before");
+  auto heads = [&](const char *name) {
+    return b.splitHeads(b.linear(normed, std::string("attention.attention.") + name), b.config().numHeads);
+  };
+  TensorHandle attended = b.attention(heads("query"), heads("key"), heads("value"));
+  x = b.add(b.linear(b.mergeHeads(attended), "attention.output.dense"), x);
+  TensorHandle wide = b.activation(b.linear(b.layerNorm(x, "layernorm_after"), "intermediate.dense"));
+  return b.add(b.linear(wide, "output.dense"), x);
+}
+
+// Each token is a patch, projected, or a learned vector: what tells which it is stands behind the numbers of patches, as the input of a
+// linear layer whose one column is that vector, or the projection's bias.
+static TensorHandle embedImage(ModelBuilder &b, const std::string &scope, const std::vector<std::string> &tokens) {
+  const ImageConfig &image = b.config().image;
+  TensorHandle rows = b.patches();
+  int64_t kind = image.patchWidth();
+  TensorHandle x = b.linear(b.columns(rows, 0, kind), scope + "patch_embeddings.projection.weight", "");
+  for (const std::string &token : tokens) {
+    x = b.add(x, b.linear(b.columns(rows, kind, kind + 1), scope + token, ""));
+    ++kind;
+  }
+  return b.add(x, b.embedPositions(scope + "position_embeddings"));
+}
+
+static void buildVit(ModelBuilder &b) {
+  std::string prefix = prefixOf(b.config());
+  std::vector<std::string> tokens = {"cls_token"};
+  if (b.config().image.specialTokens > 1)
+    tokens.push_back("distillation_token");
+  tokens.push_back("patch_embeddings.projection.bias");
+  TensorHandle x = embedImage(b, prefix + "embeddings.", tokens);
+  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
+    x = b.layer(i, prefix + "encoder.layer." + std::to_string(i) + ".", x,
+                [&](TensorHandle x) { return buildLayer(b, x); });
+  x = b.layerNorm(x, prefix + "layernorm");
+  TensorHandle pooled;
+  if (b.config().hasPooler)
+    pooled = b.activation(b.linear(b.firstTokens(x), prefix + "pooler.dense"), Activation::Tanh);
+  finishEncoder(b, x, pooled);
+}
+
+static void buildImageClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  b.output("logits", b.linear(b.firstTokens(x), "classifier"));
+}
+
+static constexpr Head vitHeads[] = {
+    {"ViTForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify}};
+static constexpr Head deitHeads[] = {
+    {"DeiTForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify}};
+
+// What masks patches in pre-training, and heads that are not compiled.
+static constexpr UnreadTensor vitUnread[] = {
+    {"vit.embeddings.mask_token"}, {"classifier.*", /*isLoss=*/true}, {"decoder.*", /*isLoss=*/true}};
+static constexpr UnreadTensor deitUnread[] = {{"deit.embeddings.mask_token"},
+                                              {"classifier.*", /*isLoss=*/true},
+                                              {"cls_classifier.*", /*isLoss=*/true},
+                                              {"distillation_classifier.*", /*isLoss=*/true},
+                                              {"decoder.*", /*isLoss=*/true}};
+
+static constexpr Family describeVit() {
+  Family row;
+  row.modelType = "vit";
+  row.isEncoder = true;
+  row.pooler = "vit.pooler.dense.weight";
+  row.heads = vitHeads;
+  row.embedding = "vit.embeddings.cls_token";
+  row.rules = {vitRules};
+  row.unread = vitUnread;
+  row.keyNames = keyNames;
+  row.defaults.vocabSize = 1; // which readSizes says, as it does the context
+  row.defaults.normEps = 1e-12;
+  row.defaults.activation = Activation::Gelu;
+  row.rope.hasRope = false;
+  row.readers.huggingFaceSizes = readVitSizes;
+  row.readers.huggingFaceRest = readRest;
+  row.build = buildVit;
+  return row;
+}
+const Family family::vit = describeVit();
+
+static constexpr Family describeDeit() {
+  Family row = describeVit();
+  row.modelType = "deit";
+  row.pooler = "deit.pooler.dense.weight";
+  row.heads = deitHeads;
+  row.embedding = "deit.embeddings.cls_token";
+  row.rules = {deitRules};
+  row.unread = deitUnread;
+  row.readers.huggingFaceSizes = readDeitSizes;
+  return row;
+}
+const Family family::deit = describeDeit();
+
+} // namespace heddle
