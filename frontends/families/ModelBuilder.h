@@ -3,6 +3,8 @@
 // What a family writes its graph with: one call per model op, weights by name. A layer becomes a function of its own, whose weights are
 // arguments, so that equal layers are equal functions. The interface knows nothing of MLIR, so that a family's file is one for the
 // readers, which build without it, and for the importer (frontends/import/), which is the one implementation.
+//
+// An encoder-decoder is written one after the other: what comes before finishEncoder() is the encoder, what comes behind it the decoder.
 #ifndef HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 #define HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 
@@ -26,7 +28,7 @@ public:
   // Whether the model has this weight: the config asks for it. What else lies in the checkpoint takes no part.
   virtual bool has(const std::string &name) const = 0;
 
-  // ids (batch, sequence) -> (batch, sequence, width of the table); learned position embeddings by position.
+  // ids (batch, sequence) -> (batch, sequence, width of the table); position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
   // Of an encoder: token_type_ids.
@@ -61,6 +63,9 @@ public:
   // Rotary embedding (from dimension `offset` of a head on; x itself where the layer has none) and attention of the layer that is being built.
   virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
   virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v) = 0;
+  // In a layer of a decoder: heads of keys, then of values, that `project` computes of its encoder's last hidden state. That is done once for
+  // a source, whatever the decoder does with it; attention to them sees all of it.
+  virtual TensorHandle ofSource(const LayerBody &project) = 0;
   // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
   virtual TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                        const std::vector<TensorHandle> &keyUps,

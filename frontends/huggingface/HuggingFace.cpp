@@ -114,9 +114,13 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   const Family &family = *model.config.family;
   canonicalizeNames(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
+  model.config.hasLogitsBias = family.logitsBias && model.checkpoint.find(family.logitsBias);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
+  // Once every size has been found to be that of a tensor.
+  if (family.addTensors)
+    HEDDLE_RETURN_IF_ERROR(family.addTensors(model).inFile(files.pathOf("config.json")));
   return model;
 }
 

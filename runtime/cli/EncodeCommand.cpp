@@ -50,7 +50,7 @@ Status runEncodeBench(OpenedModel &program) {
     HEDDLE_RETURN_IF_ERROR(file.open(options.benchInput));
   HEDDLE_RETURN_IF_ERROR(options.benchInput.empty() ? makeBatch(options, metadata, tokens)
                                                     : tokens.read(file.tensors(), options.benchInput, metadata));
-  HEDDLE_RETURN_IF_ERROR(tokens.completeRows(options.benchInput, metadata.context()));
+  HEDDLE_RETURN_IF_ERROR(tokens.completeRows(options.benchInput, metadata.encoder()->context()));
   std::unique_ptr<Encoder> encoder;
   HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, options.threads, /*pool=*/nullptr, encoder));
   std::vector<EncoderInput> inputs = tokens.encoderInputs();

@@ -66,7 +66,7 @@ public:
               std::vector<GraphOutput> &outOutputs) override {
     TokenBatch tokens;
     HEDDLE_RETURN_IF_ERROR(tokens.read(inputs, where, metadata));
-    HEDDLE_RETURN_IF_ERROR(tokens.completeRows(where, metadata.context()));
+    HEDDLE_RETURN_IF_ERROR(tokens.completeRows(where, metadata.encoder()->context()));
     std::vector<GraphOutput> outputs(declaredOutputs.size());
     HEDDLE_RETURN_IF_ERROR(take({tokens.batch, tokens.length, hiddenSize}, hidden, outputs[0]));
     if (hasPooler)

@@ -45,19 +45,25 @@ Status checkElement(const std::string &where, const char *name, const char *expe
 
 } // namespace
 
-Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors, bool isEncoder) {
+Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
+                             const package::Package &metadata) {
+  std::vector<std::string> known = {"input_ids", "attention_mask"};
+  known.emplace_back(metadata.task() == package::Task::Seq2Seq ? "decoder_input_ids" : "position_ids");
+  if (metadata.task() == package::Task::Encode)
+    known.emplace_back("token_type_ids");
   for (const StoredTensor &tensor : tensors) {
-    bool isKnown = tensor.name == "input_ids" || tensor.name == "attention_mask" || tensor.name == "position_ids";
-    if (!isKnown && !(isEncoder && tensor.name == "token_type_ids"))
-      return invalidInput(where + ": tensor '" + tensor.name +
-                          "' is no input of this model (input_ids, attention_mask, " + "position_ids" +
-                          (isEncoder ? ", token_type_ids)" : ")"));
+    if (std::find(known.begin(), known.end(), tensor.name) != known.end())
+      continue;
+    std::string list;
+    for (const std::string &name : known)
+      list += (list.empty() ? "" : ", ") + name;
+    return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (" + list + ")");
   }
-  const StoredTensor *input = find(tensors, "input_ids");
+  const StoredTensor *input = find(tensors, idsName);
   if (!input)
-    return invalidInput(where + ": no tensor 'input_ids'");
+    return invalidInput(where + ": no tensor '" + idsName + "'");
   if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
-    return invalidInput(where + ": tensor 'input_ids' has shape " + shapeText(input->shape) +
+    return invalidInput(where + ": tensor '" + idsName + "' has shape " + shapeText(input->shape) +
                         ", expected (batch, sequence)");
   batch = input->shape[0];
   length = input->shape[1];
@@ -79,22 +85,26 @@ Status TokenBatch::readMatrix(const std::string &where, const std::vector<Stored
   if (tensor->shape == std::vector<int64_t>{batch, length})
     return Status();
   if (tensor->shape != std::vector<int64_t>{1, length})
-    return invalidInput(where + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", input_ids has " +
-                        shapeText({batch, length}));
+    return invalidInput(where + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", " + idsName +
+                        " has " + shapeText({batch, length}));
   for (int64_t row = 1; row < batch; ++row)
     values.insert(values.end(), values.begin(), values.begin() + length);
   return Status();
 }
 
 Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::string &where,
-                        const package::Package &metadata) {
-  const package::Encoder *encoder = metadata.encoder();
-  HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, encoder));
+                        const package::Package &metadata, BatchSide side) {
+  bool isOfDecoder = side == BatchSide::Decoder;
+  const package::Encoder *encoder = isOfDecoder ? nullptr : metadata.encoder();
+  idsName = isOfDecoder ? "decoder_input_ids" : "input_ids";
+  HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, metadata));
   std::vector<int64_t> ids, mask, positions, tokenTypes;
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "input_ids", ids));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
+  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, idsName, ids));
+  if (!isOfDecoder) {
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
+  }
   rows.resize(batch);
   for (int64_t i = 0; i < batch * length; ++i) {
     if (!mask.empty() && mask[i] != 0 && mask[i] != 1)
@@ -103,11 +113,13 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
     if (!mask.empty() && mask[i] == 0)
       continue;
     TokenRow &row = rows[i / length];
-    HEDDLE_RETURN_IF_ERROR(checkElement(where, "input_ids", "an id", ids, i, length, metadata.vocab_size()));
+    HEDDLE_RETURN_IF_ERROR(
+        checkElement(where, idsName, "an id", ids, i, length, encoder ? encoder->vocab_size() : metadata.vocab_size()));
     row.ids.push_back(int32_t(ids[i]));
     row.columns.push_back(i % length);
     if (!positions.empty()) {
-      HEDDLE_RETURN_IF_ERROR(checkElement(where, "position_ids", "one", positions, i, length, metadata.context()));
+      HEDDLE_RETURN_IF_ERROR(checkElement(where, "position_ids", "one", positions, i, length,
+                                          encoder ? encoder->context() : metadata.context()));
       row.positions.push_back(int32_t(positions[i]));
     }
     if (!tokenTypes.empty()) {

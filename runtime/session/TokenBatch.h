@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Named tensors of token ids as sequences: input_ids with what may stand beside them.
+// Named tensors of token ids as sequences: input_ids, or decoder_input_ids, with what may stand beside them.
 #ifndef HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
 #define HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
 
@@ -21,10 +21,15 @@ struct TokenRow {
   std::vector<int64_t> columns; // (ids): where each token stands
 };
 
-// input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each.
+// What of a batch an encoder-decoder reads: its source, or what its decoder begins with.
+enum class BatchSide : uint8_t { Source, Decoder };
+
+// input_ids, attention_mask, position_ids and, of an encoder, token_type_ids: (batch, length) each. Of an encoder-decoder input_ids and
+// attention_mask, or decoder_input_ids.
 struct TokenBatch {
   // `where` begins the message of every error.
-  Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata);
+  Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata,
+              BatchSide side = BatchSide::Source);
   // What an encoder needs besides: without position_ids a token's position is its column, as in the family's Hugging Face forward; without
   // token_type_ids its type is 0.
   Status completeRows(const std::string &where, uint32_t context);
@@ -35,10 +40,12 @@ struct TokenBatch {
 
 private:
   Status keepGaps(const std::string &where, const package::Package &metadata);
-  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors, bool isEncoder);
+  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
+                   const package::Package &metadata);
   // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
   Status readMatrix(const std::string &where, const std::vector<StoredTensor> &tensors, const char *name,
                     std::vector<int64_t> &values) const;
+  const char *idsName = "input_ids";
 };
 
 } // namespace heddle

@@ -202,6 +202,16 @@ TEST(PackageErrors, header) {
   expectError(Package::openFile(writeFile("package", elf), &code, {}, opened), "code of ABI version 99");
 }
 
+// One that reads as many tokens as the decoder, with a cache like its own.
+static std::unique_ptr<package::EncoderT> makeEncoder(const package::PackageT &metadata) {
+  auto encoder = std::make_unique<package::EncoderT>();
+  encoder->token_types = 1;
+  encoder->vocab_size = metadata.vocab_size;
+  encoder->context = encoder->max_rows = metadata.context;
+  encoder->cross = std::make_unique<package::KvPlanT>(*metadata.kv);
+  return encoder;
+}
+
 // Metadata that is valid FlatBuffers, but makes no sense.
 TEST(PackageErrors, fieldsOutOfRange) {
   struct Case {
@@ -219,13 +229,45 @@ TEST(PackageErrors, fieldsOutOfRange) {
          m.task = package::Task::Encode;
          m.encoder = std::make_unique<package::EncoderT>();
        }},
-      {"expected at most memory.max_rows",
+      {"encoder.vocab_size is 0",
        [](package::PackageT &m) {
          m.task = package::Task::Encode;
          m.encoder = std::make_unique<package::EncoderT>();
          m.encoder->token_types = 2;
-         m.memory->max_rows = m.context - 1;
        }},
+      {"encoder.max_rows is 0",
+       [](package::PackageT &m) {
+         m.task = package::Task::Encode;
+         m.encoder = makeEncoder(m);
+         m.encoder->max_rows = 0;
+       }},
+      {"expected 1 … encoder.max_rows",
+       [](package::PackageT &m) {
+         m.task = package::Task::Encode;
+         m.encoder = makeEncoder(m);
+         m.encoder->max_rows = m.context - 1;
+       }},
+      {"encoder.cross is missing",
+       [](package::PackageT &m) {
+         m.task = package::Task::Seq2Seq;
+         m.encoder = makeEncoder(m);
+         m.encoder->cross.reset();
+       }},
+      {"encoder.cross.page_bytes is 0",
+       [](package::PackageT &m) {
+         m.task = package::Task::Seq2Seq;
+         m.encoder = makeEncoder(m);
+         m.generation->decoder_start = 1;
+         m.encoder->cross->page_bytes = 0;
+       }},
+      {"generation.decoder_start is missing",
+       [](package::PackageT &m) {
+         m.task = package::Task::Seq2Seq;
+         m.encoder = makeEncoder(m);
+       }},
+      {"generation.forced_bos is 256", [](package::PackageT &m) { m.generation->forced_bos = 256; }},
+      {"generation.num_beams is 0", [](package::PackageT &m) { m.generation->num_beams = 0; }},
+      {"generation.length_penalty is inf", [](package::PackageT &m) { m.generation->length_penalty = INFINITY; }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
       {"memory.fixed + per_row", [](package::PackageT &m) { m.memory->per_row = UINT64_MAX; }},
       {"kv.page_bytes is 0", [](package::PackageT &m) { m.kv->page_bytes = 0; }},
