@@ -14,7 +14,7 @@ namespace heddle {
 
 enum class Emit { Executable, Library, Object, Package, Mlir, Llvm, Assembly };
 enum class Precision { Fast, Precise };
-enum class Task { Auto, Generate, Encode, Graph };
+enum class Task { Auto, Generate, Encode, Seq2Seq, Graph };
 
 struct Checkpoint;
 struct GeneratedCode;
@@ -40,7 +40,7 @@ public:
 struct CompileOptions {
   std::string model, output;
   Emit emit = Emit::Executable;
-  // Auto: checkpoints generate, or encode where their family does; ONNX files and MLIR modules that are causal decoders generate, others
+  // Auto: checkpoints generate, encode or do one after the other, as their family does; ONNX files and MLIR modules that are causal decoders generate, others
   // are graphs.
   Task task = Task::Auto;
   std::string target = "native";

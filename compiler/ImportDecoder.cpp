@@ -23,7 +23,14 @@ using namespace heddle;
 static constexpr int64_t defaultContext = 8192;
 
 int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &config) {
-  return options.context ? options.context : std::min(config.longestContext(), defaultContext);
+  // The context of an encoder-decoder is that of both, as far as either has positions.
+  if (options.context && (!config.encoder.contextLength || options.extrapolates))
+    return options.context;
+  return std::min(config.longestContext(), options.context ? options.context : defaultContext);
+}
+
+int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig &config) {
+  return std::min(config.encoder.contextLength, options.context ? options.context : defaultContext);
 }
 
 Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
@@ -54,7 +61,9 @@ static std::string optionMisfit(const CompileOptions &options, const Target &tar
     return "--kv=q8_0: target " + target.name + " has no kernels for it";
   if (target.isDevice() && !options.pipeline.flashTile)
     return "--flash-tile=off: target " + target.name + " has kernels in tiles only";
-  if (int64_t longest = config.longestContext(); options.context > longest && !options.extrapolates)
+  // Of an encoder-decoder, whichever of its sequences may be longer.
+  if (int64_t longest = std::max(config.longestContext(), config.encoder.contextLength);
+      options.context > longest && !options.extrapolates)
     return "--context=" + std::to_string(options.context) + " is more than the model's " + std::to_string(longest) +
            " positions";
   if (options.context > HEDDLE_MAX_CONTEXT)
@@ -63,20 +72,24 @@ static std::string optionMisfit(const CompileOptions &options, const Target &tar
   return "";
 }
 
-// The same of what tells encoders from models that generate.
-static std::string kindMisfit(const CompileOptions &options, const ModelConfig &config, bool encodes) {
+// The same of what tells encoders, models that generate and those that do one after the other.
+static std::string kindMisfit(const CompileOptions &options, const ModelConfig &config, ModuleOp module) {
+  bool encodes = isEncoder(module), answers = isEncoderDecoder(module);
   if (options.task == Task::Generate && encodes)
     return options.model + ": --task=generate: the model encodes and generates nothing";
   if (options.task == Task::Encode && !encodes)
     return options.model + ": --task=encode: the model generates";
-  if (!encodes)
+  if (options.task == Task::Seq2Seq && !answers)
+    return options.model + ": --task=seq2seq: the model is no encoder-decoder";
+  if (!encodes && !answers)
     return "";
-  if (options.kv != "auto")
+  if (encodes && options.kv != "auto")
     return "--kv=" + options.kv + ": an encoder has no cache";
   if (!options.pipeline.flashTile)
     return options.model + ": --flash-tile=off: attention of an encoder has kernels in tiles only";
   // Kernels count the numbers of a step, which holds whole sequences, in 32 bits.
-  int64_t tokens = contextOf(options, config), most = INT32_MAX / std::max(config.hiddenSize, config.intermediateSize);
+  int64_t tokens = encodes ? contextOf(options, config) : sourceContextOf(options, config);
+  int64_t most = INT32_MAX / std::max(config.hiddenSize, config.intermediateSize);
   if (tokens > most)
     return options.model + ": sequences of " + std::to_string(tokens) + " tokens, expected at most " +
            std::to_string(most) + " of this width: --context=" + std::to_string(most);
@@ -103,6 +116,8 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())
     return "";
+  if (isEncoderDecoder(module))
+    return options.model + ": target " + target.name + " has no kernels for encoder-decoders";
   const ModelConfig &config = program.model.config;
   if (int64_t values = pageValues(config); values > INT32_MAX)
     return options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +
@@ -161,7 +176,7 @@ Status heddle::fitOptions(const CompileOptions &options, const Target &target, P
   }
   std::string misfit = optionMisfit(options, target, program.model.config);
   if (misfit.empty())
-    misfit = kindMisfit(options, program.model.config, isEncoder(*program.module));
+    misfit = kindMisfit(options, program.model.config, *program.module);
   if (misfit.empty())
     misfit = kernelMisfit(options, target, program);
   if (!misfit.empty())

@@ -82,8 +82,9 @@ static std::string stageMisfit(const CompileOptions &options, const Target &targ
 
 // What can be said of the options before the file is read.
 static std::string taskMisfit(const CompileOptions &options, const Target &target) {
-  if (options.task == Task::Encode)
-    return options.model + ": --task=encode: a graph generates or runs as one";
+  if (options.task == Task::Encode || options.task == Task::Seq2Seq)
+    return options.model + ": --task=" + (options.task == Task::Encode ? "encode" : "seq2seq") +
+           ": a graph generates or runs as one";
   return options.task == Task::Graph ? graphMisfit(options, target) : "";
 }
 

@@ -61,6 +61,8 @@ std::string folderOf(llvm::StringRef path);
 
 // Longest sequence of a program that generates.
 int64_t contextOf(const CompileOptions &options, const ModelConfig &config);
+// Longest source of an encoder-decoder.
+int64_t sourceContextOf(const CompileOptions &options, const ModelConfig &config);
 
 } // namespace heddle
 

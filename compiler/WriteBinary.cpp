@@ -93,8 +93,14 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
   info.architecture = hasRows ? program.model.config.architecture : "graph";
   if (hasRows) {
     info.context = contextOf(options, program.model.config);
-    // An encoder sees all of a sequence at once.
-    info.maxRows = isEncoder(module) ? std::max(maxStepRows, info.context) : std::min(maxStepRows, info.context);
+    info.maxRows = std::min(maxStepRows, info.context);
+    if (isEncoder(module) || isEncoderDecoder(module)) {
+      // An encoder sees all of a sequence at once.
+      info.sourceContext = isEncoder(module) ? info.context : sourceContextOf(options, program.model.config);
+      info.sourceRows = std::max(maxStepRows, info.sourceContext);
+    }
+    if (isEncoder(module))
+      info.maxRows = info.sourceRows;
     info.tokenizer = program.tokenizer;
   }
   return info;
@@ -121,7 +127,9 @@ static std::string summarize(const BinaryRequest &request, const PackageInfo &in
     return text;
   std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;
   bool generates = info.context && !isEncoder(*request.variants.front().module);
-  if (!generates)
+  if (isEncoderDecoder(*request.variants.front().module))
+    out << "; " << run << (info.tokenizer.empty() ? " --prompt-ids 1,2,3" : " 'A text'") << " answers a source";
+  else if (!generates)
     out << "; " << run << " --io IN.safetensors OUT.safetensors computes";
   else if (info.tokenizer.empty())
     out << "; " << run << " --prompt-ids 1,2,3 goes on with token ids";

@@ -18,7 +18,7 @@ SmallVector<EncodeOutput> heddle::outputsOf(func::FuncOp entry) {
     }
     return outputs;
   }
-  if (entry.getSymName() != "forward")
+  if (entry.getSymName() != "forward" && entry.getSymName() != "forward_encoder")
     return outputs;
   // (batch, sequence, width), or (batch, width)
   for (auto [i, type] : llvm::enumerate(entry.getResultTypes())) {

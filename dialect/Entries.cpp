@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr StringRef raggedNames[] = {"step", "encode", "forward"};
+static constexpr StringRef raggedNames[] = {"step", "forward", "encode", "forward_encoder"};
 
 func::FuncOp heddle::raggedEntry(ModuleOp module) {
   for (StringRef name : raggedNames)
@@ -18,8 +18,22 @@ func::FuncOp heddle::raggedEntry(ModuleOp module) {
   return {};
 }
 
+SmallVector<func::FuncOp> heddle::raggedEntries(ModuleOp module) {
+  SmallVector<func::FuncOp> entries;
+  for (StringRef name : raggedNames)
+    if (auto entry = module.lookupSymbol<func::FuncOp>(name))
+      entries.push_back(entry);
+  return entries;
+}
+
+bool heddle::isEncoderDecoder(ModuleOp module) {
+  return raggedEntries(module).size() > 1;
+}
+
 bool heddle::isEncoder(ModuleOp module) {
   func::FuncOp entry = raggedEntry(module);
+  if (isEncoderDecoder(module))
+    return false;
   if (!entry || entry.getSymName() != "forward")
     return entry && entry.getSymName() == "encode";
   return module

@@ -38,6 +38,17 @@ static void printSources(AsmPrinter &printer, ArrayRef<SourceAttr> sources) {
   printer << "]";
 }
 
+// The word alone.
+static ParseResult parseCross(AsmParser &parser, bool &cross) {
+  cross = succeeded(parser.parseOptionalKeyword("cross"));
+  return success();
+}
+
+static void printCross(AsmPrinter &printer, bool cross) {
+  if (cross)
+    printer << " cross";
+}
+
 static ParseResult parseNames(AsmParser &parser, SmallVector<StringAttr> &names) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
                                         [&] { return parser.parseAttribute(names.emplace_back()); });
@@ -312,13 +323,15 @@ LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 //===- KvCacheType --------------------------------------------------------===//
 
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numLayers, int64_t numKvHeads,
-                                  int64_t headDim, Type elementType, int64_t latent) {
+                                  int64_t headDim, Type elementType, int64_t latent, bool cross) {
   if (numLayers <= 0 || numKvHeads <= 0 || headDim <= 0)
     return emitError() << "layers (" << numLayers << "), num_kv_heads (" << numKvHeads << ") and head_dim (" << headDim
                        << ") must be positive";
   if (latent < 0 || latent > headDim || (latent && numKvHeads != 1))
     return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head ("
                        << numKvHeads << ")";
+  if (latent && cross)
+    return emitError() << "a cache of latents (" << latent << ") is of the tokens of a step, not of a source";
   if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16() && !elementType.isInteger(8))
     return emitError() << "element type must be f32, bf16, f16 or i8, got " << elementType;
   if (elementType.isInteger(8) && (headDim % 32 || latent))

@@ -20,15 +20,19 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     `!heddle.kv_cache<16 x 8 x 64 x i8>`: blocks of 32 columns of a head, each of which has an f16 scale and signed codes (q8_0 of GGUF); head_dim is a
     multiple of 32. Readers see f32, codes times scales.
 
+    `!heddle.kv_cache<6 x 8 x 64 x f32 cross>`: of an encoder-decoder, what the layers of the decoder read of a source: its entry @encode appends all
+    tokens of a source at once, its entry @step only reads them.
+
     ```mlir
     func.func private @of_thirty_layers(!heddle.kv_cache<30 x 3 x 64 x bf16>)
     func.func private @of_latents(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>)
     func.func private @of_blocks(!heddle.kv_cache<16 x 8 x 64 x i8>)
+    func.func private @of_sources(!heddle.kv_cache<6 x 8 x 64 x f32 cross>)
     ```
   }];
   let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType,
-                        DefaultValuedParameter<"int64_t", "0">:$latent);
-  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType (`,` `latent` `=` $latent^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$latent, DefaultValuedParameter<"bool", "false">:$cross);
+  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType `` custom<Cross>($cross) (`,` `latent` `=` $latent^)? `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isLatent() const { return getLatent() != 0; }

@@ -40,7 +40,7 @@ std::string knownGgufFamilies(const FamilyList &families) {
 std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
   std::string name;
   for (const char *c = pattern; *c; ++c) {
-    if (*c == '#')
+    if (*c == '#' || *c == '%')
       name += std::to_string(layer);
     else if (*c == '@')
       name += std::to_string(expert);
@@ -62,13 +62,15 @@ static bool matches(std::string_view pattern, std::string_view name, const Model
         return true;
     return false;
   }
-  if (pattern[0] == '#' || pattern[0] == '+') {
+  if (pattern[0] == '#' || pattern[0] == '%' || pattern[0] == '+') {
     int64_t layer = 0;
     size_t digits = 0;
     for (; digits < name.size() && digits < 9 && name[digits] >= '0' && name[digits] <= '9'; ++digits)
       layer = 10 * layer + (name[digits] - '0');
-    int64_t first = pattern[0] == '#' ? 0 : config.numHiddenLayers;
-    int64_t count = pattern[0] == '#' ? config.numHiddenLayers : config.numPredictionLayers;
+    int64_t first = pattern[0] == '+' ? config.numHiddenLayers : 0;
+    int64_t count = pattern[0] == '#'   ? config.numHiddenLayers
+                    : pattern[0] == '%' ? config.encoder.numLayers
+                                        : config.numPredictionLayers;
     return digits > 0 && layer >= first && layer - first < count &&
            matches(pattern.substr(1), name.substr(digits), config);
   }
@@ -117,6 +119,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return config.headDim;
   case ConfigDim::Intermediate:
     return config.intermediateSize;
+  case ConfigDim::EncoderPositions:
+    return config.encoder.contextLength + config.firstPosition;
+  case ConfigDim::EncoderIntermediate:
+    return config.encoder.intermediateSize;
   case ConfigDim::GateAndUp:
     return 2 * config.intermediateSize;
   case ConfigDim::Experts:
@@ -166,8 +172,14 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.hasNormEach;
   case When::SequentialNorm:
     return !config.parallelResidual;
+  case When::EmbeddingNorm:
+    return config.hasEmbeddingNorm;
+  case When::LogitsBias:
+    return config.hasLogitsBias;
   case When::AttentionBias:
     return config.attentionBias;
+  case When::KeyBias:
+    return config.attentionBias && !config.noKeyBias;
   case When::OutputBias:
     return config.attentionOutputBias;
   case When::MlpBias:

@@ -36,6 +36,8 @@ enum class ConfigDim : uint8_t {
   QueriesKeysValues,
   HeadDim,
   Intermediate,
+  EncoderPositions /* of an encoder-decoder */,
+  EncoderIntermediate,
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
@@ -61,7 +63,10 @@ enum class When : uint8_t {
   SharedNorm /* not NormEach */,
   NormEach /* attention and feed-forward of a parallel residual have a norm each */,
   SequentialNorm /* no parallel residual */,
+  EmbeddingNorm /* before the first layer */,
+  LogitsBias,
   AttentionBias,
+  KeyBias /* of an encoder-decoder: biases of keys, which some leave out */,
   OutputBias,
   MlpBias,
   Dense,
@@ -87,7 +92,7 @@ enum class StoredOrder : uint8_t {
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
-// A tensor: '#' stands for the layer, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
+// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
 // experts in one tensor (experts, out, in).
 struct TensorRule {
   const char *name;
@@ -227,15 +232,18 @@ struct Head {
 };
 
 struct Family {
-  const char *modelType = nullptr; // Hugging Face's model_type
-  const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
-  const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
-  bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
-  const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
-  Listing<Head> heads;             // of an encoder: the first that config.json's architectures name is compiled
+  const char *modelType = nullptr;  // Hugging Face's model_type
+  const char *wrapper = nullptr;    // model_type of a config that keeps this one in text_config; null: there is none
+  const char *gguf = nullptr;       // general.architecture; null: another row stands for the family's GGUF files
+  bool isEncoder = false;           // a token attends to all of its sequence, and nothing is generated
+  bool isEncoderDecoder = false;    // the graph is an encoder, and a decoder that attends to what it gives
+  const char *pooler = nullptr;     // of an encoder: the tensor of a checkpoint that gives pooler_output
+  const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
+  Listing<Head> heads;              // of an encoder: the first that config.json's architectures name is compiled
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
+  Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it, where embeddings are tied
   std::array<TensorRules, 8> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;
@@ -255,6 +263,8 @@ struct Family {
   RopeRules rope;
   ExpertNames experts;
   ConfigReaders readers;
+  // Adds tensors that no checkpoint holds, since the config says what is in them; null: there are none.
+  Status (*addTensors)(Model &model) = nullptr;
   void (*build)(ModelBuilder &b) = nullptr;
 };
 
@@ -266,7 +276,7 @@ const Family *findGgufFamily(const FamilyList &families, std::string_view name, 
 std::string knownFamilies(const FamilyList &families);
 std::string knownGgufFamilies(const FamilyList &families);
 
-// `pattern` with its '#' and '@' replaced.
+// `pattern` with its '#' or '%' and its '@' replaced.
 std::string tensorName(const char *pattern, int64_t layer, int64_t expert);
 
 // The value of `dim`; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
@@ -286,7 +296,9 @@ template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit 
   for (const TensorRules &rules : all) {
     for (const TensorRule &rule : rules) {
       std::string_view name = rule.name;
-      int64_t layers = name.find('#') == std::string_view::npos ? 1 : config.numHiddenLayers;
+      int64_t layers = name.find('#') != std::string_view::npos   ? config.numHiddenLayers
+                       : name.find('%') != std::string_view::npos ? config.encoder.numLayers
+                                                                  : 1;
       int64_t experts = name.find('@') == std::string_view::npos ? 1 : config.moe.numExperts;
       for (int64_t layer = 0; layer < layers; ++layer)
         for (int64_t expert = 0; expert < experts && applies(rule, config, layer); ++expert)

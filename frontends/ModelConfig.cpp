@@ -249,7 +249,9 @@ Status ConfigChecker::checkIds() {
   };
   for (auto [name, id] : {std::pair<const char *, std::optional<int64_t>>{"bos_token_id", config.bosId},
                           {"pad_token_id", config.padId},
-                          {"decoder_start_token_id", config.decoderStartId}})
+                          {"decoder_start_token_id", config.decoderStartId},
+                          {"forced_bos_token_id", config.forcedBosId},
+                          {"forced_eos_token_id", config.forcedEosId}})
     if (id)
       HEDDLE_RETURN_IF_ERROR(check(name, *id));
   for (int64_t id : config.eosIds)
@@ -270,6 +272,12 @@ Status ConfigChecker::checkGeneration() {
     return fail("min_p", config.minP, "a number from 0 to 1");
   if (!isPositive(config.repetitionPenalty))
     return fail("repetition_penalty", config.repetitionPenalty, "a positive number");
+  if (!std::isfinite(config.lengthPenalty) || std::abs(config.lengthPenalty) > 100)
+    return fail("length_penalty", config.lengthPenalty, "a number from -100 to 100");
+  if (config.numBeams < 1 || config.numBeams > 256)
+    return fail("num_beams", static_cast<double>(config.numBeams), "a number from 1 to 256");
+  if (config.noRepeatNgram < 0 || config.noRepeatNgram > maxWindow)
+    return fail("no_repeat_ngram_size", static_cast<double>(config.noRepeatNgram), "a number from 0");
   if (config.topK < 0)
     return fail("top_k", static_cast<double>(config.topK), "a number from 0");
   return Status();
@@ -295,6 +303,8 @@ public:
 private:
   Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
   Status checkTied();
+  // Whether a tied model may hold the tensor, beside the embedding that it repeats.
+  bool isEmbeddingAgain(std::string_view name) const;
   Status checkUnread();
   Status fail(const TensorInfo &tensor, const std::string &what) const {
     return errorIn(checkpoint.files[tensor.file]->path(), what);
@@ -333,19 +343,26 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
   return Status();
 }
 
-// A tied model may repeat its embeddings as the head; two different ones contradict the flag.
+bool TensorChecker::isEmbeddingAgain(std::string_view name) const {
+  const Listing<const char *> &copies = config.family->embeddingCopies;
+  return config.tieWordEmbeddings &&
+         (name == config.family->head || std::find(copies.begin(), copies.end(), name) != copies.end());
+}
+
+// A tied model may repeat its embeddings as the head; two different ones contradict the flag. An encoder-decoder may repeat what it shares.
 Status TensorChecker::checkTied() {
-  std::string headName = config.family->head;
-  const TensorInfo *head = checkpoint.find(headName);
   const char *name = config.family->embedding;
   const TensorInfo *embedding = checkpoint.find(name);
-  if (!config.tieWordEmbeddings || !head || !embedding)
-    return Status();
-  bool equal = head->type == embedding->type && head->shape == embedding->shape && head->bytes == embedding->bytes &&
-               std::memcmp(checkpoint.data(*head), checkpoint.data(*embedding), head->bytes) == 0;
-  return equal ? Status()
-               : Status(fail(*head, "tie_word_embeddings is true, but " + headName + " differs from " + name)
-                            .ofTensor(headName));
+  for (const auto &[copyName, tensor] : checkpoint.tensors) {
+    if (!embedding || !isEmbeddingAgain(copyName))
+      continue;
+    bool equal = tensor.type == embedding->type && tensor.shape == embedding->shape &&
+                 tensor.bytes == embedding->bytes &&
+                 std::memcmp(checkpoint.data(tensor), checkpoint.data(*embedding), tensor.bytes) == 0;
+    if (!equal)
+      return fail(tensor, "tie_word_embeddings is true, but " + copyName + " differs from " + name).ofTensor(copyName);
+  }
+  return Status();
 }
 
 // A tensor that nobody asks for changes what the model computes: better refused than ignored.
@@ -353,7 +370,7 @@ Status TensorChecker::checkUnread() {
   const std::pair<const std::string, TensorInfo> *unread = nullptr;
   size_t count = 0;
   for (const auto &entry : checkpoint.tensors) {
-    bool isTiedHead = entry.first == config.family->head && config.tieWordEmbeddings; // the embedding again
+    bool isTiedHead = isEmbeddingAgain(entry.first);
     bool isEmpty = entry.second.bytes == 0;
     if (asked.count(entry.first) || isTiedHead || isEmpty || findUnread(config, entry.first))
       continue;
@@ -421,6 +438,15 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
                                {"qk_rope_head_dim", latent.qkRopeHeadDim},
                                {"v_head_dim", latent.vHeadDim}})
       HEDDLE_RETURN_IF_ERROR(check(name, value, 1, maxLatentDim));
+  // Of the same limits as the decoder's.
+  const EncoderConfig &encoder = config.encoder;
+  if (config.family && config.family->isEncoderDecoder)
+    for (auto [name, value, high] :
+         {std::tuple<const char *, int64_t, int64_t>{"encoder_layers", encoder.numLayers, 4096},
+          {"encoder_attention_heads", encoder.numHeads, 1 << 16},
+          {"encoder_ffn_dim", encoder.intermediateSize, 1 << 24},
+          {"max_source_positions", encoder.contextLength, 1 << 30}})
+      HEDDLE_RETURN_IF_ERROR(check(name, value, 1, high));
   HEDDLE_RETURN_IF_ERROR(check("q_lora_rank", latent.qLoraRank, 0, 1 << 16));
   HEDDLE_RETURN_IF_ERROR(check("word_embed_proj_dim", config.embeddingSize, 0, config.hiddenSize));
   HEDDLE_RETURN_IF_ERROR(check("num_local_experts", config.moe.numExperts, 0, maxExperts));

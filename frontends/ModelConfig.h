@@ -94,6 +94,13 @@ struct ImageConfig {
   int64_t tokens() const { return specialTokens + (size / patch) * (size / patch); }
 };
 
+// The encoder of an encoder-decoder, whose decoder is what ModelConfig says elsewhere. The width of both is one.
+struct EncoderConfig {
+  int64_t numLayers = 0; // 0: there is none
+  int64_t numHeads = 0, intermediateSize = 0;
+  int64_t contextLength = 0; // tokens of the longest source
+};
+
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 
 struct ModelConfig {
@@ -118,6 +125,8 @@ struct ModelConfig {
   bool hasAlibi = false;         // positions are slopes of the scores, not rotations, where a family has both
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
+  bool hasEmbeddingNorm = false; // there is a norm before the first layer
+  bool hasLogitsBias = false;    // the checkpoint has a vector that is added to logits
   // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
   // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
@@ -133,6 +142,7 @@ struct ModelConfig {
   std::optional<int64_t> positionPadding;
   bool attentionBias = false;       // of q, k and v
   bool attentionOutputBias = false; // of o
+  bool noKeyBias = false;           // nor of k
   bool mlpBias = false;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
@@ -146,12 +156,17 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;    // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;
+  EncoderConfig encoder;
   std::optional<int64_t> bosId, padId, decoderStartId;
+  std::optional<int64_t> forcedBosId, forcedEosId; // of an answer: its first new token, its last one
   std::vector<int64_t> eosIds;
   // Defaults of sampling, of generation_config.json or GGUF's general.sampling keys; greedy where nothing asks for samples.
   bool doSample = false;
   double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
+  int64_t numBeams = 1, noRepeatNgram = 0; // 0: any n-gram may come again
+  double lengthPenalty = 1.0;
+  bool earlyStopping = false;
   // Where in its file each value that was read lies, in bytes, by placeKey(): for messages about it.
   std::map<std::string, uint64_t> valueOffsets;
   std::string samplingSource; // what of the model's files names them; empty: nothing does

@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr llvm::StringLiteral stepName = "heddle_step";
+static constexpr llvm::StringLiteral stepName = "heddle_step", encodeName = "heddle_encode";
 
 static std::string graphName(unsigned index) {
   return "heddle_graph_" + std::to_string(index);
@@ -93,9 +93,10 @@ LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
 
 LogicalResult ModelCode::run() {
   ModelEntries &entries = result.entries;
-  entries.hasStep = bool(raggedEntry(module));
+  for (func::FuncOp entry : raggedEntries(module))
+    (entry.getSymName() == "step" ? entries.hasStep : entries.hasEncode) = true;
   OwningOpRef<ModuleOp> step;
-  if (entries.hasStep) {
+  if (entries.hasStep || entries.hasEncode) {
     FailureOr<OwningOpRef<ModuleOp>> lowered = buildStepCode(module, kernels, target);
     if (failed(lowered))
       return failure();
@@ -187,13 +188,15 @@ struct ModelFacts {
 
 } // namespace
 
-// {abi_version, num_graphs, name, package_sha256, step, graphs, variants}, as struct heddle_model lies in memory, and what it refers to.
+// {abi_version, num_graphs, name, package_sha256, step, encode, graphs, variants}, as struct heddle_model lies in memory, and what it refers to.
 static void modelGlobal(OpBuilder &b, Location loc, StringRef symbol, const ModelFacts &facts, bool isSeen) {
   MLIRContext *context = b.getContext();
   const ModelEntries &entries = facts.entries;
   auto pointer = LLVM::LLVMPointerType::get(context);
   if (entries.hasStep)
     declareEntry(b, loc, stepName, /*threadParameters=*/2);
+  if (entries.hasEncode)
+    declareEntry(b, loc, encodeName, /*threadParameters=*/2);
   std::vector<std::string> graphs;
   for (unsigned i = 0; i < entries.numGraphs; ++i) {
     graphs.push_back(graphName(i));
@@ -205,7 +208,7 @@ static void modelGlobal(OpBuilder &b, Location loc, StringRef symbol, const Mode
   addAddresses(b, loc, "heddle_graphs", graphs);
   auto hashType = LLVM::LLVMArrayType::get(b.getI8Type(), facts.packageSha256.size());
   auto type = LLVM::LLVMStructType::getLiteral(
-      context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer, pointer});
+      context, {b.getI32Type(), b.getI32Type(), pointer, hashType, pointer, pointer, pointer, pointer});
   for (const std::string &variant : facts.variants)
     LLVM::GlobalOp::create(b, loc, type, true, LLVM::Linkage::External, variant, Attribute())
         .setVisibility_(LLVM::Visibility::Hidden);
@@ -223,7 +226,7 @@ static void modelGlobal(OpBuilder &b, Location loc, StringRef symbol, const Mode
     return aggregate(b, loc, type,
                      {number(HEDDLE_MODEL_ABI_VERSION), number(entries.numGraphs), address(true, "heddle_name"),
                       LLVM::ConstantOp::create(b, loc, hashType, hash), address(entries.hasStep, stepName),
-                      address(entries.numGraphs, "heddle_graphs"),
+                      address(entries.hasEncode, encodeName), address(entries.numGraphs, "heddle_graphs"),
                       address(!facts.variants.empty(), "heddle_variants")});
   };
   addConstant(b, loc, type, symbol, build, isSeen);

@@ -11,7 +11,7 @@ namespace heddle {
 
 // Which functions the runtime calls (runtime/model/ModelAbi.h): heddle_step, and heddle_graph_0, heddle_graph_1, …
 struct ModelEntries {
-  bool hasStep = false;
+  bool hasStep = false, hasEncode = false;
   unsigned numGraphs = 0;
 };
 

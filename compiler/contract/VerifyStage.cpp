@@ -165,9 +165,16 @@ static LogicalResult knowsSequences(Operation *op) {
   return success();
 }
 
+// Of an encoder-decoder, whose entries are one of each.
+static LogicalResult readsCacheOrSequences(Operation *op) {
+  auto attention = dyn_cast<AttentionOp>(op);
+  return attention && attention.getSequences() ? success() : readsCache(op);
+}
+
 static LogicalResult isNotForward(Operation *op) {
-  if (auto func = dyn_cast<func::FuncOp>(op); func && func.getSymName() == "forward")
-    return func.emitError("@forward must not remain after stage optimize: it becomes @step or @encode");
+  if (auto func = dyn_cast<func::FuncOp>(op); func && func.getSymName().starts_with("forward"))
+    return func.emitError() << "@" << func.getSymName()
+                            << " must not remain after stage optimize: it becomes @step or @encode";
   return success();
 }
 
@@ -231,7 +238,11 @@ LogicalResult heddle::verifyStage(ModuleOp module, Stage stage) {
     ofRows = {isExplained};
     break;
   case Stage::Optimize:
-    ofRows = {readsStoredWeights, isEncoder(module) ? knowsSequences : readsCache, isNotForward};
+    ofRows = {readsStoredWeights,
+              isEncoderDecoder(module) ? readsCacheOrSequences
+              : isEncoder(module)      ? knowsSequences
+                                       : readsCache,
+              isNotForward};
     break;
   case Stage::Schedule:
     ofAll = {hasNoEncoding, hasItsPlace};

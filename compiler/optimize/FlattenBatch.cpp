@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The mask decides what a model is: where all attention is causal, tokens are computed step by step behind a cache; where none is, a
-// token needs those ahead of it, and all of a sequence is computed at once.
+// token needs those ahead of it, and all of a sequence is computed at once. An encoder-decoder is one of each, and a cache between them.
 
 #include "compiler/optimize/Passes.h"
 #include "compiler/optimize/RaggedRewriter.h"
@@ -28,14 +28,28 @@ static LinearOp findHead(func::FuncOp forward) {
   return head;
 }
 
+// `entry` and the functions that it calls.
+static DenseSet<Operation *> functionsOf(func::FuncOp entry) {
+  DenseSet<Operation *> functions = {entry};
+  for (auto call : entry.getOps<func::CallOp>())
+    if (auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr()))
+      functions.insert(callee);
+  return functions;
+}
+
 namespace {
 
 struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
   using FlattenBatchBase::FlattenBatchBase;
 
-  // The cache has a place for each call of a layer: equal layers may be one function already.
-  FailureOr<KvCacheType> cacheType(func::FuncOp forward) {
-    ModuleOp module = getOperation();
+  // Whether `op` attends to a source, where there is an encoder: its keys and values are arguments of the layer.
+  bool attendsToSource(Operation *op) {
+    auto attention = dyn_cast<AttentionOp>(op);
+    return hasSources && attention && isOfSource(attention.getKey());
+  }
+
+  // Of what is cached.
+  FailureOr<Type> storedType() {
     Type element = llvm::StringSwitch<Type>(elementType)
                        .Case("f32", Float32Type::get(&getContext()))
                        .Case("bf16", BFloat16Type::get(&getContext()))
@@ -43,7 +57,13 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
                        .Case("q8_0", IntegerType::get(&getContext(), 8))
                        .Default({});
     if (!element)
-      return module.emitError("element-type must be f32, bf16, f16 or q8_0, got '") << elementType << "'";
+      return getOperation().emitError("element-type must be f32, bf16, f16 or q8_0, got '") << elementType << "'";
+    return element;
+  }
+
+  // The cache has a place for each call of a layer: equal layers may be one function already. `others`: functions that do not use it.
+  FailureOr<KvCacheType> cacheType(func::FuncOp forward, Type element, const DenseSet<Operation *> &others) {
+    ModuleOp module = getOperation();
     // num_kv_heads, head_dim, and how much of it is a latent: 0 where keys and values are cached.
     using Shape = std::tuple<int64_t, int64_t, int64_t>;
     Shape shape{0, 0, 0};
@@ -52,8 +72,12 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       return "(" + std::to_string(heads) + ", " + std::to_string(headDim) +
              (latent ? ", latent " + std::to_string(latent) : "") + ")";
     };
-    WalkResult walk = module.walk([&](Operation *op) {
+    WalkResult walk = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (others.contains(op))
+        return WalkResult::skip();
       Shape wanted;
+      if (attendsToSource(op))
+        return WalkResult::advance();
       if (auto attention = dyn_cast<AttentionOp>(op))
         wanted = {attention.getNumKvHeads(), attention.getHeadDim(), 0};
       else if (auto latent = dyn_cast<LatentAttentionOp>(op))
@@ -72,7 +96,21 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       return failure();
     auto [heads, headDim, latent] = shape;
     int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(), runsAttention);
-    return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent);
+    return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent, /*cross=*/false);
+  }
+
+  // What the encoder gives is what its decoder takes: keys and values of each layer that attends to the source.
+  FailureOr<KvCacheType> crossType(func::FuncOp encoder, func::FuncOp forward, Type element) {
+    SmallVector<Type> given =
+        llvm::filter_to_vector(encoder.getResultTypes(), [](Type type) { return isOfSource(type); });
+    SmallVector<Type> taken(forward.getArgumentTypes().drop_front(2));
+    if (given.empty() || given.size() % 2 || given != taken || !llvm::all_equal(given))
+      return forward.emitError("takes ") << taken.size() << " keys and values of a source, and @"
+                                         << encoder.getSymName() << " gives " << given.size()
+                                         << ": expected a pair of one shape for each layer that attends to it";
+    auto type = cast<RankedTensorType>(given.front());
+    return KvCacheType::get(&getContext(), given.size() / 2, type.getDimSize(1), type.getDimSize(3), element,
+                            /*latent=*/0, /*cross=*/true);
   }
 
   // Tokens that each layer of the cache sees, 0: all; nothing where no layer has a window.
@@ -83,20 +121,23 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
         continue;
       windows.push_back(0);
       getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) {
-        windows.back() = op.getMask().getWindow();
+        if (!attendsToSource(op))
+          windows.back() = op.getMask().getWindow();
       });
     }
     if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))
       getOperation()->setAttr(kvWindowsAttr, DenseI64ArrayAttr::get(&getContext(), windows));
   }
 
-  // Whether all attention is causal, or none is; one of each has no entry that computes both.
-  FailureOr<bool> attendsCausally() {
+  // Whether all attention is causal, or none is; one of each has no entry that computes both. `others`: functions of another entry.
+  FailureOr<bool> attendsCausally(const DenseSet<Operation *> &others) {
     std::optional<bool> isCausal;
-    WalkResult walk = getOperation().walk([&](Operation *op) {
+    WalkResult walk = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (others.contains(op))
+        return WalkResult::skip();
       auto attention = dyn_cast<AttentionOp>(op);
       auto latent = dyn_cast<LatentAttentionOp>(op);
-      if (isInGraphEntry(op) || (!attention && !latent))
+      if (isInGraphEntry(op) || (!attention && !latent) || attendsToSource(op))
         return WalkResult::advance();
       bool causal = attention ? attention.getMask().getCausal() : latent.getMask().getCausal();
       if (isCausal && *isCausal != causal) {
@@ -123,28 +164,53 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       module.emitError("has no function @forward");
       return signalPassFailure();
     }
-    FailureOr<bool> isStep = attendsCausally();
+    auto encoder = module.lookupSymbol<func::FuncOp>("forward_encoder");
+    hasSources = bool(encoder);
+    DenseSet<Operation *> ofEncoder;
+    if (encoder)
+      ofEncoder = functionsOf(encoder);
+    FailureOr<bool> isStep = attendsCausally(ofEncoder);
     if (failed(isStep))
       return signalPassFailure();
-    KvCacheType cache;
+    if (encoder && !*isStep) {
+      forward.emitError("attends to tokens ahead, which the decoder of an encoder-decoder does not");
+      return signalPassFailure();
+    }
+    RaggedCaches ofForward, ofOthers;
     LinearOp head;
     if (*isStep) {
-      FailureOr<KvCacheType> type = cacheType(forward);
-      if (failed(type))
+      FailureOr<Type> element = storedType();
+      if (failed(element))
         return signalPassFailure();
-      cache = *type;
+      FailureOr<KvCacheType> own = cacheType(forward, *element, ofEncoder), cross = KvCacheType();
+      if (succeeded(own) && encoder)
+        cross = crossType(encoder, forward, *element);
+      if (failed(own) || failed(cross))
+        return signalPassFailure();
+      ofForward = {*own, *cross};
+      ofOthers.cross = *cross;
       noteWindows(forward);
       head = findHead(forward);
     }
     // Once rows are flat, types do not say any more what they belong to.
-    SmallVector<EncodeOutput> outputs = outputsOf(forward);
-    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (!isGraphEntry(func) && failed(RaggedRewriter(func, cache, head).run(func == forward)))
+    func::FuncOp encode = encoder ? encoder : *isStep ? func::FuncOp() : forward;
+    SmallVector<EncodeOutput> outputs;
+    if (encode)
+      outputs = outputsOf(encode);
+    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      bool isEntry = func == forward || func == encoder;
+      const RaggedCaches &caches = ofEncoder.contains(func) ? ofOthers : ofForward;
+      if (!isGraphEntry(func) && failed(RaggedRewriter(func, caches, head).run(isEntry)))
         return signalPassFailure();
-    if (!*isStep)
-      setOutputs(forward, outputs);
+    }
+    if (encode)
+      setOutputs(encode, ArrayRef(outputs).take_front(encode.getNumResults()));
     forward.setName(*isStep ? "step" : "encode");
+    if (encoder)
+      encoder.setName("encode");
   }
+
+  bool hasSources = false;
 };
 
 } // namespace

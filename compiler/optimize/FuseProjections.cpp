@@ -73,10 +73,15 @@ namespace {
 struct FuseProjections : heddle::impl::FuseProjectionsBase<FuseProjections> {
   void runInStage() override {
     SmallVector<SmallVector<LinearOp>> groups;
-    getOperation().walk([&](LinearOp op) {
-      if (isResultOfEncode(op))
+    size_t closed = 0; // groups that take no more
+    getOperation().walk([&](Operation *any) {
+      // What is appended to a cache needs no room behind it: one product of all that is appended would hold it all at once.
+      if (isa<KvAppendOp>(any))
+        closed = groups.size();
+      auto op = dyn_cast<LinearOp>(any);
+      if (!op || isResultOfEncode(op))
         return;
-      for (SmallVector<LinearOp> &group : groups)
+      for (SmallVector<LinearOp> &group : MutableArrayRef(groups).drop_front(closed))
         if (group.front().getInput() == op.getInput() && fits(group.front(), op)) {
           group.push_back(op);
           return;

@@ -22,9 +22,14 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     is what a slice of first tokens becomes. Its attribute `heddle.outputs` says of each result what its rows belong to, which its type says
     before, and keeps the names that results of @forward have as `heddle.name`.
 
-    Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere. For a
-    step, layers are functions that @forward calls, and each has at most one attention. Examples: test/optimize/flatten-batch.mlir,
-    test/optimize/flatten-batch-encode.mlir.
+    An encoder-decoder has both. @forward_encoder, which becomes @encode, gives, behind the last hidden state, keys and values (batch, heads,
+    sequence, head_dim) for each layer of the decoder; @forward takes them behind the positions and hands each pair to its layer. They become a
+    cache of sources: @encode takes it behind `sequences` and appends each pair once it is there, @step and its layers take it behind what they
+    have of their own, and attention to it reads all of a source.
+
+    Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere in an
+    entry. For a step, layers are functions that @forward calls, and each has at most one attention, and one to a source. Examples:
+    test/optimize/flatten-batch.mlir, test/optimize/flatten-batch-encode.mlir, test/optimize/flatten-batch-source.mlir.
 
     ```mlir
     func.func private @layer(%x: tensor<?x?x8xf32>, %positions: tensor<?x?xi32>, %w: tensor<8x8xf32>)
@@ -144,7 +149,8 @@ def FuseProjections : StagePass<"heddle-fuse-projections", "::mlir::ModuleOp", "
   let summary = "Compute projections of the same input by one product";
   let description = [{
     `linear` ops of one input, in one block, with weights of one stored type (query, key and value; gate and up) become one
-    with all their weights, and slices of its result. Before fusing, all must have a bias or none. Afterwards each input of a
+    with all their weights, and slices of its result. Before fusing, all must have a bias or none. What follows a `kv_append` is not fused with
+    what comes before it: the room of what was appended is free by then. Afterwards each input of a
     layer is read by one product per stored type. Results of @encode, each of which has a place of its own, stay apart. Example: test/optimize/fuse-projections.mlir.
 
     ```mlir

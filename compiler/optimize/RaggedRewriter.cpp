@@ -17,6 +17,16 @@ bool heddle::runsAttention(func::CallOp call) {
   return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
 }
 
+bool heddle::isOfSource(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 4;
+}
+
+bool heddle::isOfSource(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return argument && argument.getArgNumber() >= 2 && isOfSource(argument.getType());
+}
+
 // The type of a (batch, sequence, …) or (batch, heads, sequence, head_dim) tensor when rows take the place of both: (rows, …),
 // and (1, heads, rows, head_dim).
 static RankedTensorType raggedType(RankedTensorType type) {
@@ -77,35 +87,60 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
   return success();
 }
 
-LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
-  Location loc = op.getLoc();
-  Value q = map.lookup(op.getQuery()), k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
+AttentionOp RaggedRewriter::attend(AttentionOp op, Value keys, Value values) {
   Value sinks = op.getSinks() ? map.lookup(op.getSinks()) : Value();
   // What depends on the distance alone is computed where a sequence's keys are met; no other bias has rows.
   auto distances = op.getBias() ? op.getBias().getDefiningOp<PositionBiasOp>() : PositionBiasOp();
-  if (op.getBias() && !distances)
-    return op.emitError("a bias of scores has no form on the rows of a ragged batch unless it is a position_bias");
   Value positions = distances ? map.lookup(distances.getTable()) : Value();
   DenseI64ArrayAttr starts, rows;
   if (distances) {
     starts = distances.getStartsAttr();
     rows = distances.getRowsAttr();
   }
-  auto attend = [&](Value keys, Value values) {
-    return AttentionOp::create(b, loc, raggedType(op.getResult().getType()), q, keys, values, Value(), positions, sinks,
-                               sequences, op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(), starts, rows);
-  };
+  auto attention = AttentionOp::create(b, op.getLoc(), raggedType(op.getResult().getType()), map.lookup(op.getQuery()),
+                                       keys, values, Value(), positions, sinks, sequences, op.getMaskAttr(),
+                                       op.getScaleAttr(), op.getSoftcapAttr(), starts, rows);
+  map.map(op.getResult(), attention.getResult());
+  return attention;
+}
+
+// Keys and values of the layer.
+KvViewOp RaggedRewriter::view(Location loc, KvCacheType type, Value cache) {
+  auto viewType = RankedTensorType::get({1, type.getNumKvHeads(), dynamic, type.getHeadDim()}, type.getValueType());
+  return KvViewOp::create(b, loc, viewType, viewType, cache, layer);
+}
+
+LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
+  if (isStep() && crossType && isOfSource(op.getKey()))
+    return rewriteCrossAttention(op);
+  if (op.getBias() && !op.getBias().getDefiningOp<PositionBiasOp>())
+    return op.emitError("a bias of scores has no form on the rows of a ragged batch unless it is a position_bias");
+  Location loc = op.getLoc();
+  Value k = map.lookup(op.getKey()), v = map.lookup(op.getValue());
   if (!isStep()) {
-    map.map(op.getResult(), attend(k, v).getResult());
+    attend(op, k, v);
     return success();
   }
   if (failed(beginAttention(op)))
     return failure();
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
-  auto viewType =
-      RankedTensorType::get({1, cacheType.getNumKvHeads(), dynamic, cacheType.getHeadDim()}, cacheType.getValueType());
-  auto view = KvViewOp::create(b, loc, viewType, viewType, cache, layer);
-  map.map(op.getResult(), attend(view.getKey(), view.getValue()).getResult());
+  KvViewOp seen = view(loc, cacheType, cache);
+  attend(op, seen.getKey(), seen.getValue());
+  return success();
+}
+
+// A source was encoded whole: a token sees all of it.
+LogicalResult RaggedRewriter::rewriteCrossAttention(AttentionOp op) {
+  auto values = isOfSource(op.getValue()) ? cast<BlockArgument>(op.getValue()) : BlockArgument();
+  if (!values || values.getArgNumber() != cast<BlockArgument>(op.getKey()).getArgNumber() + 1)
+    return op.emitError("keys of a source go with the values behind them");
+  if (op.getMask().getCausal() || op.getMask().getWindow() || op.getBias())
+    return op.emitError("a source is seen whole, without a mask or a bias");
+  if (attendsToSource || !layer)
+    return op.emitError("a layer function, and only one, may hold one attention to a source");
+  attendsToSource = true;
+  KvViewOp seen = view(op.getLoc(), crossType, cross);
+  attend(op, seen.getKey(), seen.getValue());
   return success();
 }
 
@@ -140,13 +175,35 @@ static int64_t layerIndex(func::CallOp op) {
   return index;
 }
 
+// The keys and values that a call passes are in the cache of sources: those of the layer's index.
+static LogicalResult checkSources(func::CallOp op, int64_t layer) {
+  for (Value operand : op.getOperands().drop_front(2)) {
+    if (!isOfSource(operand.getType()))
+      continue;
+    if (!isOfSource(operand))
+      return op.emitError("passes keys or values of a source that are no argument of @forward");
+    int64_t number = cast<BlockArgument>(operand).getArgNumber() - 2; // behind ids and positions
+    if (number / 2 != layer)
+      return op.emitError("runs attention layer ")
+             << layer << " with keys or values " << number / 2 << " of the source: expected those of its index";
+  }
+  return success();
+}
+
 LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
   SmallVector<Value> operands;
+  int64_t index = layerIndex(op);
+  if (crossType && isStep() && failed(checkSources(op, index)))
+    return failure();
   for (Value operand : op.getOperands())
-    operands.push_back(map.lookup(operand));
+    if (!isCached(operand))
+      operands.push_back(map.lookup(operand));
   SmallVector<Value> extra = {sequences};
-  if (isStep())
-    extra = {cache, arith::ConstantIndexOp::create(b, op.getLoc(), layerIndex(op))};
+  if (isStep()) {
+    extra = {cache, arith::ConstantIndexOp::create(b, op.getLoc(), index)};
+    if (cross)
+      extra.push_back(cross);
+  }
   operands.insert(operands.begin() + 2, extra.begin(), extra.end());
   SmallVector<Type> results;
   for (Type type : op.getResultTypes())
@@ -272,28 +329,50 @@ LogicalResult RaggedRewriter::selectOutputs() {
   return success();
 }
 
-// The arguments that attention needs come behind the first two, what is computed on and positions.
+// The arguments that attention needs come behind the first two, what is computed on and positions. Those of a source are in a cache.
 Block *RaggedRewriter::beginBlock(bool isEntry, SmallVectorImpl<Type> &inputs) {
   Block &old = func.front();
-  for (Type type : old.getArgumentTypes())
-    inputs.push_back(raggedType(cast<RankedTensorType>(type)));
-  SmallVector<Type> extra;
-  if (isEntry)
-    extra.push_back(RankedTensorType::get({dynamic}, b.getI32Type())); // output_rows
-  extra.push_back(isStep() ? Type(cacheType) : RankedTensorType::get({dynamic, 2}, b.getI32Type()));
-  if (isStep() && !isEntry)
-    extra.push_back(b.getIndexType());
-  inputs.insert(inputs.begin() + 2, extra.begin(), extra.end());
-  Block *block =
-      b.createBlock(&func.getBody(), func.getBody().end(), inputs, SmallVector<Location>(inputs.size(), func.getLoc()));
-  for (BlockArgument argument : old.getArguments())
-    map.map(argument, block->getArgument(argument.getArgNumber() + (argument.getArgNumber() < 2 ? 0 : extra.size())));
-  (isStep() ? cache : sequences) = block->getArgument(isEntry ? 3 : 2);
-  if (isEntry)
-    outputRows = block->getArgument(2);
-  else if (isStep())
-    layer = block->getArgument(3);
+  Block *block = b.createBlock(&func.getBody(), func.getBody().end());
+  auto add = [&](Type type) { return block->addArgument(type, func.getLoc()); };
+  for (BlockArgument argument : old.getArguments()) {
+    if (argument.getArgNumber() == 2)
+      addExtra(isEntry, add);
+    if (!isCached(argument))
+      map.map(argument, add(raggedType(cast<RankedTensorType>(argument.getType()))));
+  }
+  if (old.getNumArguments() == 2)
+    addExtra(isEntry, add);
+  llvm::append_range(inputs, block->getArgumentTypes());
   return block;
+}
+
+void RaggedRewriter::addExtra(bool isEntry, function_ref<Value(Type)> add) {
+  if (isEntry)
+    outputRows = add(RankedTensorType::get({dynamic}, b.getI32Type()));
+  if (!isStep())
+    sequences = add(RankedTensorType::get({dynamic, 2}, b.getI32Type()));
+  else
+    cache = add(cacheType);
+  if (isStep() && !isEntry)
+    layer = add(b.getIndexType());
+  if (crossType && (isEntry || isStep()))
+    cross = add(crossType);
+}
+
+// Keys and values of the source are no results of an encode: it appends them, each pair once it is there.
+void RaggedRewriter::appendSources(Operation *end) {
+  SmallVector<Value> kept, ofSource;
+  for (Value result : end->getOperands())
+    (isOfSource(result.getType()) ? ofSource : kept).push_back(result);
+  for (size_t layer = 0; layer < ofSource.size() / 2; ++layer) {
+    Value key = ofSource[2 * layer], value = ofSource[2 * layer + 1];
+    bool isValueLast = key.getDefiningOp()->isBeforeInBlock(value.getDefiningOp());
+    b.setInsertionPointAfterValue(isValueLast ? value : key);
+    Location loc = key.getLoc();
+    Value keyRows = toRows(loc, key), valueRows = toRows(value.getLoc(), value);
+    KvAppendOp::create(b, loc, cross, keyRows, valueRows, arith::ConstantIndexOp::create(b, loc, layer));
+  }
+  end->setOperands(kept);
 }
 
 LogicalResult RaggedRewriter::run(bool isEntry) {
@@ -304,9 +383,7 @@ LogicalResult RaggedRewriter::run(bool isEntry) {
   for (Type type : old.getArgumentTypes())
     if (!isa<RankedTensorType>(type))
       return func.emitError("arguments must be ranked tensors, got ") << type;
-  SmallVector<Type> inputs, results;
-  for (Type type : func.getResultTypes())
-    results.push_back(raggedType(cast<RankedTensorType>(type)));
+  SmallVector<Type> inputs;
   Block *block = beginBlock(isEntry, inputs);
   bool hasLogits = isEntry && isStep();
   for (Operation &op : old) {
@@ -317,11 +394,11 @@ LogicalResult RaggedRewriter::run(bool isEntry) {
   }
   if (hasLogits && !lastHiddenState)
     return func.emitError("has no head that computes logits: a product behind the last layer");
-  if (hasLogits) {
-    results.push_back(lastHiddenState.getType());
+  if (hasLogits)
     block->getTerminator()->insertOperands(1, lastHiddenState);
-  }
+  else if (isEntry && crossType)
+    appendSources(block->getTerminator());
+  func.setType(b.getFunctionType(inputs, block->getTerminator()->getOperandTypes()));
   old.erase();
-  func.setType(b.getFunctionType(inputs, results));
   return success();
 }

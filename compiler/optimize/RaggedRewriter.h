@@ -16,23 +16,41 @@ namespace heddle {
 // Whether the call runs a layer that attends.
 bool runsAttention(mlir::func::CallOp call);
 
-// Rewrites one function. Behind the positions it takes what attention needs: of a step the cache and, in a layer, the layer's index in
-// it; of an encode, which has no cache, the sequences.
+// The caches of a program; null where it has none. An encoder-decoder also has the keys and values of sources, one pair for each layer that
+// attends to them, in the order of the calls.
+struct RaggedCaches {
+  KvCacheType own, cross;
+};
+
+// Keys or values of a source, (batch, heads, sequence, head_dim): what an encoder gives of this type, and the functions of its decoder take
+// behind what they compute on and positions.
+bool isOfSource(mlir::Type type);
+bool isOfSource(mlir::Value value);
+
+// Rewrites one function. Behind the positions it takes what attention needs: of a step the caches and, in a layer, the layer's index in
+// them; of an encode the sequences and, where it gives keys and values of sources, the cache that it appends them to.
 class RaggedRewriter {
 public:
-  // `cacheType`: null for an encode. `head`: where @forward starts to compute the logits of a step.
-  RaggedRewriter(mlir::func::FuncOp func, KvCacheType cacheType, LinearOp head)
-      : func(func), b(func.getContext()), cacheType(cacheType), head(head) {}
+  // `caches.own`: null for an encode. `head`: where @forward starts to compute the logits of a step.
+  RaggedRewriter(mlir::func::FuncOp func, RaggedCaches caches, LinearOp head)
+      : func(func), b(func.getContext()), cacheType(caches.own), crossType(caches.cross), head(head) {}
 
   mlir::LogicalResult run(bool isEntry);
 
 private:
   bool isStep() const { return bool(cacheType); }
+  // Whether a function of a step takes the value no more, since the cache of sources has it.
+  bool isCached(mlir::Value value) const { return isStep() && crossType && isOfSource(value); }
   mlir::Block *beginBlock(bool isEntry, llvm::SmallVectorImpl<mlir::Type> &inputs);
+  void addExtra(bool isEntry, llvm::function_ref<mlir::Value(mlir::Type)> add);
   mlir::LogicalResult rewrite(mlir::Operation *op);
   // Checks that `op` can be computed step by step; it is then the layer's one attention.
   mlir::LogicalResult beginAttention(mlir::Operation *op);
   mlir::LogicalResult rewriteAttention(AttentionOp op);
+  mlir::LogicalResult rewriteCrossAttention(AttentionOp op);
+  // The attention over the rows that `op` becomes.
+  AttentionOp attend(AttentionOp op, mlir::Value keys, mlir::Value values);
+  KvViewOp view(mlir::Location loc, KvCacheType type, mlir::Value cache);
   mlir::LogicalResult rewriteLatentAttention(LatentAttentionOp op);
   mlir::LogicalResult rewriteCall(mlir::func::CallOp op);
   void rewriteExpand(mlir::tensor::ExpandShapeOp op);
@@ -45,14 +63,15 @@ private:
   // (1, heads, rows, head_dim) -> (rows, heads * head_dim)
   mlir::Value toRows(mlir::Location loc, mlir::Value heads);
   mlir::LogicalResult selectOutputs();
+  void appendSources(mlir::Operation *end);
 
   mlir::func::FuncOp func;
   mlir::OpBuilder b;
-  KvCacheType cacheType;
+  KvCacheType cacheType, crossType;
   LinearOp head;
   mlir::IRMapping map;
-  mlir::Value cache, layer, sequences, outputRows, lastHiddenState;
-  bool hasAttention = false;
+  mlir::Value cache, cross, layer, sequences, outputRows, lastHiddenState;
+  bool hasAttention = false, attendsToSource = false;
 };
 
 } // namespace heddle

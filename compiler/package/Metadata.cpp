@@ -24,16 +24,16 @@ static StringTable strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> value
   return b.CreateVector(result);
 }
 
-KvCacheType heddle::kvCacheOf(ModuleOp module) {
+KvCacheType heddle::kvCacheOf(ModuleOp module, bool cross) {
   func::FuncOp entry = raggedEntry(module);
   for (Type type : entry ? entry.getArgumentTypes() : TypeRange())
-    if (auto cache = dyn_cast<KvCacheType>(type))
+    if (auto cache = dyn_cast<KvCacheType>(type); cache && cache.getCross() == cross)
       return cache;
   return {};
 }
 
-static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp module) {
-  KvCacheType cache = kvCacheOf(module);
+static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp module, bool cross = false) {
+  KvCacheType cache = kvCacheOf(module, cross);
   if (!cache)
     return {};
   auto type = cache.getBlockColumns()           ? package::KvType::Q8_0
@@ -41,7 +41,7 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
               : cache.getElementType().isBF16() ? package::KvType::BF16
                                                 : package::KvType::F16;
   std::vector<uint32_t> windows;
-  if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr))
+  if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr); ofLayers && !cross)
     windows.assign(ofLayers.asArrayRef().begin(), ofLayers.asArrayRef().end());
   return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(),
                                cache.getHeadDim(), cache.getPageBytes() / 64, b.CreateVector(windows));
@@ -67,10 +67,11 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
   std::string source = config.samplingSource;
   if (!config.notApplied.empty())
     source += ", without " + llvm::join(config.notApplied, ", ");
-  return package::CreateGeneration(b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1),
-                                   config.decoderStartId.value_or(-1), config.doSample ? config.temperature : 0,
-                                   config.topK, config.topP, config.repetitionPenalty, config.minP,
-                                   b.CreateString(source));
+  return package::CreateGeneration(
+      b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1), config.decoderStartId.value_or(-1),
+      config.doSample ? config.temperature : 0, config.topK, config.topP, config.repetitionPenalty, config.minP,
+      b.CreateString(source), config.forcedBosId.value_or(-1), config.forcedEosId.value_or(-1), config.numBeams,
+      config.lengthPenalty, config.earlyStopping, config.noRepeatNgram);
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
@@ -142,10 +143,11 @@ static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatB
                                                                        ArrayRef<KernelRecord> kernels) {
   std::vector<fb::Offset<package::Kernel>> table;
   for (const KernelRecord &kernel : kernels)
-    table.push_back(package::CreateKernel(
-        b, b.CreateString(kernel.name), b.CreateString(kernel.kind), b.CreateString(kernel.emitter),
-        b.CreateString(kernel.schedule), kernel.calls, kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow,
-        b.CreateString(kernel.arithmetic), kernel.flopsPerPair, kernel.bytesPerKey, kernel.window));
+    table.push_back(package::CreateKernel(b, b.CreateString(kernel.name), b.CreateString(kernel.kind),
+                                          b.CreateString(kernel.emitter), b.CreateString(kernel.schedule), kernel.calls,
+                                          kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow,
+                                          b.CreateString(kernel.arithmetic), kernel.flopsPerPair, kernel.bytesPerKey,
+                                          kernel.window, kernel.readsSources));
   return b.CreateVector(table);
 }
 
@@ -162,7 +164,7 @@ private:
   fb::Offset<package::Package> packageOf(const PackageVariant &variant,
                                          ArrayRef<fb::Offset<package::Package>> others = {});
   fb::Offset<package::MemoryPlan> memoryPlan(ModuleOp module);
-  fb::Offset<package::Encoder> encoderTable(ModuleOp module);
+  fb::Offset<package::Encoder> encoderTable(ModuleOp module, fb::Offset<package::KvPlan> cross);
   fb::Offset<fb::Vector<fb::Offset<package::Weight>>> weightTable(ArrayRef<PackedWeight> weights);
   void addCommon(bool hasRows);
 
@@ -222,8 +224,9 @@ fb::Offset<package::MemoryPlan> MetadataBuilder::memoryPlan(ModuleOp module) {
                                    waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
 }
 
-fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module) {
-  func::FuncOp encode = raggedEntry(module);
+fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module,
+                                                            fb::Offset<package::KvPlan> cross) {
+  func::FuncOp encode = raggedEntries(module).back();
   std::vector<fb::Offset<package::EncoderOutput>> outputs;
   SmallVector<EncodeOutput> said = outputsOf(encode);
   for (auto [output, destination] : llvm::zip_equal(said, encode.getArgumentTypes().take_back(said.size())))
@@ -247,7 +250,8 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module) {
     image = package::CreateImageInput(b, uint32_t(from.channels), uint32_t(from.size), uint32_t(from.patch),
                                       uint32_t(from.specialTokens));
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
-                                task, labels, package::LabelScores(config.labelScores), embedding, image);
+                                task, labels, package::LabelScores(config.labelScores), embedding, image, info.sourceContext,
+                                info.sourceRows, uint32_t(config.vocabSize), cross);
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,
@@ -261,8 +265,9 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   if (hasRows) {
     memory = memoryPlan(module);
     kv = kvPlan(b, module);
-    if (isEncoder(module))
-      encoder = encoderTable(module);
+    fb::Offset<package::KvPlan> cross = kvPlan(b, module, /*cross=*/true);
+    if (isEncoder(module) || isEncoderDecoder(module))
+      encoder = encoderTable(module, cross);
     configTable = strings(b, configLines(config, module));
   }
   auto weightVector = weightTable(variant.weights);
@@ -275,7 +280,10 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
 
   package::PackageBuilder p(b);
   p.add_name(name), p.add_architecture(architecture);
-  p.add_task(isEncoder(module) ? package::Task::Encode : hasRows ? package::Task::Generate : package::Task::Graph);
+  p.add_task(isEncoderDecoder(module) ? package::Task::Seq2Seq
+             : isEncoder(module)      ? package::Task::Encode
+             : hasRows                ? package::Task::Generate
+                                      : package::Task::Graph);
   p.add_source_name(source), p.add_source_sha256(sha), p.add_compiler_version(version);
   p.add_target(targetName), p.add_cpu_features(features), p.add_precision(precision);
   p.add_license(license);

@@ -20,13 +20,15 @@ struct PackageInfo {
   std::string precision;    // fast | precise
   std::string license;      // of the model, empty where its files state none
   // Of a step:
-  int64_t context = 0;   // longest sequence
-  int64_t maxRows = 0;   // rows of a step
+  int64_t context = 0; // longest sequence
+  int64_t maxRows = 0; // rows of a step
+  // Of an encode:
+  int64_t sourceContext = 0, sourceRows = 0;
   std::string tokenizer; // serialised package::Tokenizer, empty without one
 };
 
-// The cache that the step takes; null where it takes none.
-KvCacheType kvCacheOf(mlir::ModuleOp module);
+// The cache that the step takes, or that of sources which an encoder-decoder has besides; null where there is none.
+KvCacheType kvCacheOf(mlir::ModuleOp module, bool cross = false);
 
 // What of a package is its own for each CPU.
 struct PackageVariant {

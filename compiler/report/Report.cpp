@@ -182,21 +182,20 @@ static Json buffersOf(func::FuncOp func) {
   return buffers;
 }
 
-// The step or the encode and its layers, in order of call.
+// The step and the encode, each with its layers in order of call.
 static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
   SmallVector<StepFunction> functions;
-  func::FuncOp entry = raggedEntry(module);
-  if (!entry)
-    return functions;
-  functions.push_back({entry, 1, {}});
-  entry.walk([&](func::CallOp call) {
-    auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
-    auto known = llvm::find_if(functions, [&](const StepFunction &function) { return function.func == callee; });
-    if (known == functions.end())
-      functions.push_back({callee, 1, call});
-    else
-      ++known->calls;
-  });
+  for (func::FuncOp entry : raggedEntries(module)) {
+    functions.push_back({entry, 1, {}});
+    entry.walk([&](func::CallOp call) {
+      auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+      auto known = llvm::find_if(functions, [&](const StepFunction &function) { return function.func == callee; });
+      if (known == functions.end())
+        functions.push_back({callee, 1, call});
+      else
+        ++known->calls;
+    });
+  }
   return functions;
 }
 

@@ -151,17 +151,25 @@ struct PlanMemory : heddle::impl::PlanMemoryBase<PlanMemory> {
       return signalPassFailure();
     }
     spreadRows(module);
-    FailureOr<Size> entrySize = planFunction(entry, Size());
-    if (failed(entrySize))
-      return signalPassFailure();
-    Size total = *entrySize;
+    // Entries run one at a time, in one arena; a layer's buffers lie behind those of whichever calls it.
+    Size ofEntries, total;
+    auto widen = [](Size &size, const Size &other) {
+      size = {std::max(size.perRow, other.perRow), std::max(size.fixed, other.fixed)};
+    };
+    for (func::FuncOp each : raggedEntries(module)) {
+      FailureOr<Size> size = planFunction(each, Size());
+      if (failed(size))
+        return signalPassFailure();
+      widen(ofEntries, *size);
+    }
+    total = ofEntries;
     for (auto func : module.getOps<func::FuncOp>()) {
-      if (func == entry || isGraphEntry(func) || func->hasAttr("heddle.kernel"))
+      if (func.isPublic() || func->hasAttr("heddle.kernel"))
         continue;
-      FailureOr<Size> layerSize = planFunction(func, *entrySize);
+      FailureOr<Size> layerSize = planFunction(func, ofEntries);
       if (failed(layerSize))
         return signalPassFailure();
-      total = {std::max(total.perRow, layerSize->perRow), std::max(total.fixed, layerSize->fixed)};
+      widen(total, *layerSize);
     }
     int64_t perThread = 0;
     module.walk([&](Operation *op) {

@@ -35,7 +35,7 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
 
   void split(OnlineAttentionOp op) {
     int64_t splits = llvm::divideCeil(context, splitKv), maxRows = std::max<int64_t>(1, slots / splits);
-    if (splits < 2 || op.getSplitKv() || op.storesScores())
+    if (splits < 2 || op.getSplitKv() || op.storesScores() || op.getCache().getType().getCross())
       return;
     OpBuilder b(op);
     Location loc = op.getLoc();

@@ -69,11 +69,16 @@ static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
 }
 
 static std::string takeTask(CompileArguments &arguments, StringRef value) {
-  if (llvm::is_contained({"classify", "seq2seq"}, value))
-    return quoted(value) + ": no model can be compiled for that yet; auto, generate, encode and graph are possible";
-  return choose<Task>(
-      value, {{"auto", Task::Auto}, {"generate", Task::Generate}, {"encode", Task::Encode}, {"graph", Task::Graph}},
-      arguments.options.task);
+  if (value == "classify")
+    return quoted(value) +
+           ": no model can be compiled for that yet; auto, generate, encode, seq2seq and graph are possible";
+  return choose<Task>(value,
+                      {{"auto", Task::Auto},
+                       {"generate", Task::Generate},
+                       {"encode", Task::Encode},
+                       {"seq2seq", Task::Seq2Seq},
+                       {"graph", Task::Graph}},
+                      arguments.options.task);
 }
 
 static std::string takeStage(CompileArguments &arguments, StringRef value) {
@@ -130,7 +135,7 @@ static std::vector<FlagGroup> makeFlags() {
                           {"llvm", Emit::Llvm},
                           {"asm", Emit::Assembly}},
                          arguments.options.emit))},
-      {"--task", "=auto|generate|encode|graph",
+      {"--task", "=auto|generate|encode|seq2seq|graph",
        "what the output is for: generate continues a prompt, graph maps named tensors to named tensors (default auto: "
        "an ONNX file or an MLIR module "
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "

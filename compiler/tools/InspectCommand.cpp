@@ -78,20 +78,31 @@ static void addRows(const package::Package &metadata, json::Object &out) {
   out["hidden_size"] = metadata.hidden_size();
   out["num_layers"] = metadata.num_layers();
   out["context"] = metadata.context();
-  if (const package::KvPlan *kv = metadata.kv())
-    out["kv_cache"] = json::Object{{"type", package::EnumNameKvType(kv->type())},
-                                   {"num_layers", kv->num_layers()},
-                                   {"num_kv_heads", kv->num_kv_heads()},
-                                   {"head_dim", kv->head_dim()},
-                                   {"page_bytes", kv->page_bytes()},
-                                   {"bytes_per_token", kv->bytes_per_token()}};
-  if (const package::Encoder *encoder = metadata.encoder())
-    out["encoder"] = json::Object{{"token_types", encoder->token_types()},
-                                  {"outputs", listOf(encoder->outputs(), [](const package::EncoderOutput *output) {
-                                     return json::Object{{"name", textOf(output->name())},
-                                                         {"rows", output->of_sequences() ? "sequences" : "tokens"},
-                                                         {"width", output->width()}};
-                                   })}};
+  auto describeCache = [](const package::KvPlan &kv) {
+    return json::Object{{"type", package::EnumNameKvType(kv.type())},
+                        {"num_layers", kv.num_layers()},
+                        {"num_kv_heads", kv.num_kv_heads()},
+                        {"head_dim", kv.head_dim()},
+                        {"page_bytes", kv.page_bytes()},
+                        {"bytes_per_token", kv.bytes_per_token()}};
+  };
+  if (metadata.kv())
+    out["kv_cache"] = describeCache(*metadata.kv());
+  if (const package::Encoder *encoder = metadata.encoder()) {
+    json::Object described{{"token_types", encoder->token_types()},
+                           {"outputs", listOf(encoder->outputs(),
+                                              [](const package::EncoderOutput *output) {
+                                                return json::Object{
+                                                    {"name", textOf(output->name())},
+                                                    {"rows", output->of_sequences() ? "sequences" : "tokens"},
+                                                    {"width", output->width()}};
+                                              })},
+                           {"context", encoder->context()},
+                           {"max_rows", encoder->max_rows()}};
+    if (encoder->cross())
+      described["source_cache"] = describeCache(*encoder->cross());
+    out["encoder"] = std::move(described);
+  }
   const package::MemoryPlan &memory = *metadata.memory();
   out["activations"] = json::Object{{"fixed", memory.fixed()},
                                     {"per_row", memory.per_row()},

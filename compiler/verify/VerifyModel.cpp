@@ -191,6 +191,10 @@ LogicalResult StageCheck::chooseTokens(ModuleOp module, NumericCheckOptions &num
 
 // A model that generates or encodes is given ids in the form that its entry takes; a graph gets its own inputs.
 LogicalResult StageCheck::chooseInputs(ModuleOp module, NumericCheckOptions &numeric) {
+  if (isEncoderDecoder(module)) {
+    inputsFit = false;
+    return module.emitError("an encoder-decoder is not verified yet: one entry is evaluated, and it has two");
+  }
   if (!raggedEntry(module))
     generates = options.compile.task != Task::Graph && noDecoderSignature(graphOf(module)).empty();
   if (generates)

@@ -3,6 +3,8 @@
 // What a family writes its graph with: one call per model op, weights by name. A layer becomes a function of its own, whose weights are
 // arguments, so that equal layers are equal functions. The interface knows nothing of MLIR, so that a family's file is one for the
 // readers, which build without it, and for the importer (frontends/import/), which is the one implementation.
+//
+// An encoder-decoder is written one after the other: what comes before beginDecoder() is the encoder, what comes behind it the decoder.
 #ifndef HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 #define HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 
@@ -34,7 +36,7 @@ public:
   // Whether the model has this weight: the config asks for it. What else lies in the checkpoint takes no part.
   virtual bool has(const std::string &name) const = 0;
 
-  // ids (batch, sequence) -> (batch, sequence, width of the table); learned position embeddings by position.
+  // ids (batch, sequence) -> (batch, sequence, width of the table); position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
   // Of an encoder of images: (batch, sequence, ImageConfig::rowWidth()).
@@ -75,6 +77,9 @@ public:
   virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
   virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v,
                                  const AttentionTerms &terms = AttentionTerms()) = 0;
+  // In a layer of a decoder: heads of keys, then of values, that `project` computes of its encoder's last hidden state. That is done once for
+  // a source, whatever the decoder does with it; attention to them sees all of it.
+  virtual TensorHandle ofSource(const LayerBody &project) = 0;
   // Keys and values from a latent and a rotary key of one head, with one matrix per head each.
   virtual TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                        const std::vector<TensorHandle> &keyUps,
@@ -91,6 +96,8 @@ public:
   // An output of an encoder under Hugging Face's name: of tokens, (batch, sequence, width), or of sequences, (batch, width). `squeezed`: the
   // width is 1, and the output has no dimension for it.
   virtual void output(const std::string &name, TensorHandle x, bool squeezed = false) = 0;
+  // Ends the encoder of an encoder-decoder with its last hidden state, (batch, sequence, hidden_size).
+  virtual void beginDecoder(TensorHandle lastHiddenState) = 0;
 };
 
 } // namespace heddle

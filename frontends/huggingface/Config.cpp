@@ -43,6 +43,11 @@ void readIds(JsonObject &object, ModelConfig &config) {
   config.bosId = object.integer("bos_token_id");
   config.eosIds = object.integers("eos_token_id");
   config.padId = object.integer("pad_token_id");
+  if (config.family && config.family->isEncoderDecoder) {
+    config.decoderStartId = object.integer("decoder_start_token_id");
+    config.forcedBosId = object.integer("forced_bos_token_id");
+    config.forcedEosId = object.integer("forced_eos_token_id");
+  }
   if (config.padId == -1) // published llama checkpoints say "none" this way
     config.padId.reset();
 }
@@ -377,21 +382,19 @@ const GenerationKey generationKeys[] = {
     {"begin_suppress_tokens", {}},
     {"constraints", {}},
     {"dola_layers", {}},
+    {"early_stopping", {}}, // "never"
     {"encoder_no_repeat_ngram_size", 0},
     {"encoder_repetition_penalty", 1},
     {"epsilon_cutoff", 0, true},
     {"eta_cutoff", 0, true},
     {"exponential_decay_length_penalty", {}},
     {"force_words_ids", {}},
-    {"forced_bos_token_id", {}},
     {"forced_decoder_ids", {}},
-    {"forced_eos_token_id", {}},
     {"guidance_scale", 1},
     {"max_time", {}},
     {"min_length", 0},
     {"min_new_tokens", 0},
-    {"no_repeat_ngram_size", 0},
-    {"num_beams", 1},
+    {"num_beams", 1}, // with do_sample
     {"num_return_sequences", 1},
     {"penalty_alpha", 0},
     {"sequence_bias", {}},
@@ -411,6 +414,9 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
     double number = found.isTrue();
     bool isNumber = found.is(JsonKind::Bool) || found.number(number);
     bool isEmpty = isContainer && !JsonItems(found).next();
+    std::string_view key = entry.key;
+    if ((key == "num_beams" && !config.doSample) || (key == "early_stopping" && found.is(JsonKind::Bool)))
+      continue; // readGeneration has them
     if (!found || isEmpty || (isNumber && entry.inert && number == *entry.inert) ||
         (entry.shapesSamples && !config.doSample))
       continue;
@@ -428,6 +434,13 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
     config.padId = *pad == -1 ? std::nullopt : pad;
   if (std::optional<int64_t> start = object.integer("decoder_start_token_id"))
     config.decoderStartId = start;
+  config.forcedBosId = object.integer("forced_bos_token_id");
+  config.forcedEosId = object.integer("forced_eos_token_id");
+  config.numBeams = object.integer("num_beams").value_or(1);
+  config.noRepeatNgram = object.integer("no_repeat_ngram_size").value_or(0);
+  config.lengthPenalty = object.number("length_penalty").value_or(1.0);
+  if (JsonValue stops = object.find("early_stopping"); stops.is(JsonKind::Bool))
+    config.earlyStopping = stops.isTrue();
   config.doSample = object.boolean("do_sample").value_or(false);
   config.temperature = object.number("temperature").value_or(1.0);
   config.topP = object.number("top_p").value_or(1.0);
@@ -517,6 +530,11 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
     config->eosIds = top.integers("eos_token_id");
   HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
   HEDDLE_RETURN_IF_ERROR(readGenerationFile(files, *config));
+  // As the reference: a decoder starts with its own token, else with that of any text.
+  if (family->isEncoderDecoder && !config->decoderStartId)
+    config->decoderStartId = config->bosId;
+  if (family->isEncoderDecoder && !config->decoderStartId)
+    return errorIn(path, "decoder_start_token_id is missing: expected the token that an answer begins behind");
   return config;
 }
 

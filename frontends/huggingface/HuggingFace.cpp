@@ -173,10 +173,14 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
+  model.config.hasLogitsBias = family.logitsBias && model.checkpoint.find(family.logitsBias);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
+  // Once every size has been found to be that of a tensor.
+  if (family.addTensors)
+    HEDDLE_RETURN_IF_ERROR(family.addTensors(model).inFile(files.pathOf("config.json")));
   return model;
 }
 

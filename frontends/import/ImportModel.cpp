@@ -52,7 +52,7 @@ public:
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
   TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
   TensorHandle embedPositions(const std::string &name) override;
-  TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, forward.getArgument(2), 1.0); }
+  TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
   TensorHandle patches() override;
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
@@ -73,6 +73,7 @@ public:
   TensorHandle mergeHeads(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
   TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
+  TensorHandle ofSource(const LayerBody &project) override;
   TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                const std::vector<TensorHandle> &keyUps,
                                const std::vector<TensorHandle> &valueUps) override;
@@ -80,6 +81,7 @@ public:
   TensorHandle moe(TensorHandle x) override;
   void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
+  void beginDecoder(TensorHandle lastHiddenState) override;
 
   OwningOpRef<ModuleOp> take();
 
@@ -89,8 +91,16 @@ private:
     std::string name;
     int64_t begin = 0, rows = 0; // rows 0: all
     bool transposed = false;
+    bool isVector = false; // read as one, whatever its shape
   };
   Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
+  // What the caller of the layer that is being built passes: a weight, or a value of the entry.
+  struct LayerOperand {
+    WeightPart part;
+    Value value; // null: the weight
+  };
+  // Begins the function of an encoder, or of what generates.
+  void beginEntry(llvm::StringRef name, bool encodes);
   Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
   // The parts of a tensor, in the order in which the graph reads its rows.
@@ -105,7 +115,7 @@ private:
   Value positionBias(const DistanceBias &positions);
   TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
   Value splat(double number, Value like);
-  // Ends @forward, whose type says what it gives.
+  // Ends the entry, whose type says what it gives.
   void returnAll(ValueRange results);
 
   const Model &model;
@@ -113,13 +123,16 @@ private:
   OwningOpRef<ModuleOp> module;
   OpBuilder b;
   Location loc;
-  func::FuncOp forward;
-  Value ids, positions;   // (batch, sequence); token types are the third argument of an encoder
-  std::string prefix;     // scope of names while a layer is built
-  func::FuncOp layerFunc; // null outside layers
+  func::FuncOp entry;           // that is being built
+  bool encodes = false;         // whether it is an encoder
+  func::FuncOp encoder;         // of an encoder-decoder, once its decoder is being built
+  SmallVector<Value> ofEncoder; // what it gives: the last hidden state, then keys and values for the decoder's layers
+  Value ids, positions;         // (batch, sequence); token types are the third argument of an encoder
+  std::string prefix;           // scope of names while a layer is built
+  func::FuncOp layerFunc;       // null outside layers
   int64_t layerIndex = -1;
-  std::vector<WeightPart> layerWeights;
-  SmallVector<Value> outputs; // of an encoder, with the attributes of each
+  std::vector<LayerOperand> layerOperands; // behind x and the positions
+  SmallVector<Value> outputs;              // of an encoder, with the attributes of each
   SmallVector<Attribute> outputAttributes;
 };
 
@@ -154,15 +167,22 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
   weightNames = weightNamesOf(config());
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
+  const Family &family = *config().family;
+  beginEntry(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
+}
+
+void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
+  b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
-  SmallVector<Type> inputs(config().family->isEncoder ? 3 : 2, grid);
-  if (config().image.size)
+  SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
+  if (isEncoder && config().image.size)
     inputs.push_back(activations(config().image.rowWidth()));
-  forward = func::FuncOp::create(b, loc, "forward", b.getFunctionType(inputs, {}));
-  Block *entry = forward.addEntryBlock();
-  ids = entry->getArgument(0);
-  positions = entry->getArgument(1);
-  b.setInsertionPointToEnd(entry);
+  encodes = isEncoder;
+  entry = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
+  Block *block = entry.addEntryBlock();
+  ids = block->getArgument(0);
+  positions = block->getArgument(1);
+  b.setInsertionPointToEnd(block);
 }
 
 // "model.layers.3.self_attn.q_proj (blk.3.attn_q.weight)": the part's name, and its weight's in a file that has another for it.
@@ -186,6 +206,8 @@ RankedTensorType ModelImporter::partType(const WeightPart &part) {
   const TensorInfo *tensor = model.checkpoint.find(part.name);
   assert(tensor && "readers check that every weight is there");
   RankedTensorType type = storedType(b.getContext(), *tensor);
+  if (part.isVector)
+    return RankedTensorType::get(type.getNumElements(), type.getElementType());
   if (!part.rows)
     return type;
   if (!part.transposed) {
@@ -217,7 +239,7 @@ Value ModelImporter::weight(const WeightPart &part) {
     return weightOp(part);
   llvm::StringRef name = part.name;
   name.consume_front(prefix);
-  layerWeights.push_back(part);
+  layerOperands.push_back({part, Value()});
   return layerFunc.front().addArgument(partType(part), tensorLocation(b.getContext(), name.str()));
 }
 
@@ -257,29 +279,30 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   Value x = unwrap(input);
   OpBuilder::InsertPoint caller = b.saveInsertionPoint();
   Value callerPositions = positions;
-  b.setInsertionPoint(forward);
+  b.setInsertionPoint(entry);
   Location whole = NameLoc::get(b.getStringAttr(llvm::StringRef(scope).rtrim('.')));
-  std::string symbol = "layer_" + std::to_string(index);
+  std::string symbol =
+      (encoder || !config().family->isEncoderDecoder ? "layer_" : "encoder_layer_") + std::to_string(index);
   layerFunc =
       func::FuncOp::create(b, whole, symbol, b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
   layerFunc.setPrivate();
-  Block *entry = layerFunc.addEntryBlock();
-  b.setInsertionPointToEnd(entry);
+  Block *block = layerFunc.addEntryBlock();
+  b.setInsertionPointToEnd(block);
   layerIndex = index;
   prefix = scope;
-  positions = entry->getArgument(1);
-  Value result = unwrap(body(wrap(entry->getArgument(0))));
+  positions = block->getArgument(1);
+  Value result = unwrap(body(wrap(block->getArgument(0))));
   func::ReturnOp::create(b, whole, result);
-  layerFunc.setType(b.getFunctionType(entry->getArgumentTypes(), {result.getType()}));
+  layerFunc.setType(b.getFunctionType(block->getArgumentTypes(), {result.getType()}));
 
   b.restoreInsertionPoint(caller);
   positions = callerPositions;
   SmallVector<Value> arguments = {x, positions};
-  for (const WeightPart &part : layerWeights)
-    arguments.push_back(weightOp(part));
+  for (const LayerOperand &operand : layerOperands)
+    arguments.push_back(operand.value ? operand.value : weightOp(operand.part));
   func::FuncOp callee = layerFunc;
   layerFunc = {};
-  layerWeights.clear();
+  layerOperands.clear();
   prefix.clear();
   layerIndex = -1;
   return wrap(func::CallOp::create(b, whole, callee, arguments).getResult(0));
@@ -398,7 +421,7 @@ TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation
 }
 
 TensorHandle ModelImporter::patches() {
-  return {forward.getArgument(3).getAsOpaquePointer()};
+  return {entry.getArgument(3).getAsOpaquePointer()};
 }
 
 TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
@@ -481,11 +504,27 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
-  auto mask = MaskAttr::get(b.getContext(), !config().family->isEncoder, config().layerWindow[layerIndex]);
+  // What a layer takes from outside are keys of a source.
+  bool seesAll = encodes || isa<BlockArgument>(unwrap(k));
+  int64_t window = config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
+  auto mask = MaskAttr::get(b.getContext(), !seesAll, window);
   Value bias = positionBias(terms.positions), sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
   return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), mask,
                                   b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap),
                                   DenseI64ArrayAttr(), DenseI64ArrayAttr()));
+}
+
+// The projection stands in the encoder, which gives its result, and @forward takes that and hands it to the layer.
+TensorHandle ModelImporter::ofSource(const LayerBody &project) {
+  OpBuilder::InsertPoint inLayer = b.saveInsertionPoint();
+  func::FuncOp layer = std::exchange(layerFunc, {});
+  b.setInsertionPointToEnd(&encoder.front());
+  Value result = unwrap(project(wrap(ofEncoder.front())));
+  ofEncoder.push_back(result);
+  b.restoreInsertionPoint(inLayer);
+  layerFunc = layer;
+  layerOperands.push_back({{}, entry.front().addArgument(result.getType(), result.getLoc())});
+  return wrap(layerFunc.front().addArgument(result.getType(), result.getLoc()));
 }
 
 TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
@@ -543,13 +582,19 @@ void ModelImporter::finish(TensorHandle x, const std::string &head, const std::s
   Value matrix = weight(head);
   SmallVector<Value> biases;
   if (has(bias))
-    biases.push_back(weight(bias));
+    biases.push_back(weight(WeightPart{bias, 0, 0, false, /*isVector=*/true}));
   Value logits =
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases);
   logits = unwrap(scale(wrap(logits), config().logitScale));
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
   returnAll(logits);
+  if (!encoder)
+    return;
+  entry = encoder;
+  b.setInsertionPointToEnd(&entry.front());
+  returnAll(ofEncoder);
+  entry.setResultAttr(0, outputNameAttr, b.getStringAttr("last_hidden_state"));
 }
 
 void ModelImporter::output(const std::string &name, TensorHandle x, bool squeezed) {
@@ -561,17 +606,23 @@ void ModelImporter::output(const std::string &name, TensorHandle x, bool squeeze
   outputAttributes.push_back(attributes.getDictionary(b.getContext()));
 }
 
+void ModelImporter::beginDecoder(TensorHandle lastHiddenState) {
+  encoder = entry;
+  ofEncoder = {unwrap(lastHiddenState)};
+  beginEntry("forward", /*isEncoder=*/false);
+}
+
 OwningOpRef<ModuleOp> ModelImporter::take() {
   if (!outputs.empty()) {
     returnAll(outputs);
-    forward.setAllResultAttrs(outputAttributes);
+    entry.setAllResultAttrs(outputAttributes);
   }
   return std::move(module);
 }
 
 void ModelImporter::returnAll(ValueRange results) {
   func::ReturnOp::create(b, loc, results);
-  forward.setType(b.getFunctionType(forward.getArgumentTypes(), results.getTypes()));
+  entry.setType(b.getFunctionType(entry.front().getArgumentTypes(), results.getTypes()));
 }
 
 // What the program gives, where the checkpoint may hold more.

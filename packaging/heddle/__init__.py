@@ -19,7 +19,7 @@ import pathlib
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 STATUSES = ["OK", "FAILURE", "INVALID_INPUT", "OUT_OF_MEMORY", "CANCELLED", "CONTEXT_FULL", "NOT_FINITE", "DAMAGED_FILE"]
-TASKS = {0: "generate", 1: "encode", 4: "graph"}
+TASKS = {0: "generate", 1: "encode", 3: "seq2seq", 4: "graph"}
 END_REASONS = ["end_token", "max_tokens", "context", "stop_string", "callback"]
 TYPES = ["F32", "F16", "BF16", "F64", "I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "BOOL"]
 SIZES = [4, 2, 2, 8, 1, 2, 4, 8, 1, 2, 4, 8, 1]
@@ -328,6 +328,10 @@ class Session(_Object):
     def step(self, feeds):
         """Appends Feeds to their sequences; logits() and hidden_state() have the last row of each."""
         _check(_library.heddle_session_step(self._handle, *self._feeds(feeds)))
+
+    def encode(self, feeds):
+        """Of an encoder-decoder: the ids of each Feed become the source of its sequence."""
+        _check(_library.heddle_session_encode(self._handle, *self._feeds(feeds)))
 
     def forward(self, feeds):
         """Appends Feeds and returns the Rows that they ask for, in order within a feed."""

@@ -53,7 +53,8 @@ heddle_status heddle_sampler_create(const heddle_package *package, const heddle_
   Status valid = checkNotNull({{"package", package}, {"out_sampler", out_sampler}});
   if (valid.isOk())
     valid = readSamplerOptions(options, given);
-  if (valid.isOk() && heddle_package_task(package) != HEDDLE_TASK_GENERATE)
+  if (heddle_task task = heddle_package_task(package);
+      valid.isOk() && task != HEDDLE_TASK_GENERATE && task != HEDDLE_TASK_SEQ2SEQ)
     valid = invalidInput("the model generates no tokens");
   if (!valid.isOk())
     return report(valid);

@@ -71,9 +71,11 @@ Status checkBeams(const Session &session, size_t count, const heddle_beam_option
                                penaltyRange.most));
   if (count == 0)
     return invalidInput("the prompt has no tokens");
-  if (int64_t room = session.context() + 1 - int64_t(count); given.max_tokens > room)
-    return Status(StatusCode::ContextFull, format("%zu tokens and max_tokens %lld, the context is %lld", count,
-                                                  (long long)given.max_tokens, (long long)session.context()));
+  int64_t tokens = session.tokensOfPrompt(int64_t(count));
+  if (session.context() + 1 - tokens < given.max_tokens)
+    return Status(StatusCode::ContextFull,
+                  format("%lld tokens and max_tokens %lld, the context is %lld", (long long)tokens,
+                         (long long)given.max_tokens, (long long)session.context()));
   return Status();
 }
 
@@ -167,6 +169,30 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
 
 void heddle_session_destroy(heddle_session *session) {
   delete session;
+}
+
+heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *feeds, size_t num_feeds) {
+  return computeOrReport(session, [&]() -> Status {
+    const Feed *own;
+    HEDDLE_RETURN_IF_ERROR(readFeeds(*session, feeds, num_feeds, own));
+    if (!own)
+      return invalidInput(format("%zu feeds, expected 1 … %zu", num_feeds, session->feeds.size()));
+    // As many at a time as have room here: an encode of few long sources is no faster with more of them.
+    constexpr size_t atOnce = 64;
+    EncoderInput inputs[atOnce];
+    int32_t sequences[atOnce];
+    for (size_t first = 0; first < num_feeds; first += atOnce) {
+      size_t count = num_feeds - first < atOnce ? num_feeds - first : atOnce;
+      for (size_t i = 0; i < count; ++i) {
+        const Feed &feed = own[first + i];
+        HEDDLE_RETURN_IF_ERROR(checkIds(feed.ids, size_t(feed.count > 0 ? feed.count : 0)));
+        inputs[i] = {feed.count, feed.ids, feed.positions, nullptr};
+        sequences[i] = feed.sequence;
+      }
+      HEDDLE_RETURN_IF_ERROR(session->session->encode(inputs, sequences, count));
+    }
+    return Status();
+  });
 }
 
 heddle_status heddle_session_step(heddle_session *session, const heddle_feed *feeds, size_t num_feeds) {
@@ -290,6 +316,7 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
       return Status();
     }));
     generate.maxTokens = given.max_tokens;
+    generate.rules = AnswerRules::of(session->owner->package->metadata());
     if (given.mask)
       generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
                          auto &call = *static_cast<GenerateCall *>(self);
@@ -328,6 +355,7 @@ heddle_status heddle_session_search_beams(heddle_session *session, const int32_t
       beams.beams = given.beams;
       beams.returned = given.returned ? given.returned : 1;
       beams.maxTokens = given.max_tokens;
+      beams.rules = AnswerRules::of(session->owner->package->metadata());
       beams.lengthPenalty = given.length_penalty;
       beams.earlyStopping = given.early_stopping != 0;
       beams.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;

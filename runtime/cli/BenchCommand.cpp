@@ -26,9 +26,14 @@ public:
   explicit Bench(OpenedModel &program) : program(program), options(program.options) {}
 
   Status run() {
-    int64_t context = program.metadata().context(),
-            needed = std::max(options.benchPrompt, options.benchDepth + options.benchGenerate + 1);
-    if (needed > context)
+    const package::Encoder *encoder = program.metadata().encoder(); // which reads the prompt, where there is one
+    int64_t context = program.metadata().context(), longest = encoder ? encoder->context() : context;
+    int64_t generated = options.benchDepth + options.benchGenerate + 1,
+            needed = std::max(options.benchPrompt, generated);
+    if (encoder && options.benchPrompt > longest)
+      return invalidInput(format("--bench: a prompt of %lld tokens, this model reads up to %lld",
+                                 (long long)options.benchPrompt, (long long)longest));
+    if ((encoder ? generated : needed) > context)
       return invalidInput(format("--bench: %lld tokens (prompt %lld, depth %lld, generate %lld), the context is %lld",
                                  (long long)needed, (long long)options.benchPrompt, (long long)options.benchDepth,
                                  (long long)options.benchGenerate, (long long)context));
@@ -111,13 +116,16 @@ private:
   Status measurePrefill() {
     session->truncate(0, 0);
     return measure(prefill, figures.prefill, options.benchPrompt,
-                   [&] { return session->append(0, ids.data(), int32_t(options.benchPrompt)); });
+                   [&] { return session->beginAnswer(0, ids.data(), int32_t(options.benchPrompt)); });
   }
 
   Status measureDecode() {
     for (int32_t sequence = 0; sequence < options.benchBatch; ++sequence) {
       session->truncate(sequence, 0);
-      HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(options.benchDepth + 1)));
+      if (session->hasSources())
+        HEDDLE_RETURN_IF_ERROR(session->beginAnswer(sequence, ids.data(), int32_t(options.benchPrompt)));
+      if (int64_t count = options.benchDepth + 1 - session->length(sequence); count > 0)
+        HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(count)));
     }
     std::vector<Feed> feeds(size_t(options.benchBatch));
     return measure(decode, figures.decode, options.benchGenerate * options.benchBatch, [&] {

@@ -87,6 +87,7 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
 enum Needs {
   Nothing,
   NeedsSteps,
+  NeedsPrompts,
   NeedsRows,
   NeedsTensors,
   NeedsTokenizer,
@@ -101,6 +102,7 @@ enum Needs {
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
+                               "this model answers a text and continues none",
                                "this model runs a graph and has no steps",
                                "of this model the speed is measured by --prompt, --generate and --depth",
                                "this model was compiled without a tokenizer",
@@ -197,7 +199,7 @@ const Option optionTable[] = {
     {"--replay", "IN OUT", nullptr, NeedsRows, Anything,
      SET(o.command = Command::Replay, o.ioInput = v[0], o.ioOutput = v[1])},
     {"--outputs", "A,B", "which tensors --io writes", Nothing, Tensors | TensorsOfBeams, SET(o.outputs = split(v[0]))},
-    {"--perplexity", "FILE", "perplexity of a text", NeedsTokenizer, Anything,
+    {"--perplexity", "FILE", "perplexity of a text", NeedsPrompts, Anything,
      SET(o.command = Command::Perplexity, o.perplexityFile = v[0])},
     {"--embed", nullptr,
      "embeddings of the texts that are given, or of the lines of standard input: a JSON array on a line for each",
@@ -263,8 +265,12 @@ bool isEncoder(const Package &package) {
   return package.metadata().task() == package::Task::Encode;
 }
 
+bool isEncoderDecoder(const Package &package) {
+  return package.metadata().task() == package::Task::Seq2Seq;
+}
+
 bool generates(const Package &package) {
-  return package.metadata().task() == package::Task::Generate;
+  return package.metadata().task() == package::Task::Generate || isEncoderDecoder(package);
 }
 
 bool isAvailable(const Option &option, const Package &package) {
@@ -277,6 +283,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return true;
   case NeedsSteps:
     return generates(package);
+  case NeedsPrompts:
+    return hasTokenizer && !isEncoderDecoder(package);
   case NeedsRows:
     return !isGraph(package);
   case NeedsTensors:
@@ -284,7 +292,8 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsTokenizer:
     return hasTokenizer;
   case NeedsTemplate:
-    return hasTokenizer && tokenizer->chat_template() && tokenizer->chat_template()->size();
+    return hasTokenizer && !isEncoderDecoder(package) && tokenizer->chat_template() &&
+           tokenizer->chat_template()->size();
   case NeedsEmbedding:
     return encoder && encoder->embedding();
   case NeedsLabels:
@@ -306,6 +315,8 @@ const char *whyMissing(const Option &option, const Package &package) {
   bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTokenLabels;
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
   if (isOfTexts && isEncoder(package) && (!tokenizer || tokenizer->model() == package::TokenizerModel::None))
+    return missing[NeedsTokenizer];
+  if (option.needs == NeedsPrompts && generates(package) && !isEncoderDecoder(package))
     return missing[NeedsTokenizer];
   if (option.needs == NeedsDevice || option.needs == NeedsVariants || isOfTexts || generates(package))
     return missing[option.needs];
@@ -408,8 +419,10 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.sampler.topP = generation->top_p();
     options.sampler.minP = generation->min_p();
     options.sampler.repetitionPenalty = generation->repetition_penalty();
+    options.lengthPenalty = generation->length_penalty();
+    options.earlyStopping = generation->early_stopping();
   }
-  bool onlyPrompt = false, hasTemperature = false;
+  bool onlyPrompt = false, hasTemperature = false, hasBeams = false;
   std::vector<const Option *> given;
   std::string_view command; // the option that chose what is done
   for (int i = 1; i < argc; ++i) {
@@ -456,8 +469,14 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     if (options.command != chosen)
       command = option->name;
     hasTemperature |= name == "--temp";
+    hasBeams |= name == "--beam";
     i += inlineValue ? 0 : arguments;
   }
+  // Whoever asks for a temperature, or for each token as it is picked, asks for no search.
+  const package::Generation *generation = package.metadata().generation();
+  bool mayWrite = options.command == Command::Generate && !options.logprobs;
+  if (generation && generates(package) && mayWrite && !hasBeams && !hasTemperature)
+    options.beams = generation->num_beams();
   if (options.beams > 1 && !hasTemperature)
     options.sampler.temperature = 0; // the model's default is for sampling
   return options.command == Command::Help ? Status() : checkCombination(options, package, given, command);
@@ -532,15 +551,24 @@ std::string helpText(const std::string &name, const Package &package) {
     return encoderHelp(name, package);
   const package::Package &metadata = package.metadata();
   bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
-  std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It continues a prompt of up to " +
-                     std::to_string(metadata.context()) + " tokens.\n\n";
-  if (hasTokenizer)
+  std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It ";
+  if (isEncoderDecoder(package))
+    text += "answers a text of up to " + std::to_string(metadata.encoder()->context()) + " tokens with one of up to " +
+            std::to_string(metadata.context()) + ".\n\n";
+  else
+    text += "continues a prompt of up to " + std::to_string(metadata.context()) + " tokens.\n\n";
+  if (hasTokenizer && isEncoderDecoder(package))
+    text += "  " + name + " \"The house is wonderful.\"\n  " + name + " --beam 4 --num-return-sequences 2 < text.txt\n";
+  else if (hasTokenizer)
     text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
             " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
   text += "\nWithout options: " + samplingDefaults(metadata) + "\n";
-  text += "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
-          "generated_logits\n";
+  text += isEncoderDecoder(package)
+              ? "\nTensors of --io: input_ids, attention_mask, decoder_input_ids; logits, last_hidden_state, "
+                "encoder_last_hidden_state; with -n ids, generated_logits\n"
+              : "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
+                "generated_logits\n";
   return text + exitCodes;
 }
 

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_CLI_CLI_H
 #define HEDDLE_RUNTIME_CLI_CLI_H
 
+#include "runtime/session/BeamSearch.h"
 #include "runtime/session/Generator.h"
 #include "runtime/session/Package.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
@@ -70,8 +71,9 @@ struct OpenedModel {
   const package::Package &metadata() const { return package->metadata(); }
   SessionOptions sessionOptions(int32_t maxSequences = 1) const;
   std::vector<int32_t> endTokens() const;
-  int64_t newTokens(int64_t promptSize) const; // -n, or what the context has room for
+  int64_t newTokens(const Session &session, int64_t promptSize) const; // -n, or what the context has room for
   GenerateOptions generateOptions() const;
+  BeamOptions beamOptions(int64_t maxTokens) const;
   Status encode(const std::string &text, std::vector<int32_t> &ids) const;
   std::string tokenText(int32_t id) const;
 };

@@ -170,8 +170,8 @@ std::vector<int32_t> OpenedModel::endTokens() const {
   return endTokensOf(metadata());
 }
 
-int64_t OpenedModel::newTokens(int64_t promptSize) const {
-  int64_t room = int64_t(metadata().context()) - promptSize + 1; // the last token is not fed back
+int64_t OpenedModel::newTokens(const Session &session, int64_t promptSize) const {
+  int64_t room = session.context() - session.tokensOfPrompt(promptSize) + 1; // the last token is not fed back
   return options.hasMaxTokens ? std::min(options.maxTokens, room) : room;
 }
 
@@ -180,7 +180,21 @@ GenerateOptions OpenedModel::generateOptions() const {
   generate.sampler = options.sampler;
   generate.maxTokens = options.maxTokens;
   generate.eos = endTokens();
+  generate.rules = AnswerRules::of(metadata());
   return generate;
+}
+
+BeamOptions OpenedModel::beamOptions(int64_t maxTokens) const {
+  BeamOptions beam;
+  beam.beams = options.beams;
+  beam.returned = options.returned;
+  beam.lengthPenalty = options.lengthPenalty;
+  beam.earlyStopping = options.earlyStopping;
+  beam.repetitionPenalty = options.sampler.repetitionPenalty;
+  beam.rules = AnswerRules::of(metadata());
+  beam.eos = endTokens();
+  beam.maxTokens = maxTokens;
+  return beam;
 }
 
 Status OpenedModel::encode(const std::string &text, std::vector<int32_t> &ids) const {

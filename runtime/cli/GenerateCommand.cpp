@@ -6,8 +6,6 @@
 #include "bytes/Json.h"
 #include "bytes/JsonSchema.h"
 #include "runtime/cli/Cli.h"
-#include "runtime/session/BeamSearch.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -85,14 +83,7 @@ Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
   std::unique_ptr<Session> session;
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(options.beams), session));
   session->setProgress(promptProgress());
-  BeamOptions beam;
-  beam.beams = options.beams;
-  beam.returned = options.returned;
-  beam.lengthPenalty = options.lengthPenalty;
-  beam.earlyStopping = options.earlyStopping;
-  beam.repetitionPenalty = options.sampler.repetitionPenalty;
-  beam.eos = program.endTokens();
-  beam.maxTokens = program.newTokens(int64_t(prompt.size()));
+  BeamOptions beam = program.beamOptions(program.newTokens(*session, int64_t(prompt.size())));
   std::vector<BeamResult> results;
   HEDDLE_RETURN_IF_ERROR(searchBeams(*session, prompt, beam, results));
   for (const BeamResult &result : results) {
@@ -121,9 +112,9 @@ Status runGenerate(OpenedModel &program) {
   const CliOptions &options = program.options;
   std::vector<int32_t> prompt;
   HEDDLE_RETURN_IF_ERROR(promptIds(program, prompt));
-  if (prompt.size() > program.metadata().context())
-    return invalidInput(
-        format("the prompt has %zu tokens, the context %u", prompt.size(), program.metadata().context()));
+  const package::Encoder *encoder = program.metadata().encoder(); // which reads the prompt, where there is one
+  if (uint32_t limit = encoder ? encoder->context() : program.metadata().context(); prompt.size() > limit)
+    return invalidInput(format("the prompt has %zu tokens, the context %u", prompt.size(), limit));
   if (options.beams > 1)
     return printBeams(program, prompt);
   std::unique_ptr<Session> session;

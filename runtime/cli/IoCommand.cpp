@@ -1,11 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --io IN OUT: named tensors in, named tensors out. Masked tokens are left out of the sequences (padding may lie anywhere) and
-// their outputs are zeros.
+// their outputs are zeros. Of an encoder-decoder, rows are what its decoder reads, and each has its source.
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/cli/IoTensors.h"
-#include "runtime/session/BeamSearch.h"
 #include "runtime/session/TokenBatch.h"
 
 #include <algorithm>
@@ -24,12 +23,14 @@ public:
     HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
     SafetensorsFile file;
     HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
-    HEDDLE_RETURN_IF_ERROR(tokens.read(file.tensors(), options.ioInput, program.metadata()));
+    HEDDLE_RETURN_IF_ERROR(readTokens(file.tensors()));
     HEDDLE_RETURN_IF_ERROR(chooseOutputs());
     SessionOptions sessionOptions = program.sessionOptions(int32_t(std::max<int64_t>(batch, options.beams)));
     sessionOptions.keepHidden = wants("last_hidden_state");
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
     session->setProgress(promptProgress());
+    if (isSeq2Seq)
+      HEDDLE_RETURN_IF_ERROR(encode());
     HEDDLE_RETURN_IF_ERROR(forward());
     if (options.hasMaxTokens)
       HEDDLE_RETURN_IF_ERROR(options.beams > 1 ? searchAll() : generateAll());
@@ -39,13 +40,71 @@ public:
 private:
   bool wants(const char *name) const { return std::find(wanted.begin(), wanted.end(), name) != wanted.end(); }
 
+  Status readTokens(const std::vector<StoredTensor> &tensors) {
+    const package::Package &metadata = program.metadata();
+    if (!isSeq2Seq)
+      return tokens.read(tensors, options.ioInput, metadata);
+    HEDDLE_RETURN_IF_ERROR(sources.read(tensors, options.ioInput, metadata));
+    HEDDLE_RETURN_IF_ERROR(sources.completeRows(options.ioInput, metadata));
+    bool isGiven = std::any_of(tensors.begin(), tensors.end(),
+                               [](const StoredTensor &tensor) { return tensor.name == "decoder_input_ids"; });
+    if (isGiven)
+      HEDDLE_RETURN_IF_ERROR(tokens.read(tensors, options.ioInput, metadata, BatchSide::Decoder));
+    else if (options.hasMaxTokens)
+      startRows();
+    else
+      return invalidInput(options.ioInput + ": no tensor 'decoder_input_ids', which is expected without -n");
+    if (tokens.batch != sources.batch)
+      return invalidInput(format("%s: decoder_input_ids has %lld rows, input_ids %lld", options.ioInput.c_str(),
+                                 (long long)tokens.batch, (long long)sources.batch));
+    return Status();
+  }
+
+  // What a decoder begins with where nobody says it.
+  void startRows() {
+    TokenRow row;
+    row.ids = {program.metadata().generation()->decoder_start()};
+    row.columns = {0};
+    tokens.batch = sources.batch;
+    tokens.length = 1;
+    tokens.rows.assign(size_t(sources.batch), row);
+  }
+
+  Status encode() {
+    float *states = nullptr;
+    if (wants("encoder_last_hidden_state"))
+      HEDDLE_RETURN_IF_ERROR(
+          outputs.add("encoder_last_hidden_state", "F32", {batch, sources.length, hiddenSize}, states));
+    struct Target {
+      const IoRun &self;
+      float *states;
+    } target = {*this, states};
+    std::vector<EncoderInput> inputs = sources.encoderInputs();
+    std::vector<int32_t> sequences(inputs.size());
+    for (size_t i = 0; i < sequences.size(); ++i)
+      sequences[i] = int32_t(i);
+    TakeEncoding take = [](void *user, size_t index, const float *const *given) {
+      const float *lastHiddenState = given[0];
+      auto &target = *static_cast<Target *>(user);
+      const std::vector<int64_t> &columns = target.self.sources.rows[index].columns;
+      int64_t width = target.self.hiddenSize, first = int64_t(index) * target.self.sources.length;
+      for (size_t token = 0; token < columns.size(); ++token)
+        memcpy(target.states + (first + columns[token]) * width, lastHiddenState + int64_t(token) * width,
+               width * sizeof(float));
+    };
+    return session->encode(inputs.data(), sequences.data(), inputs.size(), states ? take : nullptr, &target);
+  }
+
   Status chooseOutputs() {
     std::vector<std::string> known = {"logits", "last_hidden_state"};
+    if (isSeq2Seq)
+      known.emplace_back("encoder_last_hidden_state");
     if (options.hasMaxTokens)
       known.insert(known.end(), {"ids", "generated_logits"});
     for (const std::string &name : options.outputs)
       if (std::find(known.begin(), known.end(), name) == known.end())
         return invalidInput("--outputs: '" + name + "' is no output of this model (logits, last_hidden_state" +
+                            (isSeq2Seq ? ", encoder_last_hidden_state" : "") +
                             (options.hasMaxTokens ? ", ids, generated_logits)" : "; with -n: ids, generated_logits)"));
     wanted = options.outputs.empty() ? known : options.outputs;
     return Status();
@@ -119,6 +178,8 @@ private:
       samplers.emplace_back(own, vocabSize);
       samplers.back().accept(rows[row].ids.data(), int64_t(rows[row].ids.size()));
     }
+    AnswerRules rules = AnswerRules::of(program.metadata());
+    std::vector<uint32_t> mask(size_t(rules.isEmpty() ? 0 : maskWords(vocabSize)));
     std::vector<int32_t> ends = program.endTokens(), last(batch);
     std::vector<Feed> feeds = feedsOfRows(FeedRows::Last);
     for (int64_t i = 0; ids && i < batch * count; ++i)
@@ -129,7 +190,10 @@ private:
       for (size_t feed = 0; feed < feeds.size(); ++feed) {
         int32_t row = feeds[feed].sequence;
         const float *rowLogits = session->logits(feed);
-        last[row] = samplers[row].sample(rowLogits);
+        std::fill(mask.begin(), mask.end(), ~uint32_t(0));
+        if (!mask.empty())
+          rules.allow(session->history(row), size_t(session->length(row)), step + 1 == count, vocabSize, mask.data());
+        last[row] = samplers[row].sample(rowLogits, mask.empty() ? nullptr : mask.data());
         if (ids)
           ids[row * count + step] = last[row];
         if (picked)
@@ -142,6 +206,15 @@ private:
     return Status();
   }
 
+  // Whether a search begins as this row does.
+  bool startsAlone(int64_t row) const {
+    const TokenRow &source = sources.rows[row];
+    bool isCounted = true;
+    for (size_t token = 0; token < source.positions.size(); ++token)
+      isCounted = isCounted && source.positions[token] == int32_t(token);
+    return isCounted && rows[row].ids == std::vector<int32_t>{program.metadata().generation()->decoder_start()};
+  }
+
   // The rows one after the other; answers of a row follow each other.
   Status searchAll() {
     HEDDLE_RETURN_IF_ERROR(checkRoom());
@@ -151,20 +224,18 @@ private:
       HEDDLE_RETURN_IF_ERROR(outputs.add("ids", "I64", {answers, count}, ids));
     if (wants("generated_logits"))
       HEDDLE_RETURN_IF_ERROR(outputs.add("generated_logits", "F32", {answers, count, vocabSize}, picked));
-    BeamOptions beam;
-    beam.beams = options.beams;
-    beam.returned = options.returned;
-    beam.lengthPenalty = options.lengthPenalty;
-    beam.earlyStopping = options.earlyStopping;
-    beam.repetitionPenalty = options.sampler.repetitionPenalty;
-    beam.eos = program.endTokens();
-    beam.maxTokens = count;
+    BeamOptions beam = program.beamOptions(count);
     for (int64_t row = 0; row < batch; ++row) {
       if (!rows[row].positions.empty())
         return invalidInput(options.ioInput +
                             ": neither position_ids nor masked tokens between others go together with --beam");
+      if (isSeq2Seq && !startsAlone(row))
+        return invalidInput(options.ioInput + ": with --beam a decoder starts with token " +
+                            std::to_string(program.metadata().generation()->decoder_start()) +
+                            " alone, behind a source without padding before or within it");
       std::vector<BeamResult> results;
-      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, rows[row].ids, beam, results));
+      const std::vector<int32_t> &prompt = isSeq2Seq ? sources.rows[row].ids : rows[row].ids;
+      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, prompt, beam, results));
       for (int64_t answer = 0; answer < options.returned; ++answer) {
         const std::vector<int32_t> &found = results[answer].ids;
         int64_t at = (row * options.returned + answer) * count;
@@ -201,7 +272,8 @@ private:
   OpenedModel &program;
   const CliOptions &options;
   const int64_t vocabSize, hiddenSize;
-  TokenBatch tokens;
+  const bool isSeq2Seq = program.metadata().task() == package::Task::Seq2Seq;
+  TokenBatch tokens, sources;
   const int64_t &batch = tokens.batch, &length = tokens.length;
   const std::vector<TokenRow> &rows = tokens.rows;
   std::vector<int64_t> feedRow; // by feed: its row

@@ -239,6 +239,8 @@ private:
 } // namespace
 
 Status runReplay(OpenedModel &program) {
+  if (program.metadata().task() == package::Task::Seq2Seq)
+    return invalidInput("--replay: kernels of an encoder-decoder are not recorded");
   return Replay(program).run();
 }
 

@@ -3,11 +3,13 @@
 // What generated code and the runtime agree on. The compiler takes every offset from this header with offsetof, so the
 // two cannot drift apart; a change of layout raises HEDDLE_MODEL_ABI_VERSION.
 //
-// A model that generates has a step. Graphs are its entries over named tensors of any shape; a model may have both.
+// A model that generates has a step, one that encodes an encode, an encoder-decoder both. Graphs are its entries over named tensors of any
+// shape; a model may have them besides.
 //
 // A *step* runs the model once over `rows` tokens that belong to `num_sequences` sequences (a ragged batch): the rows of
 // a sequence are adjacent and in order. Every worker thread calls the step function with the same heddle_step. An *encode* is
-// a step over whole sequences, without a cache; what it does not name below is null or 0.
+// a step over whole sequences, without a cache; what it does not name below is null or 0. That of an encoder-decoder appends keys and
+// values of its sequences to the cache of sources, which the step reads.
 #ifndef HEDDLE_RUNTIME_MODEL_MODELABI_H
 #define HEDDLE_RUNTIME_MODEL_MODELABI_H
 
@@ -18,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 8u
+#define HEDDLE_MODEL_ABI_VERSION 9u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -73,8 +75,11 @@ typedef struct heddle_step {
   const int32_t *row_sequence;      // (rows): index into sequences
   const int32_t *cache_positions;   // (rows): past + index of the row in its sequence
   const heddle_sequence *sequences; // (num_sequences)
-  const int32_t *token_types;       // (rows), of an encode: token_type_ids
-  const float *patches;             // (rows, patch width), of an encode of images: zeros where a row is no patch
+  // (num_sequences), of an encoder-decoder: the sequences as they lie in the cache of sources, which has pages of its own. Of a step, first_row
+  // and num_rows are those of `sequences`, and past + num_rows is the length of what they attend to; an encode appends from 0 on.
+  const heddle_sequence *sources;
+  const int32_t *token_types; // (rows), of an encode: token_type_ids
+  const float *patches;       // (rows, patch width), of an encode of images: zeros where a row is no patch
   const int32_t *output_rows; // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence
   float *logits;              // (num_outputs, vocab_size)
   float *last_hidden_state;   // (rows, hidden_size) after the final norm
@@ -136,7 +141,8 @@ typedef struct heddle_model {
   uint32_t num_graphs;
   const char *name;                    // NUL-terminated
   uint8_t package_sha256[32];          // of the package's metadata that this code was compiled with
-  heddle_step_function step;           // or encode; null in a model of graphs alone
+  heddle_step_function step;           // null in a model that does not generate
+  heddle_step_function encode;         // null in a model that does not encode
   const heddle_graph_function *graphs; // (num_graphs), in the order of the metadata
   // (variants of the metadata): the code for further CPUs, this one being for the least of them. It is read only where the metadata has
   // variants: older code ends before it.

@@ -71,6 +71,14 @@ Status checkGeneration(const std::string &path, const package::Generation &gener
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bos", generation.bos(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.pad", generation.pad(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.decoder_start", generation.decoder_start(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.forced_bos", generation.forced_bos(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.forced_eos", generation.forced_eos(), vocabSize));
+  if (generation.num_beams() < 1 || generation.num_beams() > 256)
+    return wrong(path, "generation.num_beams", generation.num_beams(), "a number from 1 to 256");
+  if (!std::isfinite(generation.length_penalty()))
+    return wrong(path, "generation.length_penalty", generation.length_penalty(), "a finite number");
+  if (generation.no_repeat_ngram() > maxContext)
+    return wrong(path, "generation.no_repeat_ngram", generation.no_repeat_ngram(), "0 … 2^26");
   if (!(generation.temperature() >= 0) || !std::isfinite(generation.temperature()))
     return wrong(path, "generation.temperature", generation.temperature(), "a number from 0");
   if (generation.top_k() < 0)
@@ -204,14 +212,33 @@ Status checkEncoding(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.encoder())
     return damagedFile(path + ": package: encoder is missing");
-  if (root.encoder()->token_types() > maxDimension)
-    return wrong(path, "encoder.token_types", root.encoder()->token_types(), "0 … 2^24");
-  HEDDLE_RETURN_IF_ERROR(checkOutputs(*root.encoder(), path));
-  HEDDLE_RETURN_IF_ERROR(checkUses(*root.encoder(), path));
+  const package::Encoder &encoder = *root.encoder();
+  if (encoder.token_types() > maxDimension)
+    return wrong(path, "encoder.token_types", encoder.token_types(), "0 … 2^24");
+  if (encoder.vocab_size() > maxDimension || (encoder.vocab_size() == 0 && !encoder.image()))
+    return wrong(path, "encoder.vocab_size", encoder.vocab_size(), "1 … 2^24");
+  HEDDLE_RETURN_IF_ERROR(checkOutputs(encoder, path));
+  HEDDLE_RETURN_IF_ERROR(checkUses(encoder, path));
   HEDDLE_RETURN_IF_ERROR(checkImage(root, path));
+  if (encoder.max_rows() == 0 || encoder.max_rows() > maxContext ||
+      root.memory()->per_row() > maxBytes / encoder.max_rows())
+    return wrong(path, "encoder.max_rows", encoder.max_rows(), "1 … 2^26");
   // A sequence is computed at once.
-  if (root.context() > root.memory()->max_rows())
-    return wrong(path, "context", root.context(), "at most memory.max_rows");
+  if (encoder.context() == 0 || encoder.context() > encoder.max_rows())
+    return wrong(path, "encoder.context", encoder.context(), "1 … encoder.max_rows");
+  return Status();
+}
+
+Status checkCache(const package::KvPlan &kv, const std::string &path, const std::string &name) {
+  if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
+      kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
+    return wrong(path, (name + ".page_bytes").c_str(), double(kv.page_bytes()), "at least 64 * bytes_per_token");
+  if (kv.windows() && kv.windows()->size() &&
+      (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
+    return wrong(path, (name + ".windows").c_str(), kv.windows()->size(),
+                 "one for each of the layers, which divide a page");
+  if (kv.type() > package::KvType::MAX)
+    return wrong(path, (name + ".type").c_str(), double(kv.type()), "a known type");
   return Status();
 }
 
@@ -219,15 +246,7 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.kv())
     return damagedFile(path + ": package: kv is missing");
-  const package::KvPlan &kv = *root.kv();
-  if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
-      kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
-    return wrong(path, "kv.page_bytes", double(kv.page_bytes()), "at least 64 * bytes_per_token");
-  if (kv.windows() && kv.windows()->size() &&
-      (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
-    return wrong(path, "kv.windows", kv.windows()->size(), "one for each of the layers, which divide a page");
-  if (kv.type() > package::KvType::MAX)
-    return wrong(path, "kv.type", double(kv.type()), "a known type");
+  HEDDLE_RETURN_IF_ERROR(checkCache(*root.kv(), path, "kv"));
   uint32_t commonContext = 0;
   if (root.rope())
     for (const package::RopeTable *rope : *root.rope())
@@ -235,6 +254,17 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   if (root.generation())
     HEDDLE_RETURN_IF_ERROR(checkGeneration(path, *root.generation(), root.vocab_size()));
   return Status();
+}
+
+// An encoder-decoder has what both have, and a cache between them.
+Status checkAnswering(const package::Package &root, const std::string &path) {
+  HEDDLE_RETURN_IF_ERROR(checkEncoding(root, path));
+  HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
+  if (!root.encoder()->cross())
+    return damagedFile(path + ": package: encoder.cross is missing");
+  if (!root.generation() || root.generation()->decoder_start() < 0)
+    return damagedFile(path + ": package: generation.decoder_start is missing");
+  return checkCache(*root.encoder()->cross(), path, "encoder.cross");
 }
 
 Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffers::Offset<package::Graph>> &graphs) {
@@ -267,8 +297,10 @@ static Status checkVariant(const package::Package &root, const std::string &path
     HEDDLE_RETURN_IF_ERROR(checkGenerating(root, path));
   } else if (root.task() == package::Task::Encode) {
     HEDDLE_RETURN_IF_ERROR(checkEncoding(root, path));
+  } else if (root.task() == package::Task::Seq2Seq) {
+    HEDDLE_RETURN_IF_ERROR(checkAnswering(root, path));
   } else {
-    return wrong(path, "task", double(root.task()), "generate, encode or graph");
+    return wrong(path, "task", double(root.task()), "generate, encode, seq2seq or graph");
   }
   if (root.graphs())
     HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));

@@ -33,15 +33,33 @@ std::string modelName(const package::Package &metadata) {
   return source && source->size() ? source->str() : metadata.name()->str();
 }
 
+// What no option changes.
+static std::string answerRules(const package::Generation *generation) {
+  std::string text;
+  if (!generation)
+    return text;
+  if (generation->forced_bos() >= 0)
+    text += format(", %d as the first token", generation->forced_bos());
+  if (generation->forced_eos() >= 0)
+    text += format(", %d as the last token that there is room for", generation->forced_eos());
+  if (generation->no_repeat_ngram())
+    text += format(", no %u tokens twice", generation->no_repeat_ngram());
+  return text;
+}
+
 std::string samplingDefaults(const package::Package &metadata) {
   const package::Generation *generation = metadata.generation();
   const flatbuffers::String *source = generation ? generation->sampling_source() : nullptr;
+  std::string rules = answerRules(generation);
   if (!source || !source->size())
-    return "--temp 0 (greedy), for the model names no defaults of sampling";
-  return format("--temp %g --top-k %d --top-p %g --min-p %g --repeat-penalty %g, from the model's ",
-                generation->temperature(), generation->top_k(), generation->top_p(), generation->min_p(),
-                generation->repetition_penalty()) +
-         source->str();
+    return "--temp 0 (greedy)" + rules + ", for the model names no defaults of sampling";
+  std::string search;
+  if (generation->num_beams() > 1)
+    search = format(" --beam %d --length-penalty %g", generation->num_beams(), generation->length_penalty()) +
+             (generation->early_stopping() ? " --early-stopping" : "");
+  return format("--temp %g --top-k %d --top-p %g --min-p %g --repeat-penalty %g", generation->temperature(),
+                generation->top_k(), generation->top_p(), generation->min_p(), generation->repetition_penalty()) +
+         search + rules + ", from the model's " + source->str();
 }
 
 namespace {
@@ -67,14 +85,22 @@ void addRows(const package::Package &metadata, std::string &out) {
   add(out, "hidden size", std::to_string(metadata.hidden_size()));
   add(out, "layers", std::to_string(metadata.num_layers()));
   add(out, "context", std::to_string(metadata.context()) + " tokens");
+  const package::Encoder *encoder = metadata.encoder();
+  bool isSeq2Seq = metadata.task() == package::Task::Seq2Seq;
+  if (isSeq2Seq)
+    add(out, "source context", std::to_string(encoder->context()) + " tokens");
   add(out, "weights",
       format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
              (unsigned long long)metadata.bytes_per_token()));
-  if (const package::KvPlan *kv = metadata.kv())
-    add(out, "kv cache",
-        format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv->type()), kv->num_kv_heads(),
-               kv->head_dim(), (unsigned long long)kv->bytes_per_token()));
-  if (const package::Encoder *encoder = metadata.encoder())
+  auto addCache = [&](const char *key, const package::KvPlan *kv) {
+    if (kv)
+      add(out, key,
+          format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv->type()), kv->num_kv_heads(),
+                 kv->head_dim(), (unsigned long long)kv->bytes_per_token()));
+  };
+  addCache("kv cache", metadata.kv());
+  addCache("source cache", encoder ? encoder->cross() : nullptr);
+  if (encoder && !isSeq2Seq)
     add(out, "outputs", outputNames(*encoder, " "));
   const package::MemoryPlan &memory = *metadata.memory();
   add(out, "activations",
@@ -151,7 +177,7 @@ std::string packageText(const PackageFile &file) {
     addRows(metadata, out);
   for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
     addGraph(*metadata.graphs()->Get(i), metadata.graphs()->size() > 1, out);
-  if (metadata.task() == package::Task::Generate)
+  if (metadata.task() == package::Task::Generate || metadata.task() == package::Task::Seq2Seq)
     add(out, "sampling", samplingDefaults(metadata));
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)

@@ -23,13 +23,14 @@ struct Continuation {
 
 class Search {
 public:
-  Search(Session &session, const std::vector<int32_t> &prompt, const BeamOptions &options)
-      : session(session), options(options), prompt(prompt), vocabSize(session.package().metadata().vocab_size()) {}
+  Search(Session &session, const BeamOptions &options)
+      : session(session), options(options), vocabSize(session.package().metadata().vocab_size()) {}
 
-  Status run(std::vector<BeamResult> &results) {
+  Status run(const std::vector<int32_t> &ids, std::vector<BeamResult> &results) {
     for (int32_t i = 0; i < options.beams; ++i)
       session.truncate(i, 0);
-    HEDDLE_RETURN_IF_ERROR(session.append(0, prompt.data(), int32_t(prompt.size())));
+    HEDDLE_RETURN_IF_ERROR(session.beginAnswer(0, ids.data(), int32_t(ids.size())));
+    prompt.assign(session.history(0), session.history(0) + session.length(0));
     running.assign(options.beams, {{}, never});
     running[0].score = 0; // all start from the same prompt: only the first one counts
     for (int32_t i = 1; i < options.beams; ++i)
@@ -63,6 +64,7 @@ private:
       const float *row = session.logits(length == 0 ? 0 : beam);
       logSoftmax(row, vocabSize, logProbabilities.data());
       penalize(beam, logProbabilities.data());
+      forbid(beam, logProbabilities.data());
       size_t first = all.size();
       for (int32_t id = 0; id < vocabSize; ++id)
         all.push_back({beam, id, running[beam].score + logProbabilities[id]});
@@ -86,6 +88,22 @@ private:
     for (int32_t id = 0; id < vocabSize; ++id)
       if (seen[id])
         scores[id] = scores[id] > 0 ? scores[id] / options.repetitionPenalty : scores[id] * options.repetitionPenalty;
+  }
+
+  // What may not come has no probability; what is forced has all of it.
+  void forbid(int32_t beam, float *scores) const {
+    if (options.rules.isEmpty())
+      return;
+    std::vector<int32_t> ids = prompt;
+    ids.insert(ids.end(), running[beam].ids.begin(), running[beam].ids.end());
+    std::vector<uint32_t> mask(maskWords(vocabSize), ~uint32_t(0));
+    bool isLast = length + 1 == options.maxTokens;
+    bool isForced = options.rules.allow(ids.data(), ids.size(), isLast, vocabSize, mask.data());
+    for (int32_t id = 0; id < vocabSize; ++id)
+      if (!(mask[id / 32] >> (id % 32) & 1))
+        scores[id] = -INFINITY;
+      else if (isForced)
+        scores[id] = 0;
   }
 
   // Divides the continuations into finished answers and the next running beams. True if every one of them ends.
@@ -176,7 +194,7 @@ private:
 
   Session &session;
   const BeamOptions &options;
-  const std::vector<int32_t> &prompt;
+  std::vector<int32_t> prompt; // of the sequence that decodes
   const int32_t vocabSize;
   int64_t length = 0;               // new tokens of the running beams
   std::vector<Beam> running;        // (beams): beam i lies in sequence i
@@ -190,7 +208,7 @@ private:
 
 Status searchBeams(Session &session, const std::vector<int32_t> &prompt, const BeamOptions &options,
                    std::vector<BeamResult> &outResults) {
-  return Search(session, prompt, options).run(outResults);
+  return Search(session, options).run(prompt, outResults);
 }
 
 } // namespace heddle

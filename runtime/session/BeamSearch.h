@@ -5,6 +5,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_BEAMSEARCH_H
 #define HEDDLE_RUNTIME_SESSION_BEAMSEARCH_H
 
+#include "runtime/session/AnswerRules.h"
 #include "runtime/session/Session.h"
 
 namespace heddle {
@@ -16,6 +17,7 @@ struct BeamOptions {
   bool earlyStopping = false; // stop at `beams` finished ones
   int64_t maxTokens = 0;      // new tokens
   float repetitionPenalty = 1;
+  AnswerRules rules;
   std::vector<int32_t> eos; // empty: answers end at maxTokens only
 };
 
@@ -24,7 +26,8 @@ struct BeamResult {
   double score;             // sum of log probabilities / length^length_penalty
 };
 
-// Runs on sequences [0, beams) of the session, which are reset. The prompt and maxTokens fit into the context.
+// Runs on sequences [0, beams) of the session, which are reset. The prompt, or what the decoder starts with where it is a source, and maxTokens
+// fit into the context.
 Status searchBeams(Session &session, const std::vector<int32_t> &prompt, const BeamOptions &options,
                    std::vector<BeamResult> &outResults);
 

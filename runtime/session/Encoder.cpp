@@ -25,10 +25,11 @@ std::vector<int32_t> positionsOf(const package::Package &metadata, const std::ve
   return positions;
 }
 
-Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder) {
-  if (package.metadata().task() != package::Task::Encode)
+Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
+                       PagedKvCache *sources) {
+  if (package.metadata().task() != (sources ? package::Task::Seq2Seq : package::Task::Encode))
     return invalidInput(package.path() + ": no encoder");
-  std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package));
+  std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package, sources));
   if (!encoder)
     return outOfMemory();
   HEDDLE_RETURN_IF_ERROR(encoder->allocate(threads, pool));
@@ -39,7 +40,7 @@ Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std:
 Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   const package::Package &metadata = model.metadata();
   const package::MemoryPlan &plan = *metadata.memory();
-  maxRows = plan.max_rows();
+  maxRows = metadata.encoder()->max_rows();
   HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
   if (!shared)
     model.sayOfThreads(*pool);
@@ -59,25 +60,31 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   }
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
     HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
+  if (sources) {
+    HEDDLE_RETURN_IF_ERROR(places.reserve(maxRows, "sequences"));
+    for (ReservedArray<int32_t> *numbers : {&rowSequence, &cachePositions})
+      HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
+  }
   return sequenceRows.reserve(2 * maxRows, "sequences");
 }
 
 Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   const package::Package &metadata = model.metadata();
-  int64_t types = std::max<int64_t>(metadata.encoder()->token_types(), 1); // a model without types is given 0
-  int64_t mostPositions = int64_t(metadata.context()) + metadata.position_offset();
+  const package::Encoder &limits = *metadata.encoder();
+  int64_t types = std::max<int64_t>(limits.token_types(), 1); // a model without types is given 0
+  int64_t mostPositions = int64_t(limits.context()) + metadata.position_offset();
   for (size_t i = 0; i < numInputs; ++i) {
     const EncoderInput &input = inputs[i];
-    if (input.count < 1 || uint32_t(input.count) > metadata.context())
-      return invalidInput(format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, metadata.context()));
+    if (input.count < 1 || uint32_t(input.count) > limits.context())
+      return invalidInput(format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, limits.context()));
     for (int32_t token = 0; token < input.count; ++token) {
-      if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= metadata.vocab_size())
+      if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= limits.vocab_size())
         return invalidInput(
-            format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i, metadata.vocab_size()));
-      if (input.positions[token] < 0 || input.positions[token] >= mostPositions)
+            format("token id %d of sequence %zu is not in [0, %u)", input.ids[token], i, limits.vocab_size()));
+      if (input.positions && (input.positions[token] < 0 || input.positions[token] >= mostPositions))
         return invalidInput(format("token %d of sequence %zu stands at position %d, expected one in [0, %lld)", token,
                                    i, input.positions[token], (long long)mostPositions));
-      if (input.tokenTypes[token] < 0 || input.tokenTypes[token] >= types)
+      if (input.tokenTypes && (input.tokenTypes[token] < 0 || input.tokenTypes[token] >= types))
         return invalidInput(
             format("token type %d of sequence %zu is not in [0, %lld)", input.tokenTypes[token], i, (long long)types));
     }
@@ -85,9 +92,11 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   return Status();
 }
 
-void Encoder::profileKernels() {
-  if (model.metadata().kernels())
-    profile.create(*model.metadata().kernels());
+void Encoder::profileKernels(StepProfile *shared) {
+  if (shared)
+    profile = shared;
+  else if (model.metadata().kernels())
+    profile->create(*model.metadata().kernels());
   profiled.resize(size_t(maxRows));
 }
 
@@ -97,8 +106,11 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
   for (; next < numInputs && rows + inputs[next].count <= maxRows; ++next, ++numSequences) {
     const EncoderInput &input = inputs[next];
     memcpy(ids.data() + rows, input.ids, input.count * sizeof(int32_t));
-    memcpy(positions.data() + rows, input.positions, input.count * sizeof(int32_t));
-    memcpy(tokenTypes.data() + rows, input.tokenTypes, input.count * sizeof(int32_t));
+    for (int32_t token = 0; token < input.count; ++token) {
+      positions[rows + token] =
+          input.positions ? input.positions[token] : token + model.metadata().position_offset();
+      tokenTypes[rows + token] = input.tokenTypes ? input.tokenTypes[token] : 0;
+    }
     if (patchWidth)
       memcpy(patches.as<float>() + rows * patchWidth, input.patches, input.count * patchWidth * sizeof(float));
     firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
@@ -110,6 +122,21 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     rows += input.count;
   }
   return next;
+}
+
+// A cached sequence has as many tokens as it will once the step has run.
+Status Encoder::placeSources(const EncoderInput *inputs, const int32_t *ofInputs) {
+  for (int64_t i = 0; i < numSequences; ++i) {
+    int32_t sequence = ofInputs[i];
+    sources->setLength(sequence, 0);
+    HEDDLE_RETURN_IF_ERROR(sources->makeRoom(sequence, inputs[i].count));
+    places[i] = {firstRows[i], inputs[i].count, 0, 0, sources->pages(sequence)};
+    for (int32_t token = 0; token < inputs[i].count; ++token) {
+      rowSequence[firstRows[i] + token] = int32_t(i);
+      cachePositions[firstRows[i] + token] = token;
+    }
+  }
+  return Status();
 }
 
 Status Encoder::compute() {
@@ -124,13 +151,18 @@ Status Encoder::compute() {
   step.patches = patches.as<float>();
   step.output_rows = firstRows.data();
   step.sequence_rows = sequenceRows.data();
+  if (sources) {
+    step.row_sequence = rowSequence.data();
+    step.cache_positions = cachePositions.data();
+    step.sources = places.data();
+  }
   step.outputs = outputRows.data();
   step.rows = rows;
   step.num_sequences = step.num_outputs = numSequences;
   step.max_rows = maxRows;
-  step.kernel_profile = profile.beginStep();
-  runStepOn(*pool, model.code().step, step, observer);
-  profile.endStep(profiled.data(), numSequences, StepProfile::Sees::All);
+  step.kernel_profile = profile->beginStep();
+  runStepOn(*pool, model.code().encode, step, observer);
+  profile->endStep(profiled.data(), numSequences, StepProfile::Sees::All);
   return checkFinite();
 }
 
@@ -149,16 +181,21 @@ Status Encoder::checkFinite() const {
   return Status();
 }
 
-Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user) {
+Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user,
+                    const int32_t *sequences) {
   HEDDLE_RETURN_IF_ERROR(check(inputs, numInputs));
   int64_t total = 0, done = 0;
   for (size_t i = 0; i < numInputs; ++i)
     total += inputs[i].count;
   for (size_t first = 0; first < numInputs;) {
     size_t next = fill(inputs, first, numInputs);
+    if (sources)
+      HEDDLE_RETURN_IF_ERROR(placeSources(inputs + first, sequences + first));
     HEDDLE_RETURN_IF_ERROR(compute());
+    for (int64_t i = 0; sources && i < numSequences; ++i)
+      sources->setLength(sequences[first + size_t(i)], inputs[first + size_t(i)].count);
     std::vector<const float *> given(outputRows.size());
-    for (int64_t i = 0; i < numSequences; ++i) {
+    for (int64_t i = 0; take && i < numSequences; ++i) {
       for (unsigned output = 0; output < given.size(); ++output) {
         const package::EncoderOutput &kind = *model.metadata().encoder()->outputs()->Get(output);
         given[output] = outputRows[output] + (kind.of_sequences() ? i : int64_t(firstRows[i])) * kind.width();

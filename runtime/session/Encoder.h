@@ -1,20 +1,23 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Encodes sequences with a model that sees all of each at once. Sequences are put into steps whole, as many as there are rows for: what
-// a sequence gives does not depend on those beside it. Everything is allocated at creation.
+// a sequence gives does not depend on those beside it. Everything is allocated at creation. The encoder of an encoder-decoder also writes keys
+// and values of its sequences, for a decoder that answers them.
 #ifndef HEDDLE_RUNTIME_SESSION_ENCODER_H
 #define HEDDLE_RUNTIME_SESSION_ENCODER_H
 
 #include "runtime/session/Package.h"
+#include "runtime/session/PagedKvCache.h"
 #include "runtime/session/Reserved.h"
-#include "runtime/session/Session.h"
+#include "runtime/session/StepProfile.h"
+#include "runtime/session/StepRun.h"
 
 #include <memory>
 #include <vector>
 
 namespace heddle {
 
-// A sequence: (count) each; patches, of an image, (count, width of a row).
+// A sequence: (count) each; without positions they count from the first one, without types all are 0. patches: of an image, (count, width of a row).
 struct EncoderInput {
   int32_t count = 0;
   const int32_t *ids = nullptr, *positions = nullptr, *tokenTypes = nullptr;
@@ -34,32 +37,38 @@ std::vector<int32_t> positionsOf(const package::Package &metadata, const std::ve
 
 class Encoder {
 public:
-  // `pool` null: `threads` of its own, 0: defaultThreadCount().
-  static Status create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder);
+  // `pool` null: `threads` of its own, 0: defaultThreadCount(). `sources`: of an encoder-decoder, the cache that it writes.
+  static Status create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
+                       PagedKvCache *sources = nullptr);
 
-  Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user);
+  // `take` may be null. `sequences`: of an encoder-decoder, (numInputs) different ones of the cache, which then hold the inputs alone.
+  Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user,
+             const int32_t *sequences = nullptr);
   void setProgress(Progress newProgress) { progress = newProgress; }
   void observeKernels(KernelObserver newObserver) { observer = newObserver; }
-  // Counts from here on what steps spend in each kernel.
-  void profileKernels();
-  StepProfile &kernelProfile() { return profile; } // empty without profileKernels()
+  // Counts from here on what steps spend in each kernel; in `shared`, where there is one, which counts the steps of a session besides.
+  void profileKernels(StepProfile *shared = nullptr);
+  StepProfile &kernelProfile() { return *profile; } // empty without profileKernels()
   ThreadPool &threadPool() { return *pool; }
 
 private:
-  explicit Encoder(Package &package) : model(package) {}
+  Encoder(Package &package, PagedKvCache *sources) : model(package), sources(sources) {}
   Status allocate(int32_t threads, ThreadPool *shared);
   Status check(const EncoderInput *inputs, size_t numInputs) const;
   // Puts the sequences from `first` on into a step; gives the one behind the last.
   size_t fill(const EncoderInput *inputs, size_t first, size_t numInputs);
+  // Makes room in the cache for the step's sequences.
+  Status placeSources(const EncoderInput *inputs, const int32_t *ofInputs);
   Status compute();
   Status checkFinite() const; // what the step gave
 
   Package &model;
+  PagedKvCache *sources;                           // null where nothing is cached
   int64_t maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
-  StepProfile profile;
+  StepProfile ownProfile, *profile = &ownProfile;
   std::vector<heddle_sequence> profiled;             // the step's sequences, which nothing but the profile asks for
   Reserved arena, scratch, patches;                  // patches: (maxRows, patchWidth)
   int64_t patchWidth = 0;                            // 0: it takes ids
@@ -67,6 +76,9 @@ private:
   std::vector<float *> outputRows;                   // (outputs): where each begins
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
+  // Of a cache: (maxRows) each, by sequence, by row and by row.
+  ReservedArray<heddle_sequence> places;
+  ReservedArray<int32_t> rowSequence, cachePositions;
 };
 
 } // namespace heddle

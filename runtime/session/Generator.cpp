@@ -21,24 +21,29 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
                       const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
   if (count == 0)
     return invalidInput("the prompt has no tokens");
-  if (count > size_t(session.context()))
-    return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)session.context()));
+  if (int64_t limit = session.promptLimit(); count > size_t(limit))
+    return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)limit));
   std::optional<Sampler> made;
   std::vector<uint32_t> mask;
   int64_t vocabSize = session.package().metadata().vocab_size();
   if (!runInMemory([&] {
-        mask.resize(options.mask.set ? maskWords(vocabSize) : 0);
+        mask.resize(options.mask.set || !options.rules.isEmpty() ? maskWords(vocabSize) : 0);
         made.emplace(options.sampler, vocabSize);
       }))
     return outOfMemory();
   Sampler &sampler = *made;
-  HEDDLE_RETURN_IF_ERROR(session.append(sequence, prompt, int32_t(count)));
+  HEDDLE_RETURN_IF_ERROR(session.beginAnswer(sequence, prompt, int32_t(count)));
   sampler.accept(session.history(sequence), session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
     const float *logits = session.logits(0);
-    if (options.mask.set) {
-      std::fill(mask.begin(), mask.end(), ~uint32_t(0));
-      options.mask.set(options.mask.user, session.history(sequence), size_t(session.length(sequence)), mask.data());
+    const int32_t *ids = session.history(sequence);
+    int64_t length = session.length(sequence);
+    std::fill(mask.begin(), mask.end(), ~uint32_t(0));
+    if (options.mask.set)
+      options.mask.set(options.mask.user, ids, size_t(length), mask.data());
+    if (!options.rules.isEmpty()) {
+      bool isLast = tokens == options.maxTokens || length == session.context();
+      options.rules.allow(ids, size_t(length), isLast, vocabSize, mask.data());
     }
     int32_t id = sampler.sample(logits, mask.empty() ? nullptr : mask.data());
     if (id < 0)

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_GENERATOR_H
 #define HEDDLE_RUNTIME_SESSION_GENERATOR_H
 
+#include "runtime/session/AnswerRules.h"
 #include "runtime/session/Sampler.h"
 #include "runtime/session/Session.h"
 
@@ -20,6 +21,7 @@ struct GenerateOptions {
   int64_t maxTokens = 0;    // new tokens; 0: up to the context
   std::vector<int32_t> eos; // tokens that end the answer; they are its last
   TokenMask mask;           // without `set`: every token may come
+  AnswerRules rules;
 };
 
 // Why an answer ended.
@@ -31,7 +33,7 @@ using TokenSink = bool (*)(void *user, int32_t id, const float *logits);
 // The tokens that end an answer of the model where nobody says others: those of its generation config, else its tokenizer's.
 std::vector<int32_t> endTokensOf(const package::Package &metadata);
 
-// Appends `count` ids to `sequence` and generates. The last token is not in the cache: it is appended with the next prompt. Where a
+// Appends `count` ids to `sequence`, or makes them its source (Session::beginAnswer), and generates. The last token is not in the cache: it is appended with the next prompt. Where a
 // step fails or is interrupted, the tokens before it stay appended. After creation of the sampler no token allocates.
 Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt, size_t count,
                       const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason);

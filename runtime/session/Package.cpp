@@ -190,7 +190,9 @@ Status Package::openFile(const std::string &path, const heddle_model *code, cons
   }
   const heddle_model &model = package->code();
   package::Task task = file.metadata().task();
-  if (task != package::Task::Graph && !model.step)
+  bool encodes = task == package::Task::Encode || task == package::Task::Seq2Seq;
+  bool generates = task == package::Task::Generate || task == package::Task::Seq2Seq;
+  if ((generates && !model.step) || (encodes && !model.encode))
     return Status::failure(file.path() + ": the code lacks the function of task " + package::EnumNameTask(task));
   unsigned graphs = file.metadata().graphs() ? file.metadata().graphs()->size() : 0;
   if (graphs != model.num_graphs)

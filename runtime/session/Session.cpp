@@ -19,7 +19,7 @@ KvPageLayout pageLayout(const package::KvPlan &plan) {
 } // namespace
 
 Status Session::create(Package &package, const SessionOptions &options, std::unique_ptr<Session> &outSession) {
-  if (package::Task task = package.metadata().task(); task != package::Task::Generate)
+  if (package::Task task = package.metadata().task(); task != package::Task::Generate && task != package::Task::Seq2Seq)
     return invalidInput(package.path() + (task == package::Task::Graph ? ": a graph" : ": an encoder") +
                         " has no sessions");
   std::unique_ptr<Session> session(new (std::nothrow) Session(package));
@@ -54,6 +54,12 @@ Status Session::allocate(const SessionOptions &options) {
     return invalidInput(format("cache_tokens is %lld, expected a number from 0", (long long)options.cacheTokens));
   HEDDLE_RETURN_IF_ERROR(
       cache.create(pageLayout(*metadata.kv()), sequenceLimit, contextLength, options.cacheTokens, device));
+  if (metadata.task() == package::Task::Seq2Seq) {
+    HEDDLE_RETURN_IF_ERROR(sourceCache.create(pageLayout(*metadata.encoder()->cross()), sequenceLimit,
+                                              metadata.encoder()->context(), /*budget=*/0, device));
+    HEDDLE_RETURN_IF_ERROR(Encoder::create(model, /*threads=*/0, &*pool, encoder, &sourceCache));
+    HEDDLE_RETURN_IF_ERROR(sources.reserve(sequenceLimit, "sequences"));
+  }
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
   if (device)
@@ -78,12 +84,61 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
   if (options.profile && metadata.kernels())
     profile.create(*metadata.kernels());
+  if (options.profile && encoder)
+    encoder->profileKernels(&profile);
   return Status();
 }
 
 Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
   Feed feed = {sequence, count, newIds};
   return step(&feed, 1);
+}
+
+void Session::setProgress(Progress newProgress) {
+  progress = newProgress;
+  if (encoder)
+    encoder->setProgress(newProgress);
+}
+
+int64_t Session::promptLimit() const {
+  return encoder ? model.metadata().encoder()->context() : contextLength;
+}
+
+Status Session::encode(const EncoderInput *inputs, const int32_t *ofInputs, size_t numInputs, TakeEncoding take,
+                       void *user) {
+  answeredFeeds = 0;
+  if (!encoder)
+    return invalidInput("this model has no encoder: its sequences have no sources");
+  HEDDLE_RETURN_IF_ERROR(checkProcess());
+  for (size_t i = 0; i < numInputs; ++i) {
+    if (ofInputs[i] < 0 || ofInputs[i] >= sequenceLimit)
+      return invalidInput(format("sequence %d is not in [0, %d)", ofInputs[i], sequenceLimit));
+    for (size_t j = 0; j < i; ++j)
+      if (ofInputs[j] == ofInputs[i])
+        return invalidInput(format("sequence %d is twice among the sources", ofInputs[i]));
+    if (!inputs[i].ids)
+      return invalidInput(format("the ids of sequence %d are a null pointer", ofInputs[i]));
+  }
+  // Whatever fails now, no sequence goes on with another source than before.
+  for (size_t i = 0; i < numInputs; ++i) {
+    truncate(ofInputs[i], 0);
+    sourceCache.setLength(ofInputs[i], 0);
+  }
+  return encoder->run(inputs, numInputs, take, user, ofInputs);
+}
+
+Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t count) {
+  if (!encoder)
+    return append(sequence, newIds, count);
+  if (int64_t limit = promptLimit(); count > limit)
+    return Status(StatusCode::ContextFull,
+                  format("the prompt has %d tokens, the context %lld", count, (long long)limit));
+  EncoderInput source;
+  source.count = count;
+  source.ids = newIds;
+  HEDDLE_RETURN_IF_ERROR(encode(&source, &sequence, 1));
+  int32_t start = model.metadata().generation()->decoder_start();
+  return append(sequence, &start, 1);
 }
 
 void Session::truncate(int32_t sequence, int64_t length) {
@@ -95,6 +150,8 @@ void Session::fork(int32_t source, int32_t target) {
   if (source == target)
     return;
   cache.fork(source, target);
+  if (encoder)
+    sourceCache.fork(source, target);
   modes[target] = modes[source];
   lengths[target] = lengths[source];
   for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
@@ -120,6 +177,8 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
       return invalidInput(format("the ids of sequence %d are a null pointer", feed.sequence));
     if (feed.rows == FeedRows::All && !isForward)
       return invalidInput(format("feed %zu asks for the logits of all its tokens, which a step does not keep", i));
+    if (encoder && sourceCache.length(feed.sequence) == 0)
+      return invalidInput(format("sequence %d has no source, which an encoder-decoder answers", feed.sequence));
     int64_t past = lengths[feed.sequence];
     if (past + feed.count > contextLength)
       return Status(StatusCode::ContextFull,
@@ -172,11 +231,15 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
   }
 }
 
+Status Session::checkProcess() const {
+  return pool->isOfThisProcess() ? Status()
+                                 : invalidInput("the session was made before fork(), whose child has none of its "
+                                                "threads: expected one made here");
+}
+
 Status Session::run(const Feed *feeds, size_t numFeeds, const RowSink *sink) {
   answeredFeeds = 0;
-  if (!pool->isOfThisProcess())
-    return invalidInput(
-        "the session was made before fork(), whose child has none of its threads: expected one made here");
+  HEDDLE_RETURN_IF_ERROR(checkProcess());
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds, sink));
   begin(feeds, numFeeds);
   if (Status status = runChunks(sink); !status.isOk()) {
@@ -229,6 +292,10 @@ Status Session::fillChunk(Chunk &chunk) {
     int64_t count = std::min<int64_t>(run.end - run.next, maxRows - chunk.rows);
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
+    // The pair past + num_rows is the length of what they attend to.
+    if (encoder)
+      sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,
+                                  sourceCache.pages(run.sequence)};
     const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
       ids[chunk.rows] = idRow[token];
@@ -288,6 +355,7 @@ Status Session::compute(const Chunk &chunk) {
   step.row_sequence = rowSequence.data();
   step.cache_positions = cachePositions.data();
   step.sequences = sequences.data();
+  step.sources = encoder ? sources.data() : nullptr;
   step.output_rows = outputRows.data();
   step.logits = logitRows.as<float>() + outputsDone * vocabSize;
   step.last_hidden_state = hiddenRows.as<float>();
@@ -299,7 +367,7 @@ Status Session::compute(const Chunk &chunk) {
   step.kernel_profile = profile.beginStep();
   float *logitsOfStep = step.logits;
   HEDDLE_RETURN_IF_ERROR(runStep(step));
-  profile.endStep(sequences.data(), chunk.sequences);
+  profile.endStep(sequences.data(), chunk.sequences, StepProfile::Sees::UpToItself, step.sources);
   ++stepsDone;
   for (int32_t output = 0; output < chunk.outputs; ++output)
     if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))

@@ -6,10 +6,13 @@
 // A sequence is its history of ids and positions, of which the cache holds keys and values of the first tokens: all of them, but
 // where they have to be computed again. A call appends to all its sequences or, where it fails or is interrupted, to none: each
 // keeps its length, and what the cache has lost of it is computed again by the sequence's next call.
+//
+// A sequence of an encoder-decoder also has a source, which is encoded before its first token. Forks share it.
 #ifndef HEDDLE_RUNTIME_SESSION_SESSION_H
 #define HEDDLE_RUNTIME_SESSION_SESSION_H
 
 #include "runtime/session/DeviceStep.h"
+#include "runtime/session/Encoder.h"
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/RopeTables.h"
@@ -59,12 +62,6 @@ private:
   void *user;
 };
 
-// Called between the chunks of a long prompt with the tokens done so far; false interrupts the call.
-struct Progress {
-  bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
-  void *user = nullptr;
-};
-
 class Session {
 public:
   // Opens the package's device, if it was compiled for one.
@@ -75,6 +72,17 @@ public:
   // Appends them and hands the logits that the feeds ask for to `sink`.
   Status forward(const Feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
   Status append(int32_t sequence, const int32_t *ids, int32_t count);
+  // Of an encoder-decoder: input i becomes the source of sequence `sequences[i]`, which loses its tokens. `take` null: nobody asks for what the
+  // encoder gives.
+  Status encode(const EncoderInput *inputs, const int32_t *sequences, size_t numInputs, TakeEncoding take = nullptr,
+                void *user = nullptr);
+  // Makes the sequence ready for its first new token, whose logits are those of feed 0: `count` ids are appended, or become the source behind
+  // which the decoder starts.
+  Status beginAnswer(int32_t sequence, const int32_t *ids, int32_t count);
+  bool hasSources() const { return encoder != nullptr; }
+  // Tokens of the longest prompt of beginAnswer(), and tokens of the sequence that answers it, behind it.
+  int64_t promptLimit() const;
+  int64_t tokensOfPrompt(int64_t promptSize) const { return hasSources() ? 1 : promptSize; }
 
   // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted none, and once
   // a step failed.
@@ -102,7 +110,7 @@ public:
   ThreadPool &threadPool() { return *pool; }
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
   StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
-  void setProgress(Progress newProgress) { progress = newProgress; }
+  void setProgress(Progress newProgress);
   // The call that runs, or else the next one, ends as Cancelled before its next chunk. From any thread, and from a signal handler.
   void cancel() { isCancelled = true; }
   void observeKernels(KernelObserver newObserver) { observer = newObserver; }
@@ -128,6 +136,7 @@ private:
   explicit Session(Package &package) : model(package) {}
   Status allocate(const SessionOptions &options);
   bool isAnswered(size_t feed) const { return feed < answeredFeeds && outputOfFeed[feed] >= 0; }
+  Status checkProcess() const; // that the threads are there
   Status checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const;
   void begin(const Feed *feeds, size_t numFeeds);
   Status run(const Feed *feeds, size_t numFeeds, const RowSink *sink);
@@ -148,8 +157,10 @@ private:
   int32_t sequenceLimit = 0;
   bool keepHidden = false, fixedForms = false;
   PagedKvCache cache;
+  PagedKvCache sourceCache; // of an encoder-decoder
   RopeTables rope;
   ThreadPoolHandle pool;
+  std::unique_ptr<Encoder> encoder; // of an encoder-decoder, else null
   std::atomic<bool> isCancelled{false};
   Progress progress;
   KernelObserver observer;
@@ -160,7 +171,7 @@ private:
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
   ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences
   size_t numRuns = 0;
-  ReservedArray<heddle_sequence> sequences;                                       // (maxSequences) of the chunk
+  ReservedArray<heddle_sequence> sequences, sources;                              // (maxSequences) of the chunk
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
   ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none

@@ -47,7 +47,8 @@ static double pairsUpTo(double count, double window) {
   return 0.5 * grown * (grown + 1) + (count - grown) * window;
 }
 
-void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees) {
+void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees,
+                          const heddle_sequence *sources) {
   for (size_t i = 0; i < ofStep.size(); ++i) {
     const heddle_kernel_profile &counted = ofStep[i];
     const package::Kernel &kernel = *kernels->Get(unsigned(i));
@@ -59,7 +60,14 @@ void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences
     if (!kernel.bytes_per_key() || !counted.launches)
       continue;
     double window = kernel.window(), pairs = 0, keys = 0;
-    for (const heddle_sequence *sequence = sequences; sequence != sequences + numSequences; ++sequence) {
+    bool isOfSources = sources && kernel.of_sources();
+    for (int64_t i = 0; isOfSources && i < numSequences; ++i) {
+      double length = double(sources[i].past) + sources[i].num_rows;
+      pairs += length * sources[i].num_rows;
+      keys += length;
+    }
+    for (const heddle_sequence *sequence = sequences; !isOfSources && sequence != sequences + numSequences;
+         ++sequence) {
       double past = sequence->past, end = past + sequence->num_rows;
       double seen = pairsUpTo(end, window) - pairsUpTo(past, window);
       pairs += sees == Sees::All ? 2 * seen - end : seen; // as many ahead as behind, and itself

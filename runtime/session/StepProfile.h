@@ -32,7 +32,9 @@ public:
   heddle_kernel_profile *beginStep();
   // Adds what the step has counted, which fed these sequences: each token sees those up to its own, or all of its sequence.
   enum class Sees { UpToItself, All };
-  void endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees = Sees::UpToItself);
+  // `sources`: of an encoder-decoder, as the step has them.
+  void endStep(const heddle_sequence *sequences, int64_t numSequences, Sees sees = Sees::UpToItself,
+               const heddle_sequence *sources = nullptr);
   const std::vector<KernelUse> &uses() const { return totals; } // (kernels)
   void clear() { totals.assign(totals.size(), KernelUse()); }
 

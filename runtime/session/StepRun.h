@@ -17,6 +17,12 @@ struct KernelObserver {
   void *user = nullptr;
 };
 
+// Called between the chunks of a long prompt with the tokens done so far; false interrupts the call.
+struct Progress {
+  bool (*report)(void *user, int64_t done, int64_t total) = nullptr;
+  void *user = nullptr;
+};
+
 // Returns when every thread of `pool` has run `function` with `step`, whose kernels wait for each other as it says.
 void runStepOn(ThreadPool &pool, heddle_step_function function, const heddle_step &step);
 

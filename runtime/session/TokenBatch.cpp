@@ -55,20 +55,25 @@ std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
 }
 
 Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
-                             const package::Encoder *encoder) {
-  bool hasTypes = encoder && encoder->token_types();
+                             const package::Package &metadata) {
+  std::vector<const char *> known = {"input_ids", "attention_mask", "position_ids"};
+  if (metadata.task() == package::Task::Seq2Seq)
+    known.back() = "decoder_input_ids";
+  else if (metadata.encoder())
+    known = heddle::encoderInputs(*metadata.encoder());
   for (const StoredTensor &tensor : tensors) {
-    bool isKnown = tensor.name == "input_ids" || tensor.name == "attention_mask" || tensor.name == "position_ids";
-    if (!isKnown && !(hasTypes && tensor.name == "token_type_ids"))
-      return invalidInput(where + ": tensor '" + tensor.name +
-                          "' is no input of this model (input_ids, attention_mask, " + "position_ids" +
-                          (hasTypes ? ", token_type_ids)" : ")"));
+    if (std::find(known.begin(), known.end(), tensor.name) != known.end())
+      continue;
+    std::string list;
+    for (const char *name : known)
+      list += (list.empty() ? "" : ", ") + std::string(name);
+    return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (" + list + ")");
   }
-  const StoredTensor *input = find(tensors, "input_ids");
+  const StoredTensor *input = find(tensors, idsName);
   if (!input)
-    return invalidInput(where + ": no tensor 'input_ids'");
+    return invalidInput(where + ": no tensor '" + idsName + "'");
   if (input->shape.size() != 2 || input->shape[0] < 1 || input->shape[1] < 1)
-    return invalidInput(where + ": tensor 'input_ids' has shape " + shapeText(input->shape) +
+    return invalidInput(where + ": tensor '" + idsName + "' has shape " + shapeText(input->shape) +
                         ", expected (batch, sequence)");
   batch = input->shape[0];
   length = input->shape[1];
@@ -90,24 +95,28 @@ Status TokenBatch::readMatrix(const std::string &where, const std::vector<Stored
   if (tensor->shape == std::vector<int64_t>{batch, length})
     return Status();
   if (tensor->shape != std::vector<int64_t>{1, length})
-    return invalidInput(where + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", input_ids has " +
-                        shapeText({batch, length}));
+    return invalidInput(where + ": tensor '" + name + "' has shape " + shapeText(tensor->shape) + ", " + idsName +
+                        " has " + shapeText({batch, length}));
   for (int64_t row = 1; row < batch; ++row)
     values.insert(values.end(), values.begin(), values.begin() + length);
   return Status();
 }
 
 Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::string &where,
-                        const package::Package &metadata) {
-  const package::Encoder *encoder = metadata.encoder();
+                        const package::Package &metadata, BatchSide side) {
+  bool isOfDecoder = side == BatchSide::Decoder;
+  const package::Encoder *encoder = isOfDecoder ? nullptr : metadata.encoder();
   if (encoder && encoder->image())
     return readImages(where, tensors, *encoder->image());
-  HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, encoder));
+  idsName = isOfDecoder ? "decoder_input_ids" : "input_ids";
+  HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, metadata));
   std::vector<int64_t> ids, mask, positions, tokenTypes;
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "input_ids", ids));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
-  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
+  HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, idsName, ids));
+  if (!isOfDecoder) {
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
+  }
   rows.resize(batch);
   // Masked tokens are numbered as well, so that only here all that count are known.
   std::vector<int32_t> numbered;
@@ -123,12 +132,14 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
     if (!mask.empty() && mask[i] == 0)
       continue;
     TokenRow &row = rows[i / length];
-    HEDDLE_RETURN_IF_ERROR(checkElement(where, "input_ids", "an id", ids, i, length, metadata.vocab_size()));
+    HEDDLE_RETURN_IF_ERROR(
+        checkElement(where, idsName, "an id", ids, i, length, encoder ? encoder->vocab_size() : metadata.vocab_size()));
     row.ids.push_back(int32_t(ids[i]));
     row.columns.push_back(i % length);
     if (!positions.empty()) {
       HEDDLE_RETURN_IF_ERROR(checkElement(where, "position_ids", "one", positions, i, length,
-                                          int64_t(metadata.context()) + (encoder ? metadata.position_offset() : 0)));
+                                          encoder ? int64_t(encoder->context()) + metadata.position_offset()
+                                                  : int64_t(metadata.context())));
       row.positions.push_back(int32_t(positions[i]));
     }
     if (!numbered.empty())
@@ -216,7 +227,7 @@ Status TokenBatch::keepGaps(const std::string &where, const package::Package &me
 }
 
 Status TokenBatch::completeRows(const std::string &where, const package::Package &metadata) {
-  uint32_t context = metadata.context();
+  uint32_t context = metadata.encoder()->context();
   for (size_t i = 0; i < rows.size(); ++i) {
     TokenRow &row = rows[i];
     if (row.ids.empty())

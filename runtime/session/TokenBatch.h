@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Named tensors of token ids as sequences: input_ids with what may stand beside them.
+// Named tensors of token ids as sequences: input_ids, or decoder_input_ids, with what may stand beside them.
 #ifndef HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
 #define HEDDLE_RUNTIME_SESSION_TOKENBATCH_H
 
@@ -25,11 +25,15 @@ struct TokenRow {
 // What an encoder takes: of texts (batch, length) each, of which only the first must be there.
 std::vector<const char *> encoderInputs(const package::Encoder &encoder);
 
+// What of a batch an encoder-decoder reads: its source, or what its decoder begins with.
+enum class BatchSide : uint8_t { Source, Decoder };
+
 // input_ids, attention_mask, position_ids and, of an encoder that has types, token_type_ids: (batch, length) each; or pixel_values, whose
-// images are sequences of special tokens and patches.
+// images are sequences of special tokens and patches. Of an encoder-decoder input_ids and attention_mask, or decoder_input_ids.
 struct TokenBatch {
   // `where` begins the message of every error.
-  Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata);
+  Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata,
+              BatchSide side = BatchSide::Source);
   // What an encoder needs besides: without position_ids a token's position is its column, or its number among the ids that are no padding, as
   // in the family's Hugging Face forward; without token_type_ids its type is 0.
   Status completeRows(const std::string &where, const package::Package &metadata);
@@ -44,10 +48,12 @@ private:
   Status readImages(const std::string &where, const std::vector<StoredTensor> &tensors,
                     const package::ImageInput &image);
   Status keepGaps(const std::string &where, const package::Package &metadata);
-  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors, const package::Encoder *encoder);
+  Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
+                   const package::Package &metadata);
   // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.
   Status readMatrix(const std::string &where, const std::vector<StoredTensor> &tensors, const char *name,
                     std::vector<int64_t> &values) const;
+  const char *idsName = "input_ids";
 };
 
 } // namespace heddle

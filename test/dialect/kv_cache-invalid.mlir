@@ -28,3 +28,8 @@ func.func private @wider_than_the_row(!heddle.kv_cache<1 x 1 x 576 x f32, latent
 
 // expected-error @+1 {{latent (512) must be 0 to head_dim (576) of one head (2)}}
 func.func private @of_two_heads(!heddle.kv_cache<1 x 2 x 576 x f32, latent = 512>)
+
+// -----
+
+// expected-error @+1 {{a cache of latents (512) is of the tokens of a step, not of a source}}
+func.func private @latents_of_a_source(!heddle.kv_cache<1 x 1 x 576 x f32 cross, latent = 512>)

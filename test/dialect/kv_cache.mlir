@@ -8,5 +8,8 @@ func.func private @types(!heddle.kv_cache<30 x 3 x 64 x bf16>, !heddle.kv_cache<
 // CHECK: func.func private @latent(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>, !heddle.kv_cache<1 x 1 x 7 x f32, latent = 7>)
 func.func private @latent(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>, !heddle.kv_cache<1 x 1 x 7 x f32, latent = 7>)
 
+// CHECK: func.func private @cross(!heddle.kv_cache<6 x 8 x 64 x f32 cross>, !heddle.kv_cache<6 x 8 x 64 x i8 cross>)
+func.func private @cross(!heddle.kv_cache<6 x 8 x 64 x f32 cross>, !heddle.kv_cache<6 x 8 x 64 x i8 cross>)
+
 // CHECK: func.func private @blocks(!heddle.kv_cache<2 x 8 x 96 x i8>)
 func.func private @blocks(!heddle.kv_cache<2 x 8 x 96 x i8>)

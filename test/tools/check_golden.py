@@ -18,6 +18,11 @@ Checked, all or only those named, compiled --precise:
 The last three agree within AGREE, and to the bit with --deterministic. Weights of 16 bits are also compiled as users do, within
 what 16-bit arithmetic of the reference costs. Prints one line per broken promise; exit status 1 if there is any.
 
+An encoder-decoder is compared by logits and encoder_last_hidden_state: its prompts are sources, and decoder_input_ids what is computed step by
+step. It keeps the same promises, and one more:
+
+  beam       ids of beam searches
+
 An encoder (golden.json's task) is compared by all outputs of its cases: forward, threads, and padded, which is to the bit: its rows padded
 on the right, and on the left with the position_ids that they have there (counted from golden.json's position_offset).
 """
@@ -34,7 +39,7 @@ import safetensors
 LIMIT = 1e-4  # absolute, and relative to the golden's largest magnitude
 AGREE = 5e-4
 GREEDY = ["--temp", "0", "--ignore-eos"]
-CHECKS = ["forward", "greedy", "threads", "cached", "chunked", "padded"]
+CHECKS = ["forward", "greedy", "beam", "threads", "cached", "chunked", "padded"]
 
 
 class Failure(Exception):
@@ -85,12 +90,14 @@ class Model:
         meta = json.loads((self.folder / "golden.json").read_text())
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
         self.offset = meta.get("position_offset", 0)  # the position of an encoder's first token
-        self.is_encoder = meta.get("task") in ("encoder", "vision")
+        self.is_encoder, self.is_seq2seq = meta.get("task") in ("encoder", "vision"), meta.get("task") == "seq2seq"
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():
             checkpoint.mkdir()
-            names = ["config.json", file or "model.safetensors"] + ([] if self.is_encoder else ["generation_config.json"])
+            names = ["config.json", file or "model.safetensors"]
+            if (self.folder / "generation_config.json").exists():
+                names.append("generation_config.json")
             for name in names:
                 shutil.copy(self.folder / name, checkpoint)
         config = json.loads((self.folder / "config.json").read_text())
@@ -194,6 +201,93 @@ def check_encoder_padded(model):
                 raise Failure(f"padded, row {i}: other bits beside other rows than alone")
 
 
+def trimmed(model, case):
+    """The sources of a case, row by row, without padding."""
+    ids = rows_of(model.tensors[case["inputs"]["input_ids"]])
+    mask = rows_of(model.tensors[case["inputs"]["attention_mask"]]) if "attention_mask" in case["inputs"] else [[1] * len(ids[0])] * len(ids)
+    return [[token for token, bit in zip(row, bits) if bit] for row, bits in zip(ids, mask)]
+
+
+def check_answered(model):
+    for case in model.of_kind("forward"):
+        passed = ("input_ids", "attention_mask", "decoder_input_ids")
+        got = model.io({name: model.tensors[key] for name, key in case["inputs"].items() if name in passed})[0]
+        for name in ("logits", "encoder_last_hidden_state"):
+            values, want = got[name][2], model.tensors[case["outputs"][name]][2]
+            if name != "logits" and "encoder_mask" in case:
+                masked = dict(case, mask=case["encoder_mask"])
+                values, want = kept(model, masked, values), kept(model, masked, want)
+            expect(f"forward {case['name']}: {name}", values, want, model.limit(want))
+
+
+def answer(model, source, count, *flags):
+    words = run([model.binary, "--prompt-ids", ",".join(map(str, source)), "-n", count, "--temp", "0", "--print-ids", *flags])
+    return [int(word) for word in words.strip().split(",")]
+
+
+def check_answers(model):
+    for case in model.of_kind("greedy"):
+        want, start, count = rows_of(model.tensors[case["outputs"]["ids"]]), case["decoder_start_token_id"], case["max_new_tokens"]
+        for i, source in enumerate(trimmed(model, case)):
+            if (got := answer(model, source, count, "--ignore-eos")) != list(want[i]):
+                raise Failure(f"greedy {case['name']}, row {i}: ids {got}, expected {list(want[i])}")
+        inputs = given(model, case) | {"decoder_input_ids": integers([[start, *row[:-1]] for row in want])}
+        golden = model.tensors[case["outputs"]["logits"]][2]
+        expect(f"greedy {case['name']}: logits", model.io(inputs)[0]["logits"][2], golden, model.limit(golden))
+
+
+def check_beams(model):
+    for case in model.of_kind("beam"):
+        asked, want = case["generate"], rows_of(model.tensors[case["outputs"]["ids"]])
+        end = asked["eos_token_id"]
+        flags = ["--beam", asked["num_beams"], "--length-penalty", asked["length_penalty"], *(["--early-stopping"] if asked["early_stopping"] else [])]
+        flags += ["--ignore-eos"] if end is None else ["--eos", end]
+        until = lambda ids: ids[:ids.index(end) + 1] if end in ids else ids
+        for i, source in enumerate(trimmed(model, case)):
+            got, ids = until(answer(model, source, asked["max_new_tokens"], *flags)), until(list(want[i][1:]))
+            if got != ids:
+                raise Failure(f"beam {case['name']}, row {i}: ids {got}, expected {ids}")
+
+
+def check_answer_threads(model):
+    for case in model.of_kind("forward"):
+        for flags in ([], ["--deterministic"], ["-n", "6", *GREEDY], ["-n", "6", "--beam", "3", "--ignore-eos"]):
+            inputs = given(model, case) if "-n" in flags else {name: model.tensors[key] for name, key in case["inputs"].items()}
+            files = [model.io(inputs, *flags, "--threads", str(threads))[1] for threads in (1, 2, 3)]
+            if files[0] != files[1] or files[0] != files[2]:
+                raise Failure(f"threads: 1, 2 and 3 of them give different bytes for {case['name']} {' '.join(flags)}")
+
+
+def check_answer_cached(model, flags, limit):
+    for case in model.of_kind("greedy"):
+        inputs, count, start = given(model, case), case["max_new_tokens"], case["decoder_start_token_id"]
+        out, _ = model.io(inputs, "-n", str(count), *GREEDY, *flags)
+        decoded = [[start, *row[:-1]] for row in rows_of(out["ids"])]
+        whole = model.io(inputs | {"decoder_input_ids": integers(decoded)}, *flags)[0]["logits"][2]
+        expect(f"cached {case['name']} {' '.join(flags)}", out["generated_logits"][2], whole, limit)
+
+
+def check_answer_chunked(model, flags, limit):
+    """As many copies of a source and of its answer as are sure to be cut between two steps, of either entry."""
+    case = max(model.of_kind("forward"), key=lambda case: len(trimmed(model, case)[0]))
+    source, decoded = trimmed(model, case)[0], list(rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])[0])
+    copies = 1024 // min(len(source), len(decoded)) + 2
+    batch = lambda n: {"input_ids": integers([source] * n), "decoder_input_ids": integers([decoded] * n)}
+    alone, = rows_of(model.io(batch(1), *flags)[0]["logits"])
+    for i, chunked in enumerate(rows_of(model.io(batch(copies), *flags)[0]["logits"])):
+        expect(f"chunked, copy {i} {' '.join(flags)}", chunked, alone, limit)
+
+
+def check_answer_padded(model, flags, limit):
+    """Each row of the batch, and its source alone."""
+    for case in (case for case in model.of_kind("forward") if "encoder_mask" in case):
+        decoded = rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])
+        batch = rows_of(model.io({name: model.tensors[key] for name, key in case["inputs"].items()}, *flags)[0]["logits"])
+        for i, source in enumerate(trimmed(model, case)):
+            alone, = rows_of(model.io({"input_ids": integers([source]), "decoder_input_ids": integers([decoded[i]])}, *flags)[0]["logits"])
+            expect(f"padded, row {i} {' '.join(flags)}", batch[i], alone, limit)
+
+
 def check_greedy(model):
     for case in model.of_kind("greedy"):
         prompt, count = model.prompt(case), case["max_new_tokens"]
@@ -254,6 +348,16 @@ def promises(precise, fast):
         yield "forward", lambda: check_encoded(precise)
         yield "threads", lambda: check_encoder_threads(precise)
         yield "padded", lambda: check_encoder_padded(precise)
+        return
+    if precise.is_seq2seq:
+        yield "forward", lambda: check_answered(precise)
+        yield "greedy", lambda: check_answers(precise)
+        yield "beam", lambda: check_beams(precise)
+        yield "threads", lambda: check_answer_threads(precise)
+        for flags, limit in ([], AGREE), (["--deterministic"], 0.0):
+            yield "cached", lambda: check_answer_cached(precise, flags, limit)
+            yield "chunked", lambda: check_answer_chunked(precise, flags, limit)
+            yield "padded", lambda: check_answer_padded(precise, flags, limit)
         return
     yield "forward", lambda: check_forward(precise)
     yield "greedy", lambda: check_greedy(precise)

@@ -73,7 +73,8 @@ def tokens(folder):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     run = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, device="cpu", ignore_labels=[])
-    found = [[{"token": t["word"], "label": t["entity"], "score": float(t["score"])} for t in run(text)] for text in SHORT]
+    piece = lambda text, t: tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])[t["index"]]  # "word" is the text's own
+    found = [[{"token": piece(text, t), "label": t["entity"], "score": float(t["score"])} for t in run(text)] for text in SHORT]
     write(folder, texts=SHORT, tokens=found)
 
 

@@ -23,9 +23,10 @@ TEST(ModelAbi, HoldsNoPaddingThatACompilerCouldPlaceElsewhere) {
   EXPECT_EQ(sizeof(heddle_sequence), 4 * sizeof(int32_t) + sizeof(void *));
   EXPECT_EQ(offsetof(heddle_model, package_sha256), 16u);
   EXPECT_EQ(offsetof(heddle_model, step), 48u);
-  EXPECT_EQ(offsetof(heddle_model, graphs), 56u);
-  EXPECT_EQ(sizeof(heddle_model), 72u);
-  EXPECT_EQ(offsetof(heddle_model, variants), 64u); // where the struct ended before there were variants
+  EXPECT_EQ(offsetof(heddle_model, encode), 56u);
+  EXPECT_EQ(offsetof(heddle_model, graphs), 64u);
+  EXPECT_EQ(offsetof(heddle_model, variants), 72u);
+  EXPECT_EQ(sizeof(heddle_model), 80u);
   EXPECT_EQ(sizeof(heddle_step) % 8, 0u);
 }
 

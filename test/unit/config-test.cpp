@@ -44,10 +44,16 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.numHiddenLayers, 2);
   EXPECT_EQ(model->config.numHeads, 4);
   EXPECT_EQ(model->config.headDim, 16);
-  EXPECT_EQ(config.contextLength + config.positionOffset, takesImages ? 17 : isEncoder ? 64 : 128);
+  std::ifstream file(folder.path() + "/config.json");
+  json said = json::parse(file);
+  json context = takesImages                   ? json(17)
+                 : said.contains("n_positions") ? said["n_positions"]
+                                                : said["max_position_embeddings"];
+  EXPECT_EQ(config.contextLength + config.positionOffset, context.get<int64_t>());
   EXPECT_EQ(model->config.layerWindow.size(), 2u);
+  json end = said.contains("eos_token_id") ? said["eos_token_id"] : json();
   if (!isEncoder)
-    EXPECT_EQ(config.eosIds, std::vector<int64_t>{2});
+    EXPECT_EQ(config.eosIds, end.is_null() ? std::vector<int64_t>() : std::vector<int64_t>{end.get<int64_t>()});
 }
 
 INSTANTIATE_TEST_SUITE_P(Config, FamilyConfig, testing::ValuesIn(knownFamilies()),
@@ -338,8 +344,20 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(read(silent).notApplied, std::vector<std::string>());
   json loud = {{"do_sample", true},      {"num_beams", 4},           {"no_repeat_ngram_size", 3},
                {"suppress_tokens", {0}}, {"forced_bos_token_id", 0}, {"typical_p", 0.5}};
-  EXPECT_EQ(read(loud).notApplied, (std::vector<std::string>{"forced_bos_token_id 0", "no_repeat_ngram_size 3",
-                                                             "num_beams 4", "suppress_tokens", "typical_p 0.5"}));
+  // Beams are searched, or samples drawn.
+  EXPECT_EQ(read(loud).notApplied, (std::vector<std::string>{"num_beams 4", "suppress_tokens", "typical_p 0.5"}));
+  ModelConfig searched = read({{"num_beams", 4},
+                               {"no_repeat_ngram_size", 3},
+                               {"length_penalty", 2.0},
+                               {"early_stopping", true},
+                               {"forced_bos_token_id", 7}});
+  EXPECT_EQ(searched.notApplied, std::vector<std::string>());
+  EXPECT_EQ(searched.numBeams, 4);
+  EXPECT_EQ(searched.noRepeatNgram, 3);
+  EXPECT_EQ(searched.lengthPenalty, 2.0);
+  EXPECT_TRUE(searched.earlyStopping);
+  EXPECT_EQ(searched.forcedBosId, 7);
+  EXPECT_EQ(read({{"early_stopping", "never"}}).notApplied, std::vector<std::string>{"early_stopping \"never\""});
   for (const auto &[generation, expected] :
        {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
         {{{"temperature", -1}}, "temperature is -1"},
@@ -347,6 +365,10 @@ TEST(Config, generationDefaults) {
         {{{"top_k", -1}}, "top_k is -1"},
         {{{"min_p", 2}}, "min_p is 2"},
         {{{"repetition_penalty", 0}}, "repetition_penalty is 0"},
+        {{{"num_beams", 0}}, "num_beams is 0, expected a number from 1 to 256"},
+        {{{"length_penalty", 1e9}}, "length_penalty is 1e+09, expected a number from -100 to 100"},
+        {{{"no_repeat_ngram_size", -1}}, "no_repeat_ngram_size is -1"},
+        {{{"forced_eos_token_id", 32}}, "forced_eos_token_id is 32"},
         {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
     folder.write("generation_config.json", generation.dump());
     std::string message = refusal(folder.path());

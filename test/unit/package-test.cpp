@@ -202,13 +202,22 @@ TEST(PackageErrors, header) {
   expectError(Package::openFile(writeFile("package", elf), &code, {}, opened), "code of ABI version 99");
 }
 
-// Makes the metadata those of an encoder.
+// Makes the metadata those of an encoder that reads as many tokens as the decoder.
 static void makeEncoder(package::PackageT &metadata) {
   metadata.task = package::Task::Encode;
   metadata.encoder = std::make_unique<package::EncoderT>();
+  metadata.encoder->vocab_size = metadata.vocab_size;
+  metadata.encoder->context = metadata.encoder->max_rows = metadata.context;
   metadata.encoder->outputs.push_back(std::make_unique<package::EncoderOutputT>());
   metadata.encoder->outputs[0]->name = "logits";
   metadata.encoder->outputs[0]->width = 8;
+}
+
+// And of a decoder, with a cache of sources like its own.
+static void makeEncoderDecoder(package::PackageT &metadata) {
+  makeEncoder(metadata);
+  metadata.task = package::Task::Seq2Seq;
+  metadata.encoder->cross = std::make_unique<package::KvPlanT>(*metadata.kv);
 }
 
 static void makeImageEncoder(package::PackageT &metadata) {
@@ -288,11 +297,39 @@ TEST(PackageErrors, fieldsOutOfRange) {
          makeImageEncoder(m);
          m.encoder->image->special_tokens = 65;
        }},
-      {"expected at most memory.max_rows",
+      {"encoder.vocab_size is 0",
        [](package::PackageT &m) {
          makeEncoder(m);
-         m.memory->max_rows = m.context - 1;
+         m.encoder->vocab_size = 0;
        }},
+      {"encoder.max_rows is 0",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->max_rows = 0;
+       }},
+      {"expected 1 … encoder.max_rows",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->max_rows = m.context - 1;
+       }},
+      {"encoder.cross is missing",
+       [](package::PackageT &m) {
+         makeEncoderDecoder(m);
+         m.encoder->cross.reset();
+       }},
+      {"encoder.cross.page_bytes is 0",
+       [](package::PackageT &m) {
+         makeEncoderDecoder(m);
+         m.generation->decoder_start = 1;
+         m.encoder->cross->page_bytes = 0;
+       }},
+      {"generation.decoder_start is missing",
+       [](package::PackageT &m) {
+         makeEncoderDecoder(m);
+       }},
+      {"generation.forced_bos is 256", [](package::PackageT &m) { m.generation->forced_bos = 256; }},
+      {"generation.num_beams is 0", [](package::PackageT &m) { m.generation->num_beams = 0; }},
+      {"generation.length_penalty is inf", [](package::PackageT &m) { m.generation->length_penalty = INFINITY; }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
       {"memory.fixed + per_row", [](package::PackageT &m) { m.memory->per_row = UINT64_MAX; }},
       {"kv.page_bytes is 0", [](package::PackageT &m) { m.kv->page_bytes = 0; }},

@@ -55,6 +55,7 @@ static void recordKeys(Operation *op, KernelRecord &record) {
   auto ofCache = [&](KvCacheType cache, MaskAttr mask) {
     record.bytesPerKey = cachedBytes(cache);
     record.window = mask.getWindow();
+    record.readsSources = cache.getCross();
   };
   if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
     record.flopsPerPair = 4 * int64_t(attention.getNumHeads()) * attention.getCache().getType().getHeadDim();

@@ -18,6 +18,7 @@ struct KernelRecord {
   std::string arithmetic = "f32";
   // Attention within a sequence: per row and key that it sees, and per key; a row sees the keys of `window` tokens, 0: all.
   int64_t flopsPerPair = 0, bytesPerKey = 0, window = 0;
+  bool readsSources = false; // the keys are those of an encoder-decoder's source
 };
 
 // One launch in a function of the step.

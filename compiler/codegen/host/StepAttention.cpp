@@ -24,7 +24,7 @@ LogicalResult StepLauncher::lowerAttention(OnlineAttentionOp op) {
   AttentionCall call;
   call.q = pointer(op.getQuery());
   call.out = pointer(op.getInits()[0]);
-  call.sequences = sequences();
+  call.sequences = sequences(op.getCache().getType());
   call.numSequences = numSequences();
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.qStride = rowStride(op.getQuery());
@@ -52,7 +52,7 @@ LogicalResult StepLauncher::lowerSplitAttention(OnlineAttentionOp op) {
   call.outputs = pointer(states[0]);
   call.maxima = pointer(states[1]);
   call.sums = pointer(states[2]);
-  call.sequences = sequences();
+  call.sequences = sequences(op.getCache().getType());
   call.numSequences = numSequences();
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.qStride = rowStride(op.getQuery());
@@ -84,7 +84,7 @@ LogicalResult StepLauncher::lowerCombine(CombineSplitsOp op) {
   call.maxima = pointer(op.getMaxima());
   call.sums = pointer(op.getSums());
   call.out = pointer(op.getInits()[0]);
-  call.sequences = sequences();
+  call.sequences = sequences(op.getCache().getType());
   call.numSequences = numSequences();
   call.outStride = rowStride(op.getInits()[0]);
   call.maxSplits = b.constant(maxSplits(op.getMaxima(), op.getNumHeads()));
@@ -101,7 +101,7 @@ LogicalResult StepLauncher::lowerLatentAttention(OnlineLatentAttentionOp op) {
   call.keyUps = first(op.getKeyUps());
   call.keyFolds = pointer(op.getKeyFolds());
   call.valueUps = first(op.getValueUps());
-  call.sequences = sequences();
+  call.sequences = sequences(op.getCache().getType());
   call.numSequences = numSequences();
   call.kOffset = planes(op.getCache().getType(), op.getLayer()).first;
   call.qStride = rowStride(op.getQuery());
@@ -112,7 +112,7 @@ LogicalResult StepLauncher::lowerLatentAttention(OnlineLatentAttentionOp op) {
 
 // Every thread comes to the same answer.
 LogicalResult StepLauncher::lowerPreference(PreferSplitsOp op) {
-  Value all = sequences(), count = numSequences();
+  Value all = sequences(op.getCache().getType()), count = numSequences();
   Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
     return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
   })[0];

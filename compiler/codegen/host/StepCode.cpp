@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is a step's own on the way to the `llvm` dialect (HostCode.h): fields of heddle_step, and the arena that plan-memory divided.
+// What is a step's and an encode's own on the way to the `llvm` dialect (HostCode.h): fields of heddle_step, and the arena that plan-memory
+// divided.
 
 #include "compiler/codegen/host/StepCode.h"
 
@@ -50,10 +51,10 @@ private:
 
 } // namespace
 
+// In their order, caches left out.
 static constexpr ArgumentSource stepArguments[] = {{offsetof(heddle_step, ids)},
                                                    {offsetof(heddle_step, positions)},
                                                    {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
-                                                   {0}, // the cache
                                                    {offsetof(heddle_step, logits), ArgumentSource::Outputs},
                                                    {offsetof(heddle_step, last_hidden_state)}};
 static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)},
@@ -69,11 +70,9 @@ static ArrayRef<ArgumentSource> encodeSources(func::FuncOp encode) {
   return ArrayRef(encodeArguments).take_front(encode.getNumArguments() - StepFrame::numArguments - outputs);
 }
 
-static constexpr llvm::StringLiteral entryName = "heddle_step";
-
-// The name of a function in machine code.
+// The name of a function in machine code: "heddle_step" and "heddle_encode" are entries.
 static std::string loweredName(func::FuncOp func) {
-  return func.isPublic() ? entryName.str() : ("heddle_" + func.getSymName()).str();
+  return ("heddle_" + func.getSymName()).str();
 }
 
 static Value field(RawBuilder &b, func::FuncOp func, size_t offset, Type type) {
@@ -86,15 +85,18 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   Value counts[] = {number(offsetof(heddle_step, rows)), number(offsetof(heddle_step, num_outputs)),
                     number(offsetof(heddle_step, num_sequences))};
   bool isEncode = entry.getSymName() == "encode";
-  ArrayRef<ArgumentSource> sources = isEncode ? encodeSources(entry) : ArrayRef(stepArguments);
-  MutableArrayRef<BlockArgument> arguments = entry.getArguments().drop_front(StepFrame::numArguments);
-  for (auto [argument, source] : llvm::zip(arguments, sources))
-    if (auto type = dyn_cast<MemRefType>(argument.getType())) {
-      Value address = field(b, entry, source.field, b.pointerType());
-      argument.replaceAllUsesWith(bufferAt(b, address, type, counts[source.rows]));
-    }
+  size_t numOutputs = isEncode ? outputsOf(entry).size() : 0;
+  SmallVector<BlockArgument> buffers;
+  llvm::copy_if(entry.getArguments().drop_front(StepFrame::numArguments), std::back_inserter(buffers),
+                [](Value argument) { return isa<MemRefType>(argument.getType()); });
+  MutableArrayRef<BlockArgument> inputs = MutableArrayRef(buffers).drop_back(numOutputs);
+  ArrayRef<ArgumentSource> sources = isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments);
+  for (auto [argument, source] : llvm::zip(inputs, sources)) {
+    Value address = field(b, entry, source.field, b.pointerType());
+    argument.replaceAllUsesWith(bufferAt(b, address, cast<MemRefType>(argument.getType()), counts[source.rows]));
+  }
   if (isEncode)
-    bindOutputs(b, entry, arguments.drop_front(sources.size()), counts);
+    bindOutputs(b, entry, MutableArrayRef(buffers).take_back(numOutputs), counts);
 }
 
 // Destinations stand behind what an encode reads, in the order of its outputs.
@@ -154,7 +156,7 @@ LogicalResult StepLowering::bindArena(RawBuilder &b, func::FuncOp func) {
   return failure(walk.wasInterrupted());
 }
 
-// The cache is the step's: nobody passes it on.
+// Caches are the step's: nobody passes them on.
 void StepLowering::bindCall(func::CallOp call) {
   RawBuilder b(call.getLoc(), call);
   StepFrame frame(call->getParentOfType<func::FuncOp>());
@@ -216,9 +218,11 @@ LogicalResult StepLowering::bind() {
   code->walk([&](func::CallOp call) { layers.push_back(call); });
   for (func::CallOp call : layers)
     bindCall(call);
-  for (func::FuncOp func : functions)
+  for (func::FuncOp func : functions) {
+    if (func.isPublic())
+      calls[loweredName(func)] = 1;
     func.setName(loweredName(func));
-  calls[entryName] = 1;
+  }
   return success();
 }
 
@@ -236,6 +240,7 @@ LogicalResult StepLowering::shareLoops() {
 }
 
 FailureOr<OwningOpRef<ModuleOp>> heddle::buildStepCode(ModuleOp source, KernelLibrary &kernels, const Target &target) {
-  kernels.addEntry(entryName);
+  for (func::FuncOp entry : raggedEntries(source))
+    kernels.addEntry(loweredName(entry));
   return StepLowering(source, kernels, target).run();
 }

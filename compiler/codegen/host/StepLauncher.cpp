@@ -52,8 +52,9 @@ Value StepLauncher::isFixed() {
   return field(offsetof(heddle_step, fixed_forms), b.getI64Type());
 }
 
-Value StepLauncher::sequences() {
-  return field(offsetof(heddle_step, sequences), b.pointerType());
+Value StepLauncher::sequences(KvCacheType cache) {
+  size_t offset = cache.getCross() ? offsetof(heddle_step, sources) : offsetof(heddle_step, sequences);
+  return field(offset, b.pointerType());
 }
 
 Value StepLauncher::numSequences() {
@@ -170,7 +171,7 @@ LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
   call.valueStride = op.getValue() ? rowStride(op.getValue()) : call.keyStride;
   call.rowSequence = field(offsetof(heddle_step, row_sequence), b.pointerType());
   call.cachePositions = field(offsetof(heddle_step, cache_positions), b.pointerType());
-  call.sequences = sequences();
+  call.sequences = sequences(op.getCache().getType());
   std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
   call.rowEnd = rows(op.getKey());
   return launch(op, CallOperands::of(call));

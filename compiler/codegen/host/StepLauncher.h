@@ -66,8 +66,8 @@ private:
   mlir::Value field(size_t offset, mlir::Type type) { return b.load(type, b.at(frame.context, int64_t(offset))); }
   // Of what the op writes; 1 where nothing of it has rows.
   mlir::Value rowsOf(mlir::Operation *op);
-  // The sequences of the step, and their number.
-  mlir::Value sequences();
+  // The sequences of the step as the cache holds them, and their number.
+  mlir::Value sequences(KvCacheType cache);
   mlir::Value numSequences();
 
   const Target &target;

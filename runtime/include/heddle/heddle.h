@@ -124,6 +124,7 @@ HEDDLE_API void heddle_package_close(heddle_package *package); /* after all that
 typedef enum heddle_task {
   HEDDLE_TASK_GENERATE = 0, /* a decoder: heddle_session */
   HEDDLE_TASK_ENCODE = 1,   /* an encoder: heddle_function */
+  HEDDLE_TASK_SEQ2SEQ = 3,  /* an encoder-decoder: heddle_session, whose prompts are sources */
   HEDDLE_TASK_GRAPH = 4     /* a graph: heddle_function */
 } heddle_task;
 
@@ -246,7 +247,7 @@ typedef struct heddle_session_options {
 /* `options` may be null. Of the later calls, heddle_session_step, _forward, _prefill and _decode allocate nothing. The first session of
  * a package opens its device and uploads the weights; later ones share both, whatever their options say.
  * Errors: HEDDLE_FAILURE for a machine without the device; HEDDLE_OUT_OF_MEMORY; HEDDLE_INVALID_INPUT for a device that is not there
- * and for a model that is no decoder. */
+ * and for a model that does not generate. */
 HEDDLE_API heddle_status heddle_session_create(heddle_package *package, const heddle_session_options *options,
                                                heddle_session **out_session);
 HEDDLE_API void heddle_session_destroy(heddle_session *session); /* null is allowed */
@@ -267,6 +268,13 @@ typedef struct heddle_feed {
   int32_t rows;             /* heddle_rows: which logits are computed */
   int32_t adapter;          /* 0: none; models have none so far */
 } heddle_feed;
+
+/* Of an encoder-decoder: the tokens of each feed become the source of its sequence, which loses its own tokens; the decoder attends to it. Ids are the
+ * encoder's; `rows` is not read. Until it has a source, a sequence takes no tokens. Forks share it; heddle_session_generate and
+ * heddle_session_search_beams encode the prompt that they are given.
+ * Errors: HEDDLE_INVALID_INPUT for ids out of range, for sources longer than the encoder takes, and for a model that is no
+ * encoder-decoder; HEDDLE_NOT_FINITE; HEDDLE_OUT_OF_MEMORY. After each of them the sequences that it was about may have no source. */
+HEDDLE_API heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* Appends tokens to sequences and computes the logits that the feeds ask for. Long feeds run in chunks.
  * Errors: HEDDLE_INVALID_INPUT for ids out of range; HEDDLE_CONTEXT_FULL; HEDDLE_NOT_FINITE for logits that are NaN or infinite;

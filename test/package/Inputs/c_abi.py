@@ -1,6 +1,6 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""c_abi.py DECODER ENCODER GRAPH MODELS: what packaging/heddle makes of the C ABI, against the goldens of transformers in MODELS/llama
-and MODELS/bert, which the decoder and the encoder were compiled from. Each part says its name once it holds."""
+"""c_abi.py DECODER ENCODER GRAPH SEQ2SEQ MODELS: what packaging/heddle makes of the C ABI, against the goldens of transformers in MODELS/llama
+MODELS/bert and MODELS/bart, which the decoder, the encoder and the encoder-decoder were compiled from. Each part says its name once it holds."""
 import array
 import json
 import os
@@ -161,14 +161,43 @@ def check_damage(path):
     print("damage")
 
 
-def main(decoder, encoder, graph, models):
-    goldens = [safetensors.load(f"{models}/{name}/golden.safetensors") for name in ("llama", "bert")]
+def check_answers(seq2seq, decoder, goldens):
+    """Sources of a batch, a decoder that reads each, a fork that shares one, and answers of prompts."""
+    assert seq2seq.task == "seq2seq"
+    session = heddle.Session(seq2seq, threads=2, max_sequences=3)
+    source, decoded = list(goldens["e0.input_ids"][2]), list(goldens["e0.decoder_input_ids"][2])
+    refuses("INVALID_INPUT", "sequence 0 has no source", lambda: session.append(decoded))
+    session.encode([heddle.Feed(1, source), heddle.Feed(0, [5, 6, 7])])
+    rows = session.forward([heddle.Feed(1, decoded, rows="all")])
+    assert farthest(array.array("f", b"".join(row.logits.tobytes() for row in rows)), goldens["e0.logits"][2]) < 1e-4
+    session.fork(1, 2)
+    session.append([9], 1)
+    alone = session.logits()
+    session.encode([heddle.Feed(1, [8, 9])]) # the fork keeps its source
+    session.append([9], 2)
+    assert session.logits() == alone and session.length(1) == 0
+    wanted = list(goldens["e0.greedy_ids"][2])
+    assert session.generate(source, max_tokens=16, ignore_eos=True).ids == wanted
+    assert session.length() == 16 and session.history()[0] == 2 # what the decoder starts with
+    beams = session.search_beams(source, beams=1, max_tokens=6, ignore_eos=True)
+    assert beams[0].ids == wanted[:6]
+    for feeds, part in [([heddle.Feed(0, [256])], "token id 256"), ([heddle.Feed(3, [5])], "sequence 3 is not in"), ([], "0 feeds"),
+                        ([heddle.Feed(0, [5]), heddle.Feed(0, [6])], "sequence 0 is twice"), ([heddle.Feed(0, [5] * 65)], "has 65 tokens")]:
+        refuses("INVALID_INPUT", part, lambda: session.encode(feeds))
+    refuses("INVALID_INPUT", "sequence 0 has no source", lambda: session.append([5]))
+    refuses("INVALID_INPUT", "this model has no encoder", lambda: heddle.Session(decoder).encode([heddle.Feed(0, [5])]))
+    print("answers")
+
+
+def main(decoder, encoder, graph, seq2seq, models):
+    goldens = [safetensors.load(f"{models}/{name}/golden.safetensors") for name in ("llama", "bert", "bart")]
     check_damage(decoder)
-    packages = [heddle.Package(path) for path in (decoder, encoder, graph)]
+    packages = [heddle.Package(path) for path in (decoder, encoder, graph, seq2seq)]
     check_text(packages[0])
     check_decoder(packages[0], goldens[0])
     check_json(packages[0])
     check_functions(packages[1], packages[2], goldens[1])
+    check_answers(packages[3], packages[0], goldens[2])
 
 
 main(*sys.argv[1:])
