@@ -21,13 +21,15 @@ from safetensors.torch import save_file
 SIZES = dict(vocab_size=256, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=128, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 PROMPTS = {"p0": 1, "p1": 7, "p2": 24}
+# The eager form of Falcon in transformers 5.23 adds its slopes twice, with the mask and with the scores.
+ATTENTION = {"falcon": "sdpa"}
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 24, 2e-3, 2.0
 
 
 def make_model(config, seed):
     """The family's model with random weights; norms near 1, logits of a standard deviation of LOGITS_STD."""
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION.get(config.model_type, "eager")).float().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
