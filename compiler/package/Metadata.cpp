@@ -224,8 +224,7 @@ fb::Offset<package::MemoryPlan> MetadataBuilder::memoryPlan(ModuleOp module) {
                                    waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
 }
 
-fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module,
-                                                            fb::Offset<package::KvPlan> cross) {
+fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::Offset<package::KvPlan> cross) {
   func::FuncOp encode = raggedEntries(module).back();
   std::vector<fb::Offset<package::EncoderOutput>> outputs;
   SmallVector<EncodeOutput> said = outputsOf(encode);
@@ -250,8 +249,8 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module,
     image = package::CreateImageInput(b, uint32_t(from.channels), uint32_t(from.size), uint32_t(from.patch),
                                       uint32_t(from.specialTokens));
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
-                                task, labels, package::LabelScores(config.labelScores), embedding, image, info.sourceContext,
-                                info.sourceRows, uint32_t(config.vocabSize), cross);
+                                task, labels, package::LabelScores(config.labelScores), embedding, image,
+                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross);
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,

@@ -107,8 +107,7 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     const EncoderInput &input = inputs[next];
     memcpy(ids.data() + rows, input.ids, input.count * sizeof(int32_t));
     for (int32_t token = 0; token < input.count; ++token) {
-      positions[rows + token] =
-          input.positions ? input.positions[token] : token + model.metadata().position_offset();
+      positions[rows + token] = input.positions ? input.positions[token] : token + model.metadata().position_offset();
       tokenTypes[rows + token] = input.tokenTypes ? input.tokenTypes[token] : 0;
     }
     if (patchWidth)

@@ -46,7 +46,7 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.headDim, 16);
   std::ifstream file(folder.path() + "/config.json");
   json said = json::parse(file);
-  json context = takesImages                   ? json(17)
+  json context = takesImages                    ? json(17)
                  : said.contains("n_positions") ? said["n_positions"]
                                                 : said["max_position_embeddings"];
   EXPECT_EQ(config.contextLength + config.positionOffset, context.get<int64_t>());

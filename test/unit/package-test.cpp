@@ -323,10 +323,7 @@ TEST(PackageErrors, fieldsOutOfRange) {
          m.generation->decoder_start = 1;
          m.encoder->cross->page_bytes = 0;
        }},
-      {"generation.decoder_start is missing",
-       [](package::PackageT &m) {
-         makeEncoderDecoder(m);
-       }},
+      {"generation.decoder_start is missing", [](package::PackageT &m) { makeEncoderDecoder(m); }},
       {"generation.forced_bos is 256", [](package::PackageT &m) { m.generation->forced_bos = 256; }},
       {"generation.num_beams is 0", [](package::PackageT &m) { m.generation->num_beams = 0; }},
       {"generation.length_penalty is inf", [](package::PackageT &m) { m.generation->length_penalty = INFINITY; }},
