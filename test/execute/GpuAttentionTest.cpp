@@ -90,8 +90,10 @@ public:
     launch.blocks[2] = uint32_t(parts.size());
     launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
     kernel.run(launch,
-               {&queries, &first, &pages, &table, &sequenceRows, &positions, &keys, &values, &step.pageStride, &qStride,
-                &outStride, &step.pagesPerSequence},
+               {static_cast<const void *>(&queries), static_cast<const void *>(&first),
+                static_cast<const void *>(&pages), static_cast<const void *>(&table),
+                static_cast<const void *>(&sequenceRows), static_cast<const void *>(&positions), &keys, &values,
+                &step.pageStride, &qStride, &outStride, &step.pagesPerSequence},
                memory, order);
     std::vector<float> result;
     int64_t spoiled = 0;
@@ -114,6 +116,7 @@ private:
 
 std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
   std::vector<int64_t> lengths;
+  lengths.reserve(parts.size());
   for (StepPart part : parts)
     lengths.push_back(part.past + part.rows);
   return lengths;
@@ -243,7 +246,7 @@ TEST(GpuAttention, ChunksLeaveTheBitsOfOnePrefill) {
 }
 
 TEST(GpuAttention, RefusesWhatItDoesNotCompute) {
-  auto messageFor = [](AttentionSpec spec) {
+  auto messageFor = [](const AttentionSpec &spec) {
     std::string error;
     EXPECT_TRUE(failed(verifyGpuAttention(spec, error)));
     return error;

@@ -470,12 +470,18 @@ uint64_t hugeBytes(const void *address) {
   FILE *smaps = fopen("/proc/self/smaps", "re");
   char line[4352];
   bool isHere = false;
-  unsigned long long begin, end, kilobytes = 0;
-  while (smaps && fgets(line, sizeof line, smaps))
-    if (sscanf(line, "%llx-%llx ", &begin, &end) == 2)
-      isHere = begin <= uintptr_t(address) && uintptr_t(address) < end;
-    else if (isHere && sscanf(line, "AnonHugePages: %llu kB", &kilobytes) == 1)
+  unsigned long long kilobytes = 0;
+  constexpr std::string_view huge = "AnonHugePages:";
+  while (smaps && fgets(line, sizeof line, smaps)) {
+    char *next = nullptr;
+    unsigned long long begin = strtoull(line, &next, 16); // of a line that begins a mapping: "begin-end …"
+    if (next != line && *next == '-') {
+      isHere = begin <= uintptr_t(address) && uintptr_t(address) < strtoull(next + 1, nullptr, 16);
+    } else if (isHere && std::string_view(line).substr(0, huge.size()) == huge) {
+      kilobytes = strtoull(line + huge.size(), nullptr, 10);
       break;
+    }
+  }
   if (smaps)
     fclose(smaps);
   return kilobytes * 1024;
