@@ -259,7 +259,7 @@ TEST(GpuAttention, RefusesWhatItDoesNotCompute) {
             "attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
   spec = makeSpec(8, 2, 64);
   spec.hasSinks = true;
-  EXPECT_EQ(messageFor(spec), "attention on tensor cores has neither sinks nor ALiBi");
+  EXPECT_EQ(messageFor(spec), "attention on tensor cores has neither sinks nor positions");
 }
 
 } // namespace
