@@ -46,9 +46,10 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.headDim, 16);
   std::ifstream file(folder.path() + "/config.json");
   json said = json::parse(file);
-  json context = takesImages                    ? json(17)
-                 : said.contains("n_positions") ? said["n_positions"]
-                                                : said["max_position_embeddings"];
+  json context = takesImages ? json(17) : json();
+  for (const char *key : {"n_positions", "max_position_embeddings", "seq_length"})
+    if (context.is_null() && said.contains(key))
+      context = said[key];
   EXPECT_EQ(config.contextLength + config.positionOffset, context.get<int64_t>());
   EXPECT_EQ(model->config.layerWindow.size(), 2u);
   json end = said.contains("eos_token_id") ? said["eos_token_id"] : json();
