@@ -37,7 +37,7 @@ LogicalResult KernelReplay::add(KernelRecorder &recorder, std::string what, int6
 
 LogicalResult KernelReplay::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                         const Checkpoint &files) {
-  if (!code.entries.hasStep)
+  if (!code.entries.hasStep && !code.entries.hasEncode)
     return success();
   InterpreterOptions interpreter;
   // Shared without ownership: the compilation holds the files for as long as it runs.
