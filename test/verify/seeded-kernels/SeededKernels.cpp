@@ -21,10 +21,16 @@
 using namespace mlir;
 using namespace heddle;
 
+// The code of a step, or of an encode.
+static func::FuncOp entryIn(ModuleOp code) {
+  auto step = code.lookupSymbol<func::FuncOp>("heddle_step");
+  return step ? step : code.lookupSymbol<func::FuncOp>("heddle_encode");
+}
+
 // Where the step's code takes the address of the weight at `offset` of the section. Calls `change` with the op; false if there is none.
 static bool changeAddress(ModuleOp code, int64_t offset, llvm::function_ref<int64_t(int64_t)> change) {
   bool isFound = false;
-  code.lookupSymbol<func::FuncOp>("heddle_step").walk([&](LLVM::GEPOp address) {
+  entryIn(code).walk([&](LLVM::GEPOp address) {
     // A byte offset behind a pointer that the step holds.
     if (address.getDynamicIndices().size() != 1 || !address.getBase().getDefiningOp<LLVM::LoadOp>())
       return;
@@ -104,7 +110,7 @@ static const KernelBug bugs[] = {
     {"bug-cache-layer", "layer 1 is told that it is layer 0", nothing,
      [](ModuleOp code, int64_t) {
        bool isFound = false;
-       code.lookupSymbol<func::FuncOp>("heddle_step").walk([&](func::CallOp call) {
+       entryIn(code).walk([&](func::CallOp call) {
          for (OpOperand &operand : call->getOpOperands()) {
            APInt value;
            if (operand.getOperandNumber() < 3 || !operand.get().getType().isIndex() ||
@@ -142,7 +148,7 @@ struct SeededKernel : PassWrapper<SeededKernel, OperationPass<ModuleOp>> {
                                                            const tracing::Action &action) mutable {
       for (IRUnit unit : action.getContextIRUnits()) {
         auto code = dyn_cast_if_present<ModuleOp>(dyn_cast<Operation *>(unit));
-        if (isDone || !code || !code.lookupSymbol<func::FuncOp>("heddle_step"))
+        if (isDone || !code || !entryIn(code))
           continue;
         isDone = true;
         llvm::errs() << (bug->plant(code, offset) ? "planted in: " : "no place in: ") << name << "\n";
