@@ -3,12 +3,9 @@
 
 Each is the user's fault: exit status 2, one line on stderr that says what is wrong, and no output file.
 """
-import pathlib
-import re
-import subprocess
 import sys
 
-import safetensors
+import refusals
 
 
 def zeros(dtype, *shape):
@@ -27,18 +24,5 @@ CASES = [
 ]
 
 
-def main():
-    folder, binary = pathlib.Path(sys.argv[1]), sys.argv[2]
-    source, target = folder / "in.safetensors", folder / "refused.safetensors"
-    broken = 0
-    for pattern, tensors in CASES:
-        safetensors.save(source, tensors)
-        done = subprocess.run([binary, "--io", source, target], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if done.returncode != 2 or done.stderr.count("\n") != 1 or not re.search(pattern, done.stderr) or target.exists():
-            broken += 1
-            print(f"{pattern}: status {done.returncode}, '{done.stderr.strip()}'")
-    return 1 if broken else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(refusals.run(CASES))
