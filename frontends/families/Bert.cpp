@@ -161,21 +161,13 @@ static constexpr Head heads[] = {
 };
 
 static constexpr Family describeBert() {
-  Family row;
-  row.modelType = "bert";
-  row.isEncoder = true;
+  Family row = describeBertKin("bert");
   row.pooler = "bert.pooler.dense.weight";
   row.heads = heads;
   row.embedding = "bert.embeddings.word_embeddings.weight";
   row.head = "cls.predictions.decoder.weight";
   row.rules = {tensorRules};
   row.unread = unread;
-  row.keyNames = bertKeyNames;
-  row.defaults.context = 512;
-  row.defaults.normEps = 1e-12;
-  row.defaults.activation = Activation::Gelu;
-  row.defaults.tied = true;
-  row.rope.hasRope = false;
   row.readers.huggingFaceSizes = readBertSizes;
   row.readers.huggingFaceRest = refuseOtherBerts;
   row.build = buildBert;

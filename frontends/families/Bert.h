@@ -79,6 +79,20 @@ void buildAnswerSpan(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle
 // x times the embedding, or `decoder` where that is a matrix of its own, with `bias` or the decoder's.
 TensorHandle vocabularyLogits(ModelBuilder &b, TensorHandle x, const std::string &decoder, const std::string &bias);
 
+// What rows of this kin have in common.
+constexpr Family describeBertKin(const char *modelType) {
+  Family row;
+  row.modelType = modelType;
+  row.isEncoder = true;
+  row.keyNames = bertKeyNames;
+  row.defaults.context = 512;
+  row.defaults.normEps = 1e-12;
+  row.defaults.activation = Activation::Gelu;
+  row.defaults.tied = true;
+  row.rope.hasRope = false;
+  return row;
+}
+
 } // namespace heddle
 
 #endif

@@ -90,9 +90,7 @@ static constexpr Head heads[] = {
 };
 
 static constexpr Family describeDistilBert() {
-  Family row;
-  row.modelType = "distilbert";
-  row.isEncoder = true;
+  Family row = describeBertKin("distilbert");
   row.heads = heads;
   row.embedding = "distilbert.embeddings.word_embeddings.weight";
   row.head = "vocab_projector.weight";
@@ -101,11 +99,6 @@ static constexpr Family describeDistilBert() {
   row.keyNames = keyNames;
   row.activationKey = "activation";
   row.defaults.vocabSize = 30522;
-  row.defaults.context = 512;
-  row.defaults.normEps = 1e-12;
-  row.defaults.activation = Activation::Gelu;
-  row.defaults.tied = true;
-  row.rope.hasRope = false;
   row.readers.huggingFaceSizes = readSizes;
   row.build = buildDistilBert;
   return row;

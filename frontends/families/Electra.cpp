@@ -64,21 +64,13 @@ static constexpr Head heads[] = {
 };
 
 static constexpr Family describeElectra() {
-  Family row;
-  row.modelType = "electra";
-  row.isEncoder = true;
+  Family row = describeBertKin("electra");
   row.heads = heads;
   row.embedding = "electra.embeddings.word_embeddings.weight";
   row.head = "generator_lm_head.weight";
   row.rules = {tensorRules};
   row.unread = unread;
-  row.keyNames = bertKeyNames;
   row.defaults.vocabSize = 30522;
-  row.defaults.context = 512;
-  row.defaults.normEps = 1e-12;
-  row.defaults.activation = Activation::Gelu;
-  row.defaults.tied = true;
-  row.rope.hasRope = false;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = refuseOtherBerts;
   row.build = buildBert;

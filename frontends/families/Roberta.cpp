@@ -64,21 +64,13 @@ static constexpr Head xlmRobertaHeads[] = {HEDDLE_ROBERTA_HEADS("XLMRoberta")};
 static constexpr Head camembertHeads[] = {HEDDLE_ROBERTA_HEADS("Camembert")};
 
 static constexpr Family describe(const char *modelType, Listing<Head> heads) {
-  Family row;
-  row.modelType = modelType;
-  row.isEncoder = true;
+  Family row = describeBertKin(modelType);
   row.pooler = "roberta.pooler.dense.weight";
   row.heads = heads;
   row.embedding = "roberta.embeddings.word_embeddings.weight";
   row.head = "lm_head.decoder.weight";
   row.rules = {tensorRules};
   row.unread = unread;
-  row.keyNames = bertKeyNames;
-  row.defaults.context = 512;
-  row.defaults.normEps = 1e-12;
-  row.defaults.activation = Activation::Gelu;
-  row.defaults.tied = true;
-  row.rope.hasRope = false;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = refuseOtherBerts;
   row.build = buildBert;
