@@ -6,11 +6,7 @@ Each is the user's fault: exit status 2, one line on stderr that says what is wr
 import sys
 
 import refusals
-
-
-def grid(*rows):
-    return ("I64", (len(rows), len(rows[0])), [value for row in rows for value in row])
-
+from refusals import grid
 
 CASES = [
     ("no tensor 'input_ids'", {"attention_mask": grid([1])}),

@@ -5,11 +5,11 @@ Each is the user's fault: exit status 2, one line on stderr that says what is wr
 """
 import sys
 
-import encoder_refusals
-from encoder_refusals import grid
+import refusals
+from refusals import grid
 
 START = {"decoder_input_ids": grid([2, 5])}
-encoder_refusals.CASES = [
+CASES = [
     ("no tensor 'input_ids'", START),
     ("no tensor 'decoder_input_ids', which is expected without -n", {"input_ids": grid([1, 2])}),
     ("decoder_input_ids has 1 rows, input_ids 2", {"input_ids": grid([1, 2], [3, 4])} | START),
@@ -23,4 +23,4 @@ encoder_refusals.CASES = [
 ]
 
 if __name__ == "__main__":
-    sys.exit(encoder_refusals.main())
+    sys.exit(refusals.run(CASES))
