@@ -109,6 +109,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
   case ConfigDim::Heads:
     return config.numHeads;
+  case ConfigDim::Buckets:
+    return config.relativeBuckets;
   case ConfigDim::Queries:
     return config.numHeads * config.headDim;
   case ConfigDim::KeyValues:
@@ -206,6 +208,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.latent.splitUps;
   case When::Pooler:
     return config.hasPooler;
+  case When::Gated:
+    return config.gatesFeedForward;
+  case When::Ungated:
+    return !config.gatesFeedForward;
   }
   return true;
 }

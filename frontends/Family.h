@@ -31,6 +31,7 @@ enum class ConfigDim : uint8_t {
   Hidden,
   Embedding /* hidden_size, or less where a projection widens embeddings */,
   Heads,
+  Buckets /* of distances */,
   Queries /* num_heads x head_dim */,
   KeyValues /* num_kv_heads x head_dim */,
   QueriesKeysValues,
@@ -80,6 +81,8 @@ enum class When : uint8_t {
   WholeUps /* kv_b_proj in one tensor */,
   SplitUps,
   Pooler,
+  Gated /* activations of the feed-forward block are multiplied with what a second matrix gives */,
+  Ungated,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
@@ -142,6 +145,8 @@ struct ConfigDefaults {
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   Activation activation = Activation::Silu;
   bool tied = false;
+  bool layersOfEncoder =
+      false; // an encoder-decoder has as many layers in both stacks where config.json does not say it
 };
 
 enum class NormKind : uint8_t { Rms, Layer /* without a weight where the rules have none */ };
@@ -243,7 +248,8 @@ struct Family {
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
-  Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it, where embeddings are tied
+  Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it
+  bool headIfStored = false; // embeddings are tied where a checkpoint holds no head, whatever its config says
   std::array<TensorRules, 8> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;

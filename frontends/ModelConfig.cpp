@@ -303,7 +303,7 @@ public:
 private:
   Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
   Status checkTied();
-  // Whether a tied model may hold the tensor, beside the embedding that it repeats.
+  // Whether the model may hold the tensor, beside the embedding that it repeats.
   bool isEmbeddingAgain(std::string_view name) const;
   Status checkUnread();
   Status fail(const TensorInfo &tensor, const std::string &what) const {
@@ -345,11 +345,12 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
 
 bool TensorChecker::isEmbeddingAgain(std::string_view name) const {
   const Listing<const char *> &copies = config.family->embeddingCopies;
-  return config.tieWordEmbeddings &&
-         (name == config.family->head || std::find(copies.begin(), copies.end(), name) != copies.end());
+  return (config.tieWordEmbeddings && name == config.family->head) ||
+         std::find(copies.begin(), copies.end(), name) != copies.end();
 }
 
-// A tied model may repeat its embeddings as the head; two different ones contradict the flag. An encoder-decoder may repeat what it shares.
+// A tied model may repeat its embeddings as the head; two different ones contradict the flag. An encoder-decoder may repeat what its stacks
+// share.
 Status TensorChecker::checkTied() {
   const char *name = config.family->embedding;
   const TensorInfo *embedding = checkpoint.find(name);
@@ -360,7 +361,9 @@ Status TensorChecker::checkTied() {
                  tensor.bytes == embedding->bytes &&
                  std::memcmp(checkpoint.data(tensor), checkpoint.data(*embedding), tensor.bytes) == 0;
     if (!equal)
-      return fail(tensor, "tie_word_embeddings is true, but " + copyName + " differs from " + name).ofTensor(copyName);
+      return fail(tensor, (copyName == config.family->head ? "tie_word_embeddings is true, but " : "") + copyName +
+                              " differs from " + name)
+          .ofTensor(copyName);
   }
   return Status();
 }

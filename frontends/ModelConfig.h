@@ -144,6 +144,9 @@ struct ModelConfig {
   bool attentionOutputBias = false; // of o
   bool noKeyBias = false;           // nor of k
   bool mlpBias = false;
+  bool gatesFeedForward = false; // where a family has feed-forward blocks with a gate, and without
+  // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
+  int64_t relativeBuckets = 0, relativeDistance = 0;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)

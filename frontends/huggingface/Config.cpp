@@ -133,7 +133,9 @@ void ConfigReader::readSizes() {
   const ConfigDefaults &defaults = family.defaults;
   config.vocabSize = readSize(object, config, "vocab_size", defaults.vocabSize);
   config.hiddenSize = readSize(object, config, "hidden_size");
-  config.numHiddenLayers = readSize(object, config, "num_hidden_layers");
+  config.numHiddenLayers = defaults.layersOfEncoder ? object.integer(fieldName(config, "num_hidden_layers").c_str())
+                                                          .value_or(readSize(object, config, "encoder_layers"))
+                                                    : readSize(object, config, "num_hidden_layers");
   config.numHeads = readSize(object, config, "num_attention_heads", defaults.numHeads);
   config.contextLength = readSize(object, config, "max_position_embeddings", defaults.context);
   if (family.readers.huggingFaceSizes)
@@ -184,15 +186,11 @@ void ConfigReader::readActivation() {
   std::optional<std::string> name = object.string(family.activationKey);
   if (!name)
     return;
-  std::string known;
-  for (const ActivationName &entry : activationNames) {
-    known += std::string(known.empty() ? "" : ", ") + entry.name;
-    if (*name == entry.name) {
-      config.activation = entry.activation;
-      return;
-    }
-  }
-  object.fail(family.activationKey, "is '" + printable(*name, 64) + "', an unknown activation; known: " + known);
+  if (std::optional<Activation> activation = activationNamed(*name))
+    config.activation = *activation;
+  else
+    object.fail(family.activationKey,
+                "is '" + printable(*name, 64) + "', an unknown activation; known: " + knownActivations());
 }
 
 // Tokens that a layer with a window sees; 0: the config has none.
@@ -469,6 +467,20 @@ Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
 }
 
 } // namespace
+
+std::optional<Activation> activationNamed(std::string_view name) {
+  for (const ActivationName &entry : activationNames)
+    if (name == entry.name)
+      return entry.activation;
+  return std::nullopt;
+}
+
+std::string knownActivations() {
+  std::string known;
+  for (const ActivationName &entry : activationNames)
+    known += std::string(known.empty() ? "" : ", ") + entry.name;
+  return known;
+}
 
 int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key, int64_t fallback) {
   std::string name = fieldName(config, key);

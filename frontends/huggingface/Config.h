@@ -28,6 +28,9 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config);
 // The value under the family's name for `key`, else `fallback`; 0 stands for no fallback.
 int64_t readSize(JsonObject &object, const ModelConfig &config, const char *key, int64_t fallback = 0);
 void checkEvenHeads(JsonObject &object, const ModelConfig &config);
+// The activation of this name; and all names, for messages.
+std::optional<Activation> activationNamed(std::string_view name);
+std::string knownActivations();
 // num_experts (or num_local_experts) and num_experts_per_tok, with a family's defaults.
 void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken);
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.

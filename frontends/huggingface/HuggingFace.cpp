@@ -80,9 +80,9 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
         int64_t in = isDown ? wide : hidden, out = isDown ? hidden : 2 * wide;
         std::vector<int64_t> expected = isBias ? std::vector{experts, out} : std::vector{experts, in, out};
         HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, stacked, expected));
+        std::string ending = "." + kind + (isBias ? ".bias" : ".weight");
         for (int64_t expert = 0; expert < experts; ++expert)
-          checkpoint.tensors.emplace(block + std::to_string(expert) + "." + kind + (isBias ? ".bias" : ".weight"),
-                                     expertOf(stacked, expert));
+          checkpoint.tensors.emplace(block + std::to_string(expert) + ending, expertOf(stacked, expert));
         checkpoint.tensors.erase(name);
       }
   }
@@ -170,6 +170,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   model.config.license = modelCardLicense(files);
   const Family &family = *model.config.family;
   canonicalizeNames(family, model.checkpoint);
+  if (family.headIfStored)
+    model.config.tieWordEmbeddings = !model.checkpoint.find(family.head);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));

@@ -3,7 +3,8 @@
 
 make_seq2seq_golden.py MODEL_TYPE FOLDER [KEY=VALUE…]
 
-KEY=VALUE sets what the config says beside the sizes below; VALUE is JSON. Writes config.json, generation_config.json, model.safetensors,
+KEY=VALUE sets what the config says beside the sizes below; VALUE is JSON. With tie_word_embeddings=false the head gets weights of its own,
+also where the config class knows no such models. Writes config.json, generation_config.json, model.safetensors,
 golden.json and golden.safetensors, as check_golden.py reads them: forward passes, alone and as a right-padded batch, greedy answers and beam
 searches, with and without an end. A seed of which some greedy token is nearly a tie is passed over. Not part of the suite, which needs
 neither torch nor transformers: python -m pip install torch transformers
@@ -21,14 +22,21 @@ from safetensors.torch import save_file
 SIZES = dict(vocab_size=96, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
              encoder_ffn_dim=40, decoder_ffn_dim=48, max_position_embeddings=64, bos_token_id=0, pad_token_id=1, eos_token_id=2,
              decoder_start_token_id=2, scale_embedding=True, forced_eos_token_id=None)
+# Of T5 and its kin, whose config classes have other names.
+T5_SIZES = dict(vocab_size=96, d_model=32, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=2, pad_token_id=0, eos_token_id=1,
+                decoder_start_token_id=0, relative_attention_num_buckets=10, relative_attention_max_distance=12)
+SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES}
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 12, 2e-3, 2.0
 SEARCHES = {"beam3": dict(num_beams=3, length_penalty=1.0, early_stopping=False), "beam4_stop": dict(num_beams=4, length_penalty=2.0, early_stopping=True)}
 
 
-def make_model(config, seed):
+def make_model(config, seed, has_head):
     """The family's model with random weights; norms near 1, logits of a standard deviation of LOGITS_STD."""
     torch.manual_seed(seed)
     model = transformers.AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager").float().eval()
+    if has_head:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())
+        config.tie_word_embeddings = False
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if not weight.requires_grad: # a table of positions
@@ -98,12 +106,12 @@ def make_cases(model, config):
 
 def main():
     model_type, folder, *settings = sys.argv[1:]
-    values = SIZES | {key: json.loads(value) for key, value in (setting.split("=", 1) for setting in settings)}
+    values = SIZES_OF.get(model_type, SIZES) | {key: json.loads(value) for key, value in (setting.split("=", 1) for setting in settings)}
     config = transformers.AutoConfig.for_model(model_type, **values)
     folder = pathlib.Path(folder)
     with torch.no_grad():
         for seed in range(100):
-            model = make_model(config, seed)
+            model = make_model(config, seed, values.get("tie_word_embeddings") is False)
             if made := make_cases(model, config):
                 break
         else:

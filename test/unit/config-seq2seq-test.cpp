@@ -3,7 +3,9 @@
 // What configs of encoder-decoders say of both stacks.
 #include "FamilyFiles.h"
 #include "frontends/Family.h"
+#include "frontends/read/ReadModel.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace heddle;
@@ -31,7 +33,7 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
   EXPECT_EQ(familyConfig("m2m_100").firstPosition, 2); // behind pad_token_id
   EXPECT_TRUE(familyConfig("mbart").normsBefore && familyConfig("mbart").hasEmbeddingNorm);
   EXPECT_TRUE(familyConfig("pegasus").hasFinalNorm && !familyConfig("pegasus").hasEmbeddingNorm);
-  for (auto [family, patch, expected] : {
+  for (const auto &[family, patch, expected] : {
            std::tuple<const char *, json, const char *>{
                "bart", {{"encoder_layers", 0}}, "encoder_layers is 0, expected 1"},
            {"bart", {{"encoder_layers", 3}}, "tensor model.encoder.layers.2.self_attn.q_proj.weight is missing"},
@@ -54,12 +56,98 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
            {"transformer", {{"norm_first", true}}, "tensor model.encoder.layer_norm.weight is missing"},
            {"transformer", {{"attention_bias", false}}, "' and 23 more are not part of a model"},
            {"transformer", {{"position_embedding_type", "learned"}}, "is 'learned', expected sinusoidal_interleaved"},
+           {"t5", {{"num_layers", 3}}, "tensor encoder.block.2.layer.0.SelfAttention.q.weight is missing"},
+           {"t5",
+            {{"num_layers", 3}, {"num_decoder_layers", nullptr}},
+            "tensor encoder.block.2.layer.0.SelfAttention.q.weight is missing"},
+           {"t5", {{"num_decoder_layers", 3}}, "tensor decoder.block.2.layer.0.SelfAttention.q.weight is missing"},
+           {"t5", {{"num_decoder_layers", 0}}, "num_decoder_layers is 0, expected 1 to"},
+           {"t5", {{"num_layers", nullptr}}, "num_layers is missing"},
+           {"t5", {{"d_kv", 8}}, "layer.0.SelfAttention.q.weight has shape (64, 64), the config asks for (32, 64)"},
+           {"t5", {{"is_gated_act", true}}, "tensor encoder.block.0.layer.1.DenseReluDense.wi_0.weight is missing"},
+           {"t5", {{"dense_act_fn", "swoosh"}}, "dense_act_fn is 'swoosh', an unknown activation; known: silu"},
+           {"t5",
+            {{"dense_act_fn", nullptr}, {"feed_forward_proj", "gated-gelu-x"}},
+            "feed_forward_proj is 'gated-gelu-x', expected ACTIVATION or gated-ACTIVATION, of silu"},
+           {"t5", {{"relative_attention_num_buckets", 3}}, "relative_attention_num_buckets is 3, expected 4 to 4096"},
+           {"t5",
+            {{"relative_attention_num_buckets", 10}},
+            "bias.weight has shape (8, 4), the config asks for (10, 4)"},
+           {"t5",
+            {{"relative_attention_max_distance", 4}},
+            "relative_attention_max_distance is 4, expected a number above half of the 8 buckets, at most 8192"},
+           {"t5", {{"is_encoder_decoder", false}}, "is_encoder_decoder is false, which is not supported"},
        }) {
     TemporaryFolder folder;
     Expected<Model> model = readFamily(folder, family, patch);
     ASSERT_FALSE(model) << expected;
     EXPECT_NE(model.message().find(expected), std::string::npos) << model.message();
   }
+}
+
+TEST(ConfigOfEncoderDecoders, distancesAndGates) {
+  ModelConfig config = familyConfig("t5");
+  EXPECT_EQ(config.encoder.numLayers, 2);
+  EXPECT_EQ(config.relativeBuckets, 8);
+  EXPECT_EQ(config.relativeDistance, 20);
+  EXPECT_EQ(config.attentionScale, 1.0);
+  EXPECT_TRUE(config.tieWordEmbeddings && !config.gatesFeedForward);
+  EXPECT_EQ(config.logitScale, 1.0 / 8.0); // hidden_size ^ -0.5
+  EXPECT_EQ(config.activation, Activation::Relu);
+  // What newer files say apart counts before feed_forward_proj and tie_word_embeddings.
+  config = familyConfig("t5_gated", {{"feed_forward_proj", "relu"}});
+  EXPECT_TRUE(config.gatesFeedForward);
+  EXPECT_EQ(config.activation, Activation::GeluTanh);
+  EXPECT_EQ(config.logitScale, 1.0);
+  json older = {{"dense_act_fn", nullptr}, {"is_gated_act", nullptr}, {"scale_decoder_outputs", nullptr}};
+  for (auto [form, activation] :
+       {std::pair<const char *, Activation>{"gated-gelu", Activation::GeluTanh}, {"gated-silu", Activation::Silu}}) {
+    older["feed_forward_proj"] = form;
+    config = familyConfig("t5_gated", older);
+    EXPECT_TRUE(config.gatesFeedForward);
+    EXPECT_EQ(config.activation, activation);
+    EXPECT_EQ(config.logitScale, 1.0 / 8.0);
+  }
+  older["tie_word_embeddings"] = false;
+  EXPECT_EQ(familyConfig("t5_gated", older).logitScale, 1.0);
+  older.merge_patch({{"model_type", "mt5"}, {"feed_forward_proj", nullptr}, {"tie_word_embeddings", true}});
+  config = familyConfig("t5_gated", older);
+  EXPECT_TRUE(config.gatesFeedForward);
+  EXPECT_EQ(config.activation, Activation::GeluTanh);
+  EXPECT_EQ(config.logitScale, 1.0);
+}
+
+// The model of t5, with a tensor `name` as large as the embedding whose last byte is `last`.
+Expected<Model> readWithTensor(const TemporaryFolder &folder, const char *name, char last) {
+  EXPECT_TRUE(readFamily(folder, "t5"));
+  json header = json::parse(familyData("t5/header.json"));
+  uint64_t end = 0;
+  for (const json &tensor : header)
+    if (tensor.contains("data_offsets"))
+      end = std::max(end, tensor["data_offsets"][1].get<uint64_t>());
+  json tensor = header["shared.weight"];
+  uint64_t size = tensor["data_offsets"][1].get<uint64_t>() - tensor["data_offsets"][0].get<uint64_t>();
+  tensor["data_offsets"] = {end, end + size};
+  header[name] = tensor;
+  std::string bytes = safetensorsFile(header.dump(), end + size);
+  bytes.back() = last;
+  folder.write("model.safetensors", bytes);
+  return readModel(folder.path());
+}
+
+// Files may repeat the embedding under its name in a stack, and what differs there is refused; a head that they hold is the model's, whatever
+// the config says.
+TEST(ConfigOfEncoderDecoders, tensorsBesideTheEmbedding) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(readWithTensor(folder, "encoder.embed_tokens.weight", 0));
+  Expected<Model> refused = readWithTensor(folder, "encoder.embed_tokens.weight", 1);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.message().find(": encoder.embed_tokens.weight differs from shared.weight"), std::string::npos)
+      << refused.message();
+  Expected<Model> withHead = readWithTensor(folder, "lm_head.weight", 1);
+  ASSERT_TRUE(withHead) << withHead.message();
+  EXPECT_FALSE(withHead->config.tieWordEmbeddings);
+  EXPECT_EQ(withHead->config.logitScale, 1.0 / 8.0);
 }
 
 } // namespace

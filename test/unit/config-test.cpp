@@ -47,6 +47,8 @@ TEST_P(FamilyConfig, isRead) {
   std::ifstream file(folder.path() + "/config.json");
   json said = json::parse(file);
   json context = takesImages ? json(17) : json();
+  if (config.relativeBuckets)
+    context = 1 << 20; // distances have no end
   for (const char *key : {"n_positions", "max_position_embeddings", "seq_length"})
     if (context.is_null() && said.contains(key))
       context = said[key];
