@@ -8,6 +8,7 @@
 #include "compiler/codegen/targets/KernelTargets.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
+#include "frontends/Family.h"
 #include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"
 #include "frontends/tokenizer/TokenizerReader.h"
@@ -35,11 +36,14 @@ int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig
 
 Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                              Program &program) {
-  if (options.task == Task::Graph)
-    return errorIn(options.model, "--task=graph: only an MLIR module (.mlir) or an ONNX file holds a graph");
   Expected<Model> read = readModel(program.files);
   if (!read)
     return read.status();
+  bool isGraph = read->config.family->isGraph;
+  if (options.task == Task::Graph && !isGraph)
+    return errorIn(options.model, "--task=graph: the model generates or encodes, expected one that is a graph");
+  if (isGraph)
+    HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options, target));
   Expected<std::string> tokenizer = readTokenizer(program.files, read->config.vocabSize);
   if (!tokenizer)
     return tokenizer.status();

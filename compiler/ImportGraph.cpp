@@ -43,6 +43,12 @@ static Status refusal(const CompileOptions &options, const std::string &misfit) 
   return misfit.empty() ? Status() : invalidInput(misfit).inFile(options.model);
 }
 
+Status heddle::checkGraphOptions(const CompileOptions &options, const Target &target) {
+  if (options.task != Task::Auto && options.task != Task::Graph)
+    return refusal(options, options.model + ": --task: the model is a graph, expected --task=graph or none");
+  return refusal(options, graphMisfit(options, target));
+}
+
 // The same for every format of graphs, whose module and weights `program` has. What somebody wrote may break the contract of its stage:
 // that is no fault of ours.
 static Status finishImport(const CompileOptions &options, const Target &target, Program &program) {

@@ -48,6 +48,9 @@ Status importOnnx(const CompileOptions &options, const Target &target,
 // model over rows cache and context.
 Status fitOptions(const CompileOptions &options, const Target &target, Program &program);
 
+// Refuses options that are of a model that generates or encodes, and targets without graphs: `options.model` is a graph.
+Status checkGraphOptions(const CompileOptions &options, const Target &target);
+
 // After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found
 // none, `outGenerates` is false, and a failure says why if the options ask for one; `blocked` is what the stage could not raise.
 Status adoptDecoder(const CompileOptions &options, const Target &target, llvm::StringRef blocked, Program &program,

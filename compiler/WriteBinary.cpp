@@ -90,7 +90,8 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.license = program.model.config.license;
   bool hasRows = bool(raggedEntry(module));
-  info.architecture = hasRows ? program.model.config.architecture : "graph";
+  bool isOfFamily = hasRows || program.model.config.family;
+  info.architecture = isOfFamily ? program.model.config.architecture : "graph";
   if (hasRows) {
     info.context = contextOf(options, program.model.config);
     info.maxRows = std::min(maxStepRows, info.context);

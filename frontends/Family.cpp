@@ -85,7 +85,12 @@ const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name)
   return nullptr;
 }
 
-int64_t dimension(ConfigDim dim, const ModelConfig &config) {
+int64_t partsOf(const ModelConfig &config, int64_t layer) {
+  return config.stages.empty() ? config.moe.numExperts : config.stages[static_cast<size_t>(layer)].depth;
+}
+
+int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
+  StageConfig stage = config.stages.empty() ? StageConfig() : config.stages[static_cast<size_t>(layer)];
   switch (dim) {
   case ConfigDim::None:
     return 1;
@@ -97,6 +102,18 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config) {
     return static_cast<int64_t>(config.labels.size());
   case ConfigDim::PatchWidth:
     return config.image.patchWidth();
+  case ConfigDim::StageWidth:
+    return stage.width;
+  case ConfigDim::StageHeads:
+    return stage.numHeads;
+  case ConfigDim::StageIntermediate:
+    return stage.intermediateSize;
+  case ConfigDim::MergedWidth:
+    return 4 * stage.width;
+  case ConfigDim::NextStageWidth:
+    return 2 * stage.width;
+  case ConfigDim::WindowDistances:
+    return (2 * config.image.window - 1) * (2 * config.image.window - 1);
   case ConfigDim::One:
     return 1;
   case ConfigDim::Two:
@@ -212,6 +229,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.gatesFeedForward;
   case When::Ungated:
     return !config.gatesFeedForward;
+  case When::PositionTable:
+    return config.hasPositionTable;
+  case When::Merged:
+    return layer + 1 < config.numHiddenLayers;
   }
   return true;
 }

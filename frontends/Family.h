@@ -26,6 +26,13 @@ enum class ConfigDim : uint8_t {
   TokenTypes /* type_vocab_size */,
   Labels /* of a classifier */,
   PatchWidth /* channels x patch size x patch size */,
+  // Of a stage, or of the first where the rule is of none:
+  StageWidth,
+  StageHeads,
+  StageIntermediate,
+  MergedWidth /* of four tokens side by side */,
+  NextStageWidth,
+  WindowDistances /* between two patches of a window, of which each pair has one in both directions */,
   One,
   Two,
   Hidden,
@@ -53,7 +60,7 @@ enum class ConfigDim : uint8_t {
   NopeDim /* qk_nope_head_dim */,
 };
 
-// When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared` and `SharedBias` speak of a layer.
+// When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.
 enum class When : uint8_t {
   Always,
   Tied,
@@ -83,6 +90,8 @@ enum class When : uint8_t {
   Pooler,
   Gated /* activations of the feed-forward block are multiplied with what a second matrix gives */,
   Ungated,
+  PositionTable,
+  Merged /* another stage follows */,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
@@ -95,7 +104,7 @@ enum class StoredOrder : uint8_t {
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
-// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder, '@' for the expert. Where `name` has an '@' and `gguf` has none, GGUF stacks the
+// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder, '@' for the expert, or the block of a stage. Where `name` has an '@' and `gguf` has none, GGUF stacks the
 // experts in one tensor (experts, out, in).
 struct TensorRule {
   const char *name;
@@ -213,6 +222,8 @@ struct ExpertNames {
 
 // What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.
 struct ConfigReaders {
+  // All sizes and epsilon, of a family whose files have none of the common keys.
+  void (*huggingFaceAllSizes)(JsonObject &object, ModelConfig &config) = nullptr;
   // Heads, widths and epsilon, once vocab_size, hidden_size, num_hidden_layers, num_attention_heads and context are read, instead of
   // the common keys; from GGUF, once all common keys are.
   void (*huggingFaceSizes)(JsonObject &object, ModelConfig &config) = nullptr;
@@ -237,14 +248,15 @@ struct Head {
 };
 
 struct Family {
-  const char *modelType = nullptr;  // Hugging Face's model_type
-  const char *wrapper = nullptr;    // model_type of a config that keeps this one in text_config; null: there is none
-  const char *gguf = nullptr;       // general.architecture; null: another row stands for the family's GGUF files
-  bool isEncoder = false;           // a token attends to all of its sequence, and nothing is generated
-  bool isEncoderDecoder = false;    // the graph is an encoder, and a decoder that attends to what it gives
-  const char *pooler = nullptr;     // of an encoder: the tensor of a checkpoint that gives pooler_output
+  const char *modelType = nullptr; // Hugging Face's model_type
+  const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
+  const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
+  bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
+  bool isGraph = false;            // its graph is an entry over whole tensors: tokens are those of an image of one size
+  bool isEncoderDecoder = false;   // the graph is an encoder, and a decoder that attends to what it gives
+  const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
   const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
-  Listing<Head> heads;              // of an encoder: the first that config.json's architectures name is compiled
+  Listing<Head> heads;     // of what generates nothing: the first that config.json's architectures name is compiled
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
@@ -285,8 +297,11 @@ std::string knownGgufFamilies(const FamilyList &families);
 // `pattern` with its '#' or '%' and its '@' replaced.
 std::string tensorName(const char *pattern, int64_t layer, int64_t expert);
 
-// The value of `dim`; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
-int64_t dimension(ConfigDim dim, const ModelConfig &config);
+// The value of `dim` for a tensor of the layer; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
+int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer);
+
+// How many an '@' stands for: experts, or blocks of a stage.
+int64_t partsOf(const ModelConfig &config, int64_t layer);
 
 // Whether a rule applies to a layer (any layer for rules without '#').
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
@@ -305,10 +320,11 @@ template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit 
       int64_t layers = name.find('#') != std::string_view::npos   ? config.numHiddenLayers
                        : name.find('%') != std::string_view::npos ? config.encoder.numLayers
                                                                   : 1;
-      int64_t experts = name.find('@') == std::string_view::npos ? 1 : config.moe.numExperts;
-      for (int64_t layer = 0; layer < layers; ++layer)
-        for (int64_t expert = 0; expert < experts && applies(rule, config, layer); ++expert)
-          HEDDLE_RETURN_IF_ERROR(visit(rule, layer, expert));
+      for (int64_t layer = 0; layer < layers; ++layer) {
+        int64_t parts = name.find('@') == std::string_view::npos ? 1 : partsOf(config, layer);
+        for (int64_t part = 0; part < parts && applies(rule, config, layer); ++part)
+          HEDDLE_RETURN_IF_ERROR(visit(rule, layer, part));
+      }
     }
   }
   return Status();

@@ -330,9 +330,9 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
         checkpoint.files.front()->path(),
         "tensor " + name + " is missing" + (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
             (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
-  std::vector<int64_t> expected = {dimension(rule.rows, config)};
+  std::vector<int64_t> expected = {dimension(rule.rows, config, layer)};
   if (rule.columns != ConfigDim::None)
-    expected.push_back(dimension(rule.columns, config));
+    expected.push_back(dimension(rule.columns, config, layer));
   if (tensor->shape != expected)
     return fail(*tensor, "tensor " + name + " has shape " + shapeText(tensor->shape) + ", the config asks for " +
                              shapeText(expected) + (rule.rows == ConfigDim::Vocab ? " (vocab_size, hidden_size)" : ""));

@@ -84,14 +84,22 @@ struct PoolingConfig {
   std::string prompt;    // stands before every text
 };
 
-// Images that an encoder takes instead of ids: a sequence is special tokens, then patches.
+// Images that a model takes instead of ids: a sequence is special tokens, then patches.
 struct ImageConfig {
   int64_t channels = 0, size = 0, patch = 0; // 0: it takes ids
   int64_t specialTokens = 0;
+  int64_t window = 0; // patches on a side of what a patch attends to within; 0: it attends to all
   int64_t patchWidth() const { return channels * patch * patch; }
   // What a token is given as: the numbers of its patch, then 1 where it is each special token, or a patch; else zeros.
   int64_t rowWidth() const { return patchWidth() + specialTokens + 1; }
+  int64_t grid() const { return (size + patch - 1) / patch; } // patches on a side, the last of which may lack pixels
   int64_t tokens() const { return specialTokens + (size / patch) * (size / patch); }
+};
+
+// One of the stages of a model whose tokens become fewer and wider from one to the next; they stand for its layers.
+struct StageConfig {
+  int64_t depth = 0; // blocks
+  int64_t numHeads = 0, width = 0, intermediateSize = 0;
 };
 
 // The encoder of an encoder-decoder, whose decoder is what ModelConfig says elsewhere. The width of both is one.
@@ -126,6 +134,7 @@ struct ModelConfig {
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
+  bool hasPositionTable = false; // of patches: there are learned positions, where a family may do without
   bool hasLogitsBias = false;    // the checkpoint has a vector that is added to logits
   // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
   // null: nothing does; what the numbers of a classifier stand for.
@@ -136,6 +145,8 @@ struct ModelConfig {
   LabelScores labelScores = LabelScores::Softmax;
   std::optional<PoolingConfig> pooling;
   ImageConfig image;
+  std::vector<StageConfig>
+      stages; // (num_hidden_layers), or empty: layers are of one width, which is that of the last stage
   // The position of the first token, in a table of contextLength + positionOffset rows. Where there is a positionPadding, ids that are not
   // this one are numbered, else columns.
   int64_t positionOffset = 0;

@@ -27,6 +27,16 @@ struct AttentionTerms {
       sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };
 
+// Attention within windows: each run of as many tokens as a window has is a sequence of its own.
+struct WindowTerms {
+  int64_t tokens = 0;             // of a window
+  std::string table;              // the layer's weight (distances, heads), added to scores
+  std::vector<int32_t> distances; // (tokens, tokens): the row of the table for each pair of a query and a key
+  // (windows, tokens): the score of a pair of different regions is less by `across`; empty: all are of one.
+  std::vector<int32_t> regions;
+  float across = 100.0f;
+};
+
 class ModelBuilder {
 public:
   using LayerBody = std::function<TensorHandle(TensorHandle)>;
@@ -41,10 +51,12 @@ public:
   virtual TensorHandle embedPositions(const std::string &name) = 0;
   // Of an encoder of images: (batch, sequence, ImageConfig::rowWidth()).
   virtual TensorHandle patches() = 0;
+  // Of a graph: pixel_values in patches, (batch, patches, channels * patch * patch), with zeros behind the image's last row and column.
+  virtual TensorHandle pixelPatches() = 0;
   // Of an encoder: token_type_ids.
   virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
-  // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size). Names in it are relative to `scope`. The first product outside
+  // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size), that of a graph where it stands. Names in it are relative to `scope`. The first product outside
   // of such functions and behind those with attention begins the logits: its input is the last hidden state.
   virtual TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) = 0;
 
@@ -56,7 +68,7 @@ public:
                               int64_t rows = 0) = 0;
   // Norms with <name>.weight (and <name>.bias); a LayerNorm of which the model has no weight multiplies by 1. `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
-  virtual TensorHandle layerNorm(TensorHandle x, const std::string &name) = 0;
+  virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
   // x times a number, and x within [-limit, limit]; x itself for 1, and for limit 0.
   virtual TensorHandle scale(TensorHandle x, double factor) = 0;
@@ -69,6 +81,16 @@ public:
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
   // The first token of every sequence: (batch, width).
   virtual TensorHandle firstTokens(TensorHandle x) = 0;
+
+  // Of a graph, x being (batch, tokens, width) for a number of tokens that is known. Which tokens stand where: `tokens` of x, zeros for -1, and
+  // `group` of them side by side as one, (batch, size of tokens / group, group * width). Their mean: (batch, width). And x plus the table
+  // (tokens, width) `name`, the same one for every image.
+  virtual TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group = 1) = 0;
+  virtual TensorHandle meanToken(TensorHandle x) = 0;
+  virtual TensorHandle addTable(TensorHandle x, const std::string &name) = 0;
+  // All three are (batch, windows * tokens, heads * head_dim), as is what it gives.
+  virtual TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
+                                       const WindowTerms &terms) = 0;
 
   // (batch, sequence, heads * head_dim) <-> (batch, heads, sequence, head_dim)
   virtual TensorHandle splitHeads(TensorHandle x, int64_t heads) = 0;
@@ -93,7 +115,7 @@ public:
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), scaled and softcapped as
   // the config says.
   virtual void finish(TensorHandle x, const std::string &head, const std::string &bias = "lm_head.bias") = 0;
-  // An output of an encoder under Hugging Face's name: of tokens, (batch, sequence, width), or of sequences, (batch, width). `squeezed`: the
+  // An output of an encoder or a graph under Hugging Face's name: of tokens, (batch, sequence, width), or of sequences, (batch, width). `squeezed`: the
   // width is 1, and the output has no dimension for it.
   virtual void output(const std::string &name, TensorHandle x, bool squeezed = false) = 0;
   // Ends the encoder of an encoder-decoder with its last hidden state, (batch, sequence, hidden_size).

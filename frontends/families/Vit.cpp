@@ -5,6 +5,7 @@
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/Images.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -59,33 +60,18 @@ static constexpr KeyName keyNames[] = {
     {"rms_norm_eps", "layer_norm_eps"},
 };
 
-// A number, or one for height and one for width, which must be the same.
-static int64_t readSide(JsonObject &object, const char *key, int64_t fallback) {
-  std::vector<int64_t> sides = object.integers(key);
-  if (sides.size() > 2 || (sides.size() == 2 && sides[0] != sides[1]))
-    object.unsupported(key, "has sides that differ, which is not supported: expected a square");
-  return sides.empty() ? fallback : sides[0];
-}
-
 static void readSizes(JsonObject &object, ModelConfig &config, int64_t specialTokens) {
   config.numKvHeads = config.numHeads;
   config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.intermediateSize = readSize(object, config, "intermediate_size");
   config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
   ImageConfig &image = config.image;
-  image.channels = object.integer("num_channels").value_or(3);
-  image.size = readSide(object, "image_size", 224);
-  image.patch = readSide(object, "patch_size", 16);
+  readImage(object, image, /*patch=*/16);
+  requireWholePatches(object, image);
   image.specialTokens = specialTokens;
   checkEvenHeads(object, config);
-  constexpr int64_t mostChannels = 64, mostPixels = 1 << 14;
-  if (image.channels < 1 || image.channels > mostChannels)
-    return object.fail("num_channels", "is " + std::to_string(image.channels) + ", expected 1 to 64");
-  if (image.size < 1 || image.size > mostPixels)
-    return object.fail("image_size", "is " + std::to_string(image.size) + ", expected 1 to 16384");
-  if (image.patch < 1 || image.size % image.patch != 0)
-    return object.fail("patch_size", "is " + std::to_string(image.patch) + ", expected a divisor of image_size (" +
-                                         std::to_string(image.size) + ")");
+  if (!object.status().isOk())
+    return;
   config.vocabSize = 1;
   config.contextLength = image.tokens();
 }

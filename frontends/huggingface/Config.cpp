@@ -130,6 +130,8 @@ private:
 };
 
 void ConfigReader::readSizes() {
+  if (family.readers.huggingFaceAllSizes)
+    return family.readers.huggingFaceAllSizes(object, config);
   const ConfigDefaults &defaults = family.defaults;
   config.vocabSize = readSize(object, config, "vocab_size", defaults.vocabSize);
   config.hiddenSize = readSize(object, config, "hidden_size");

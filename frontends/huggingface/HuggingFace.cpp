@@ -148,7 +148,8 @@ void noteStoredOrder(Model &model) {
     if (tensor.transposed)
       std::swap(tensor.shape[0], tensor.shape[1]);
     if (rule.order == StoredOrder::Flattened)
-      flatten(tensor, dimension(rule.rows, model.config), dimension(rule.columns, model.config), model.config.image);
+      flatten(tensor, dimension(rule.rows, model.config, layer), dimension(rule.columns, model.config, layer),
+              model.config.image);
     return Status();
   });
   assert(done.isOk());

@@ -10,6 +10,7 @@
 #include "dialect/Locations.h"
 #include "frontends/Family.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/import/TokenOps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,6 +18,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <cmath>
@@ -54,12 +56,13 @@ public:
   TensorHandle embedPositions(const std::string &name) override;
   TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
   TensorHandle patches() override;
+  TensorHandle pixelPatches() override;
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
   TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
                       int64_t rows) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
-  TensorHandle layerNorm(TensorHandle x, const std::string &name) override;
+  TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
@@ -69,6 +72,11 @@ public:
   }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle firstTokens(TensorHandle x) override;
+  TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group) override;
+  TensorHandle meanToken(TensorHandle x) override;
+  TensorHandle addTable(TensorHandle x, const std::string &name) override;
+  TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
+                               const WindowTerms &terms) override;
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
   TensorHandle mergeHeads(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
@@ -101,6 +109,8 @@ private:
   };
   // Begins the function of an encoder, or of what generates.
   void beginEntry(llvm::StringRef name, bool encodes);
+  // Begins that of a graph, which takes images.
+  void beginGraph();
   Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
   // The parts of a tensor, in the order in which the graph reads its rows.
@@ -168,7 +178,10 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   const Family &family = *config().family;
-  beginEntry(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
+  if (family.isGraph)
+    beginGraph();
+  else
+    beginEntry(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
 }
 
 void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
@@ -183,6 +196,17 @@ void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
   ids = block->getArgument(0);
   positions = block->getArgument(1);
   b.setInsertionPointToEnd(block);
+}
+
+void ModelImporter::beginGraph() {
+  const ImageConfig &image = config().image;
+  auto pixels = RankedTensorType::get({dynamic, image.channels, image.size, image.size}, b.getF32Type());
+  NamedAttrList attributes;
+  attributes.set(outputNameAttr, b.getStringAttr("pixel_values"));
+  attributes.set("heddle.dims", b.getStrArrayAttr({"batch", "", "", ""}));
+  entry = func::FuncOp::create(b, loc, "graph", b.getFunctionType({pixels}, {}));
+  entry.setArgAttrs(0, attributes.getDictionary(b.getContext()));
+  b.setInsertionPointToEnd(entry.addEntryBlock());
 }
 
 // "model.layers.3.self_attn.q_proj (blk.3.attn_q.weight)": the part's name, and its weight's in a file that has another for it.
@@ -276,6 +300,12 @@ TensorHandle ModelImporter::embedPositions(const std::string &name) {
 }
 
 TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, TensorHandle input, const LayerBody &body) {
+  if (config().family->isGraph) {
+    prefix = scope;
+    TensorHandle result = body(input);
+    prefix.clear();
+    return result;
+  }
   Value x = unwrap(input);
   OpBuilder::InsertPoint caller = b.saveInsertionPoint();
   Value callerPositions = positions;
@@ -340,11 +370,11 @@ TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name,
                                 b.getF64FloatAttr(config().normWeightOffset)));
 }
 
-TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name) {
+TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name, double eps) {
   enter(name);
   Value x = unwrap(input);
   auto normed = [&](Value scale, Value bias) {
-    return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(config().normEps));
+    return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(eps ? eps : config().normEps));
   };
   auto ones = [&]() -> Value {
     auto type = RankedTensorType::get(typeOf(x).getShape().back(), b.getF32Type());
@@ -442,6 +472,32 @@ TensorHandle ModelImporter::firstTokens(TensorHandle input) {
   sizes[1] = b.getIndexAttr(1);
   auto type = RankedTensorType::get({dynamic, typeOf(x).getDimSize(2)}, b.getF32Type());
   return wrap(tensor::ExtractSliceOp::create(b, loc, type, x, offsets, sizes, strides));
+}
+
+TensorHandle ModelImporter::pixelPatches() {
+  enter("patches");
+  return wrap(patchesOf(b, loc, entry.getArgument(0), config().image.patch));
+}
+
+TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group) {
+  enter("gather_tokens");
+  return wrap(tokensOf(b, loc, unwrap(x), tokens, group));
+}
+
+TensorHandle ModelImporter::meanToken(TensorHandle x) {
+  enter("mean_token");
+  return wrap(meanOfTokens(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::addTable(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(tableAdded(b, loc, unwrap(x), weight(name)));
+}
+
+TensorHandle ModelImporter::windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
+                                            const WindowTerms &terms) {
+  enter("attention");
+  return wrap(attentionWithin(b, loc, {unwrap(q), unwrap(k), unwrap(v)}, heads, weight(terms.table), terms));
 }
 
 TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
@@ -602,6 +658,11 @@ void ModelImporter::output(const std::string &name, TensorHandle x, bool squeeze
   attributes.set(outputNameAttr, b.getStringAttr(name));
   if (squeezed)
     attributes.set(squeezedAttr, b.getUnitAttr());
+  if (config().family->isGraph) {
+    SmallVector<StringRef> dims(typeOf(unwrap(x)).getRank(), "");
+    dims.front() = "batch";
+    attributes.set("heddle.dims", b.getStrArrayAttr(dims));
+  }
   outputs.push_back(unwrap(x));
   outputAttributes.push_back(attributes.getDictionary(b.getContext()));
 }
@@ -627,13 +688,18 @@ void ModelImporter::returnAll(ValueRange results) {
 
 // What the program gives, where the checkpoint may hold more.
 static std::string outputNames(const Model &model, ModuleOp module) {
-  if (!model.config.family->isEncoder)
+  std::vector<std::string> outputs;
+  if (model.config.family->isEncoder)
+    for (const EncodeOutput &output : outputsOf(raggedEntry(module)))
+      outputs.push_back(output.name);
+  for (func::FuncOp graph : graphEntries(module))
+    for (unsigned i = 0; i < graph.getNumResults(); ++i)
+      outputs.push_back(graph.getResultAttrOfType<StringAttr>(i, outputNameAttr).str());
+  if (outputs.empty())
     return "logits of text";
-  std::string names;
-  SmallVector<EncodeOutput> outputs = outputsOf(raggedEntry(module));
-  for (const EncodeOutput &output : outputs)
-    names += (names.empty() ? "" : &output == &outputs.back() ? " and " : ", ") + output.name;
-  return names;
+  std::string last = outputs.back();
+  outputs.pop_back();
+  return outputs.empty() ? last : llvm::join(outputs, ", ") + " and " + last;
 }
 
 // A checkpoint may hold more than the program computes with: heads of an encoder, the part that sees images.

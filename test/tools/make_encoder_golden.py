@@ -26,7 +26,9 @@ SKIPPED = {"hidden_states", "attentions", "loss"}
 def make_model(name, given):
     torch.manual_seed(7)
     kind = getattr(transformers, name)
-    config = kind.config_class(**(SIZES["image" if kind.main_input_name == "pixel_values" else "text"] | given))
+    sizes = SIZES["image" if kind.main_input_name == "pixel_values" else "text"]
+    own = kind.config_class.attribute_map  # what a config calls something else may be given under that name
+    config = kind.config_class(**({key: value for key, value in sizes.items() if own.get(key) not in given} | given))
     model = kind._from_config(config, attn_implementation="eager").float().eval()
     for key, weight in model.named_parameters():
         if weight.dim() == 1:

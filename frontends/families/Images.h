@@ -1,0 +1,20 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What families that take images have in common.
+#ifndef HEDDLE_FRONTENDS_FAMILIES_IMAGES_H
+#define HEDDLE_FRONTENDS_FAMILIES_IMAGES_H
+
+#include "frontends/ModelConfig.h"
+
+namespace heddle {
+
+class JsonObject;
+
+// num_channels, image_size and patch_size, which is `patch` where config.json does not say it.
+void readImage(JsonObject &object, ImageConfig &image, int64_t patch);
+// Refuses patches that do not fill the image.
+void requireWholePatches(JsonObject &object, const ImageConfig &image);
+
+} // namespace heddle
+
+#endif
