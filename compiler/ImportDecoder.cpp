@@ -31,6 +31,8 @@ int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &conf
 }
 
 int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig &config) {
+  if (config.audio.melBins) // sound has one length
+    return config.encoder.contextLength;
   return std::min(config.encoder.contextLength, options.context ? options.context : defaultContext);
 }
 
@@ -93,7 +95,11 @@ static std::string kindMisfit(const CompileOptions &options, const ModelConfig &
     return options.model + ": --flash-tile=off: attention of an encoder has kernels in tiles only";
   // Kernels count the numbers of a step, which holds whole sequences, in 32 bits.
   int64_t tokens = encodes ? contextOf(options, config) : sourceContextOf(options, config);
-  int64_t most = INT32_MAX / std::max(config.hiddenSize, config.intermediateSize);
+  int64_t most = INT32_MAX / std::max({config.hiddenSize, config.intermediateSize, config.encoder.intermediateSize,
+                                       config.inputWidth()});
+  if (tokens > most && config.audio.melBins)
+    return options.model + ": sound of " + std::to_string(tokens) +
+           " tokens (max_source_positions), expected at most " + std::to_string(most) + " of this width";
   if (tokens > most)
     return options.model + ": sequences of " + std::to_string(tokens) + " tokens, expected at most " +
            std::to_string(most) + " of this width: --context=" + std::to_string(most);

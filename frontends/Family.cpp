@@ -114,6 +114,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return 2 * stage.width;
   case ConfigDim::WindowDistances:
     return (2 * config.image.window - 1) * (2 * config.image.window - 1);
+  case ConfigDim::MelWindow:
+    return config.audio.windowWidth();
+  case ConfigDim::HiddenWindow:
+    return config.hiddenSize * AudioConfig::taps;
   case ConfigDim::One:
     return 1;
   case ConfigDim::Two:

@@ -33,6 +33,8 @@ enum class ConfigDim : uint8_t {
   MergedWidth /* of four tokens side by side */,
   NextStageWidth,
   WindowDistances /* between two patches of a window, of which each pair has one in both directions */,
+  MelWindow /* num_mel_bins x the width of a kernel */,
+  HiddenWindow /* hidden_size x the same */,
   One,
   Two,
   Hidden,
@@ -281,7 +283,7 @@ struct Family {
   RopeRules rope;
   ExpertNames experts;
   ConfigReaders readers;
-  // Adds tensors that no checkpoint holds, since the config says what is in them; null: there are none.
+  // Adds tensors that no checkpoint holds, since the config says what is in them, or gives some another order; null: there are none.
   Status (*addTensors)(Model &model) = nullptr;
   void (*build)(ModelBuilder &b) = nullptr;
 };

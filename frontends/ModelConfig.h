@@ -102,6 +102,18 @@ struct StageConfig {
   int64_t numHeads = 0, width = 0, intermediateSize = 0;
 };
 
+// Sound that an encoder takes instead of ids, as frames of a log-mel spectrogram. Two convolutions over time, whose kernels are `taps` frames
+// wide, make a token of every two frames: the second one has a stride of 2.
+struct AudioConfig {
+  static constexpr int64_t taps = 3;
+  int64_t melBins = 0; // num_mel_bins; 0: it takes none
+  // Numbers under the first convolution's kernel: (num_mel_bins, taps).
+  int64_t windowWidth() const { return taps * melBins; }
+  // What a token is given as: for each tap of the second convolution the numbers under the first one's kernel there, then 1 where that place
+  // lies within the sound; else zeros.
+  int64_t rowWidth() const { return taps * (windowWidth() + 1); }
+};
+
 // The encoder of an encoder-decoder, whose decoder is what ModelConfig says elsewhere. The width of both is one.
 struct EncoderConfig {
   int64_t numLayers = 0; // 0: there is none
@@ -147,6 +159,7 @@ struct ModelConfig {
   ImageConfig image;
   std::vector<StageConfig>
       stages; // (num_hidden_layers), or empty: layers are of one width, which is that of the last stage
+  AudioConfig audio;
   // The position of the first token, in a table of contextLength + positionOffset rows. Where there is a positionPadding, ids that are not
   // this one are numbered, else columns.
   int64_t positionOffset = 0;
@@ -188,6 +201,8 @@ struct ModelConfig {
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
   std::vector<std::string> notApplied;
 
+  // Of an encoder that takes no ids: numbers that a token is given as; 0: it takes ids.
+  int64_t inputWidth() const { return image.size ? image.rowWidth() : audio.melBins ? audio.rowWidth() : 0; }
   // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.
   int64_t longestContext() const;
 };

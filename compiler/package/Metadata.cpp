@@ -248,9 +248,12 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
   if (const ImageConfig &from = config.image; from.size)
     image = package::CreateImageInput(b, uint32_t(from.channels), uint32_t(from.size), uint32_t(from.patch),
                                       uint32_t(from.specialTokens));
+  fb::Offset<package::AudioInput> audio; // null where it takes no sound
+  if (config.audio.melBins)
+    audio = package::CreateAudioInput(b, uint32_t(config.audio.melBins));
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
                                 task, labels, package::LabelScores(config.labelScores), embedding, image,
-                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross);
+                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio);
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,

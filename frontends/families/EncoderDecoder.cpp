@@ -56,27 +56,35 @@ static void fillSinusoids(std::vector<float> &row, int64_t position, Sinusoids k
   }
 }
 
-// The rows of the table, in a file that lies in memory alone: what packs weights reads files.
-static Expected<std::shared_ptr<MappedFile>> makeSinusoids(int64_t rows, int64_t width, Sinusoids kind) {
-  const char *name = "positions that the config describes";
-  int descriptor = memfd_create("positions", MFD_CLOEXEC);
+Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const std::string &what,
+                 const std::function<void(std::vector<char> &, int64_t)> &fillRow) {
+  int descriptor = memfd_create("tensor", MFD_CLOEXEC);
+  auto failed = [&] { return Status::failure(what + ": " + strerror(errno)); };
   if (descriptor < 0)
-    return Status::failure(std::string(name) + ": " + strerror(errno));
-  std::vector<float> row(static_cast<size_t>(width));
-  for (int64_t position = 0; position < rows; ++position) {
-    fillSinusoids(row, position, kind);
-    const char *bytes = reinterpret_cast<const char *>(row.data());
-    for (size_t done = 0, size = row.size() * sizeof(float); done < size;) {
-      ssize_t count = write(descriptor, bytes + done, size - done);
+    return failed();
+  const TensorTypeInfo &type = tensorTypeInfo(tensor.type);
+  std::vector<char> row(static_cast<size_t>(tensor.shape[1]) * type.blockBytes);
+  for (int64_t index = 0; index < tensor.shape[0]; ++index) {
+    fillRow(row, index);
+    for (size_t done = 0; done < row.size();) {
+      ssize_t count = write(descriptor, row.data() + done, row.size() - done);
       if (count < 0 && errno != EINTR) {
-        Status failed = Status::failure(std::string(name) + ": " + strerror(errno));
+        Status error = failed();
         close(descriptor);
-        return failed;
+        return error;
       }
       done += count > 0 ? size_t(count) : 0;
     }
   }
-  return mapShared(descriptor, name);
+  Expected<std::shared_ptr<MappedFile>> file = mapShared(descriptor, what);
+  if (!file)
+    return file.status();
+  tensor.file = uint32_t(model.checkpoint.files.size());
+  tensor.offset = 0;
+  tensor.bytes = uint64_t(tensor.shape[0]) * row.size();
+  model.checkpoint.files.push_back(std::move(*file));
+  model.checkpoint.tensors[name] = std::move(tensor);
+  return Status();
 }
 
 template <Sinusoids kind> Status addSinusoids(Model &model) {
@@ -91,15 +99,12 @@ template <Sinusoids kind> Status addSinusoids(Model &model) {
     return errorIn(model.sourcePath, fieldName(config, "max_position_embeddings") + " is " + std::to_string(rows) +
                                          ", expected at most " + std::to_string(most / width) +
                                          " sinusoidal positions of this width");
-  Expected<std::shared_ptr<MappedFile>> file = makeSinusoids(rows, width, kind);
-  if (!file)
-    return file.status();
-  TensorInfo table{TensorType::F32, {rows, width}};
-  table.file = uint32_t(model.checkpoint.files.size());
-  table.bytes = uint64_t(rows) * uint64_t(width) * sizeof(float);
-  model.checkpoint.files.push_back(std::move(*file));
-  model.checkpoint.tensors[sinusoidalPositions] = std::move(table);
-  return Status();
+  std::vector<float> numbers(static_cast<size_t>(width));
+  return addTensor(model, sinusoidalPositions, TensorInfo{TensorType::F32, {rows, width}},
+                   "positions that the config describes", [&](std::vector<char> &row, int64_t position) {
+                     fillSinusoids(numbers, position, kind);
+                     memcpy(row.data(), numbers.data(), row.size());
+                   });
 }
 
 template Status addSinusoids<Sinusoids::Halves>(Model &model);
@@ -131,10 +136,13 @@ static TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {
   return b.linear(b.activation(b.linear(x, "fc1")), "fc2");
 }
 
-// `layers` layers under `scope`, behind their embeddings.
-static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, const char *positions, int64_t layers,
-                               int64_t heads, bool isDecoder) {
-  TensorHandle x = b.add(b.embedTokens(b.config().family->embedding), b.embedPositions(positions));
+static TensorHandle embed(ModelBuilder &b, const char *positions) {
+  return b.add(b.embedTokens(b.config().family->embedding), b.embedPositions(positions));
+}
+
+// `layers` layers under `scope` over embeddings.
+static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, TensorHandle x, int64_t layers, int64_t heads,
+                               bool isDecoder) {
   if (b.config().hasEmbeddingNorm)
     x = b.layerNorm(x, scope + "layernorm_embedding");
   for (int64_t i = 0; i < layers; ++i)
@@ -151,14 +159,18 @@ static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, const 
   return b.config().hasFinalNorm ? b.layerNorm(x, scope + "layer_norm") : x;
 }
 
-void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions) {
+void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decoderPositions) {
   const ModelConfig &config = b.config();
-  TensorHandle states = buildStack(b, "model.encoder.", encoderPositions, config.encoder.numLayers,
-                                   config.encoder.numHeads, /*isDecoder=*/false);
+  TensorHandle states = buildStack(b, "model.encoder.", source, config.encoder.numLayers, config.encoder.numHeads,
+                                   /*isDecoder=*/false);
   b.beginDecoder(states);
-  TensorHandle x = buildStack(b, "model.decoder.", decoderPositions, config.numHiddenLayers, config.numHeads,
+  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions), config.numHiddenLayers, config.numHeads,
                               /*isDecoder=*/true);
-  b.finish(x, config.tieWordEmbeddings ? config.family->embedding : "lm_head.weight", "final_logits_bias");
+  b.finish(x, config.tieWordEmbeddings ? config.family->embedding : config.family->head, "final_logits_bias");
+}
+
+void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions) {
+  buildEncoderDecoder(b, embed(b, encoderPositions), decoderPositions);
 }
 
 } // namespace heddle

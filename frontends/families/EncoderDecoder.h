@@ -8,6 +8,8 @@
 #include "frontends/Family.h"
 #include "frontends/families/ModelBuilder.h"
 
+#include <functional>
+
 namespace heddle {
 
 // One table for the source's tokens, the answer's, and the head.
@@ -100,6 +102,11 @@ void readEncoderDecoderSizes(JsonObject &object, ModelConfig &config);
 // scale_embedding, and what is refused: a decoder alone.
 void readEncoderDecoderScales(JsonObject &object, ModelConfig &config);
 
+// Adds the matrix `tensor`, of which type and shape are said, to the checkpoint: its rows lie in a file that is in memory alone, since what packs
+// weights reads files. `what` is the file's name in messages.
+Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const std::string &what,
+                 const std::function<void(std::vector<char> &row, int64_t index)> &fillRow);
+
 // How a row of a table of positions holds the sines and cosines of its angles, position / 10000^(2k / hidden_size) (Vaswani et al. 2017,
 // arXiv:1706.03762).
 enum class Sinusoids : uint8_t {
@@ -116,6 +123,8 @@ template <Sinusoids kind> Status addSinusoids(Model &model);
 
 // Both stacks, with their embeddings before them and the head behind. `encoderPositions`, `decoderPositions`: tables.
 void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions);
+// The same of a source that is no text: (batch, sequence, hidden_size), with its positions.
+void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decoderPositions);
 
 // What rows of these families have in common.
 constexpr Family describeEncoderDecoder(const char *modelType) {

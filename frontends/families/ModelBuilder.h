@@ -49,7 +49,7 @@ public:
   // ids (batch, sequence) -> (batch, sequence, width of the table); position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
-  // Of an encoder of images: (batch, sequence, ImageConfig::rowWidth()).
+  // Of an encoder of images or of sound: (batch, sequence, ModelConfig::inputWidth()).
   virtual TensorHandle patches() = 0;
   // Of a graph: pixel_values in patches, (batch, patches, channels * patch * patch), with zeros behind the image's last row and column.
   virtual TensorHandle pixelPatches() = 0;

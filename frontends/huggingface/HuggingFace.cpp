@@ -123,8 +123,8 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
-// A convolution whose stride is its kernel is a linear layer over patches; a learned token or table has a batch dimension. What differs
-// otherwise keeps its shape, which the check of shapes then refuses.
+// A convolution is a linear layer over what lies under its kernel: over patches, or over frames of sound; a learned token or table has a batch
+// dimension. What differs otherwise keeps its shape, which the check of shapes then refuses.
 void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfig &image) {
   std::vector<int64_t> stored = tensor.shape, matrix = {rows, columns};
   while (stored.size() > 1 && stored[0] == 1)
@@ -132,7 +132,8 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
   bool isVector = columns == 1 && stored == std::vector<int64_t>{rows};
   bool isConvolution =
       columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
-  if (stored == matrix || isVector || isConvolution)
+  bool isOverFrames = stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
+  if (stored == matrix || isVector || isConvolution || isOverFrames)
     tensor.shape = matrix;
 }
 

@@ -188,8 +188,8 @@ void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
   SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
-  if (isEncoder && config().image.size)
-    inputs.push_back(activations(config().image.rowWidth()));
+  if (isEncoder && config().inputWidth())
+    inputs.push_back(activations(config().inputWidth()));
   encodes = isEncoder;
   entry = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
   Block *block = entry.addEntryBlock();

@@ -9,6 +9,7 @@
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/cli/Profile.h"
+#include "runtime/session/TokenBatch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,19 +24,21 @@ struct Figures {
 
 class Bench {
 public:
-  explicit Bench(OpenedModel &program) : program(program), options(program.options) {}
+  explicit Bench(OpenedModel &program) : program(program), options(program.options) {
+    if (hears(*program.package))
+      promptSize = program.metadata().encoder()->context();
+  }
 
   Status run() {
     const package::Encoder *encoder = program.metadata().encoder(); // which reads the prompt, where there is one
     int64_t context = program.metadata().context(), longest = encoder ? encoder->context() : context;
-    int64_t generated = options.benchDepth + options.benchGenerate + 1,
-            needed = std::max(options.benchPrompt, generated);
-    if (encoder && options.benchPrompt > longest)
-      return invalidInput(format("--bench: a prompt of %lld tokens, this model reads up to %lld",
-                                 (long long)options.benchPrompt, (long long)longest));
+    int64_t generated = options.benchDepth + options.benchGenerate + 1, needed = std::max(promptSize, generated);
+    if (encoder && promptSize > longest)
+      return invalidInput(format("--bench: a prompt of %lld tokens, this model reads up to %lld", (long long)promptSize,
+                                 (long long)longest));
     if ((encoder ? generated : needed) > context)
       return invalidInput(format("--bench: %lld tokens (prompt %lld, depth %lld, generate %lld), the context is %lld",
-                                 (long long)needed, (long long)options.benchPrompt, (long long)options.benchDepth,
+                                 (long long)needed, (long long)promptSize, (long long)options.benchDepth,
                                  (long long)options.benchGenerate, (long long)context));
     if (!options.report.empty())
       HEDDLE_RETURN_IF_ERROR(openReport());
@@ -45,6 +48,7 @@ public:
     HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, sessionOptions, session));
     for (int64_t i = 0; i < needed; ++i)
       ids.push_back(int32_t((i * 7919 + 13) % program.metadata().vocab_size()));
+    HEDDLE_RETURN_IF_ERROR(makeSound());
     for (int64_t round = 0; round < options.benchRounds; ++round) {
       if (wasInterrupted())
         return Status::failure("interrupted");
@@ -113,17 +117,35 @@ private:
     return Status();
   }
 
+  Status makeSound() {
+    if (!hears(*program.package))
+      return Status();
+    const package::Encoder &encoder = *program.metadata().encoder();
+    std::vector<float> features(size_t(encoder.audio()->mel_bins()) * 2 * encoder.context());
+    fillWithNoise(features);
+    sound.addSound(features.data(), encoder);
+    return sound.completeRows("--bench", program.metadata());
+  }
+
+  Status beginAnswer(int32_t sequence) {
+    if (sound.rows.empty())
+      return session->beginAnswer(sequence, ids.data(), int32_t(promptSize));
+    int32_t start = program.metadata().generation()->decoder_start();
+    std::vector<EncoderInput> inputs = sound.encoderInputs();
+    HEDDLE_RETURN_IF_ERROR(session->encode(inputs.data(), &sequence, 1));
+    return session->append(sequence, &start, 1);
+  }
+
   Status measurePrefill() {
     session->truncate(0, 0);
-    return measure(prefill, figures.prefill, options.benchPrompt,
-                   [&] { return session->beginAnswer(0, ids.data(), int32_t(options.benchPrompt)); });
+    return measure(prefill, figures.prefill, promptSize, [&] { return beginAnswer(0); });
   }
 
   Status measureDecode() {
     for (int32_t sequence = 0; sequence < options.benchBatch; ++sequence) {
       session->truncate(sequence, 0);
       if (session->hasSources())
-        HEDDLE_RETURN_IF_ERROR(session->beginAnswer(sequence, ids.data(), int32_t(options.benchPrompt)));
+        HEDDLE_RETURN_IF_ERROR(beginAnswer(sequence));
       if (int64_t count = options.benchDepth + 1 - session->length(sequence); count > 0)
         HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(count)));
     }
@@ -153,7 +175,7 @@ private:
     std::string text =
         "{\"schema\":" + jsonString(schema::speed) + ",\"model\":" + jsonString(program.metadata().name()->str());
     text += format(",\"threads\":%d,\"prompt\":%lld,\"generate\":%lld,\"depth\":%lld,\"batch\":%lld,\"rounds\":%lld",
-                   session->threads(), (long long)options.benchPrompt, (long long)options.benchGenerate,
+                   session->threads(), (long long)promptSize, (long long)options.benchGenerate,
                    (long long)options.benchDepth, (long long)options.benchBatch, (long long)options.benchRounds);
     text += format(",\"prefill\":%.3f,\"decode\":%.3f,\"bytes_per_token\":%.0f,\"read_bandwidth\":%.0f,\"decode_"
                    "bandwidth_share\":%.4f",
@@ -178,7 +200,7 @@ private:
         options.benchBatch > 1 ? format(" in each of %lld sequences", (long long)options.benchBatch) : "";
     std::string text =
         format("prefill %10.1f tokens/s  (%lld tokens)\ndecode  %10.1f tokens/s  (%lld tokens after %lld%s)\n",
-               figures.prefill, (long long)options.benchPrompt, figures.decode, (long long)options.benchGenerate,
+               figures.prefill, (long long)promptSize, figures.decode, (long long)options.benchGenerate,
                (long long)options.benchDepth, batch.c_str());
     text += format("reads %.1f MB per token: %.1f %% of %.1f GB/s with %d threads\n", figures.bytesPerToken / 1e6,
                    100 * decodeShare(), limits.readBandwidth / 1e9, session->threads());
@@ -197,6 +219,8 @@ private:
   OpenedModel &program;
   const CliOptions &options;
   std::unique_ptr<Session> session;
+  int64_t promptSize = options.benchPrompt; // tokens of the prompt, or of the sound
+  TokenBatch sound;                         // of noise, where the model hears
   std::vector<int32_t> ids;
   Figures figures;
   MappedFile report;

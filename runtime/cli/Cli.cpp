@@ -87,6 +87,7 @@ Status dimensionList(const char *option, std::string_view text, std::vector<std:
 enum Needs {
   Nothing,
   NeedsSteps,
+  NeedsIds,
   NeedsPrompts,
   NeedsRows,
   NeedsTensors,
@@ -102,6 +103,7 @@ enum Needs {
 
 const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
+                               "this model hears sound of one length and reads no prompt",
                                "this model answers a text and continues none",
                                "this model runs a graph and has no steps",
                                "of this model the speed is measured by --prompt, --generate and --depth",
@@ -187,7 +189,7 @@ const Option optionTable[] = {
      SET(o.earlyStopping = true)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps, Lines,
      TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
-    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsSteps, Prompted & ~Talk,
+    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsIds, Prompted & ~Talk,
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
     {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams,
      SET(o.printIds = true)},
@@ -236,7 +238,7 @@ const Option optionTable[] = {
     {"--profile", nullptr,
      "with --bench: time, bytes and operations of each kind of kernel, beside the machine's limits", NeedsRows,
      Anything, SET(o.command = Command::Bench, o.profile = true)},
-    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsSteps, Speed,
+    {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsIds, Speed,
      TAKE(integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt))},
     {"--generate", "N", "with --bench: tokens to generate (64)", NeedsSteps, Speed,
      TAKE(integerInto("--generate", v[0], 1, INT32_MAX, o.benchGenerate))},
@@ -269,6 +271,14 @@ bool isEncoderDecoder(const Package &package) {
   return package.metadata().task() == package::Task::Seq2Seq;
 }
 
+} // namespace
+
+bool hears(const Package &package) {
+  return isEncoderDecoder(package) && package.metadata().encoder()->audio();
+}
+
+namespace {
+
 bool generates(const Package &package) {
   return package.metadata().task() == package::Task::Generate || isEncoderDecoder(package);
 }
@@ -283,6 +293,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return true;
   case NeedsSteps:
     return generates(package);
+  case NeedsIds:
+    return generates(package) && !hears(package);
   case NeedsPrompts:
     return hasTokenizer && !isEncoderDecoder(package);
   case NeedsRows:
@@ -390,9 +402,14 @@ Status checkCombination(const CliOptions &options, const Package &package, const
   if (options.prompt && !generates(package) && !takesTexts)
     return invalidInput("'" + *options.prompt + "': this model " + (isGraph(package) ? "runs a graph" : "encodes") +
                         " and takes no prompt (--io IN OUT runs it)");
+  if (options.prompt && hears(package))
+    return invalidInput("'" + *options.prompt + "': " + missing[NeedsIds] + " (--io IN OUT runs it)");
   HEDDLE_RETURN_IF_ERROR(checkUses(options, given, command));
-  if (options.command == Command::Generate && !generates(package))
-    return invalidInput(std::string("nothing to do: --io IN OUT ") + (isGraph(package) ? "runs the graph" : "encodes") +
+  if (options.command == Command::Generate && (!generates(package) || hears(package)))
+    return invalidInput(std::string("nothing to do: --io IN OUT ") +
+                        (isGraph(package) ? "runs the graph"
+                         : hears(package) ? "writes what is said"
+                                          : "encodes") +
                         " (--help lists what else this model can do)");
   if (!options.benchInput.empty() && !options.dims.empty())
     return invalidInput("--input and --dims: one of them is expected");
@@ -542,6 +559,18 @@ std::string encoderHelp(const std::string &name, const Package &package) {
          outputNames(*metadata.encoder(), ", ") + "\n" + exitCodes;
 }
 
+std::string soundHelp(const std::string &name, const Package &package) {
+  const package::Package &metadata = package.metadata();
+  const package::Encoder &encoder = *metadata.encoder();
+  return name + ": " + modelName(metadata) + ", compiled by Heddle. It writes what is said in sound of " +
+         std::to_string(2 * encoder.context()) + " frames of " + std::to_string(encoder.audio()->mel_bins()) +
+         " mel bins, in up to " + std::to_string(metadata.context()) + " tokens.\n\n  " + name +
+         " --io in.safetensors out.safetensors -n 24\n" + optionLines(package) +
+         "\nWithout options: " + samplingDefaults(metadata) +
+         "\n\nTensors of --io: input_features, decoder_input_ids; " +
+         "logits, last_hidden_state, encoder_last_hidden_state; with -n ids, generated_logits\n" + exitCodes;
+}
+
 } // namespace
 
 std::string helpText(const std::string &name, const Package &package) {
@@ -550,6 +579,8 @@ std::string helpText(const std::string &name, const Package &package) {
   if (isEncoder(package))
     return encoderHelp(name, package);
   const package::Package &metadata = package.metadata();
+  if (hears(package))
+    return soundHelp(name, package);
   bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
   std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It ";
   if (isEncoderDecoder(package))

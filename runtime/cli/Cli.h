@@ -91,6 +91,11 @@ bool wasInterrupted();
 void clearInterrupt();
 Progress promptProgress(); // shows the progress of long prompts on a terminal
 
+// Whether the source of an encoder-decoder is sound.
+bool hears(const Package &package);
+// Numbers in [-1, 1) that look random and are the same every time.
+void fillWithNoise(std::vector<float> &numbers);
+
 // What is left of `file`, called `name`, if it is not too much for a text.
 Status readAll(FILE *file, const std::string &name, std::string &text);
 

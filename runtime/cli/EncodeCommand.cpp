@@ -13,10 +13,20 @@
 #include <cstring>
 
 namespace heddle {
+
+void fillWithNoise(std::vector<float> &numbers) {
+  uint32_t state = 1;
+  for (float &number : numbers) {
+    state = state * 1664525u + 1013904223u;
+    number = float(state >> 8) / float(1 << 23) - 1;
+  }
+}
+
 namespace {
 
 // Images of noise, as many as --dims says.
-Status makeImages(const CliOptions &options, const package::ImageInput &image, TokenBatch &tokens) {
+Status makeImages(const CliOptions &options, const package::Encoder &encoder, TokenBatch &tokens) {
+  const package::ImageInput &image = *encoder.image();
   int64_t batch = 1;
   for (auto &[name, size] : options.dims) {
     if (name != "batch")
@@ -26,21 +36,16 @@ Status makeImages(const CliOptions &options, const package::ImageInput &image, T
   if (batch < 1 || batch > 65536)
     return invalidInput(format("--dims: batch is %lld, expected 1 … 65536", (long long)batch));
   std::vector<float> pixels(size_t(image.channels()) * image.size() * image.size());
-  uint32_t state = 1;
-  for (int64_t index = 0; index < batch; ++index) {
-    for (float &pixel : pixels) {
-      state = state * 1664525u + 1013904223u;
-      pixel = float(state >> 8) / float(1 << 23) - 1;
-    }
-    tokens.addImage(pixels.data(), image);
-  }
+  fillWithNoise(pixels);
+  for (int64_t index = 0; index < batch; ++index)
+    tokens.addImage(pixels.data(), encoder);
   return Status();
 }
 
 // Sequences of ids that no run repeats, as many and as long as --dims says.
 Status makeBatch(const CliOptions &options, const package::Package &metadata, TokenBatch &tokens) {
-  if (const package::ImageInput *image = metadata.encoder()->image())
-    return makeImages(options, *image, tokens);
+  if (metadata.encoder()->image())
+    return makeImages(options, *metadata.encoder(), tokens);
   tokens.batch = 1;
   tokens.length = std::min<int64_t>(128, metadata.context());
   for (auto &[name, size] : options.dims) {

@@ -55,8 +55,8 @@ private:
     else
       return invalidInput(options.ioInput + ": no tensor 'decoder_input_ids', which is expected without -n");
     if (tokens.batch != sources.batch)
-      return invalidInput(format("%s: decoder_input_ids has %lld rows, input_ids %lld", options.ioInput.c_str(),
-                                 (long long)tokens.batch, (long long)sources.batch));
+      return invalidInput(format("%s: decoder_input_ids has %lld rows, %s %lld", options.ioInput.c_str(),
+                                 (long long)tokens.batch, inputNames(metadata).front(), (long long)sources.batch));
     return Status();
   }
 
@@ -206,15 +206,6 @@ private:
     return Status();
   }
 
-  // Whether a search begins as this row does.
-  bool startsAlone(int64_t row) const {
-    const TokenRow &source = sources.rows[row];
-    bool isCounted = true;
-    for (size_t token = 0; token < source.positions.size(); ++token)
-      isCounted = isCounted && source.positions[token] == int32_t(token);
-    return isCounted && rows[row].ids == std::vector<int32_t>{program.metadata().generation()->decoder_start()};
-  }
-
   // The rows one after the other; answers of a row follow each other.
   Status searchAll() {
     HEDDLE_RETURN_IF_ERROR(checkRoom());
@@ -225,17 +216,17 @@ private:
     if (wants("generated_logits"))
       HEDDLE_RETURN_IF_ERROR(outputs.add("generated_logits", "F32", {answers, count, vocabSize}, picked));
     BeamOptions beam = program.beamOptions(count);
+    beam.hasSource = isSeq2Seq;
+    std::vector<EncoderInput> inputs = sources.encoderInputs();
     for (int64_t row = 0; row < batch; ++row) {
       if (!rows[row].positions.empty())
         return invalidInput(options.ioInput +
                             ": neither position_ids nor masked tokens between others go together with --beam");
-      if (isSeq2Seq && !startsAlone(row))
-        return invalidInput(options.ioInput + ": with --beam a decoder starts with token " +
-                            std::to_string(program.metadata().generation()->decoder_start()) +
-                            " alone, behind a source without padding before or within it");
       std::vector<BeamResult> results;
-      const std::vector<int32_t> &prompt = isSeq2Seq ? sources.rows[row].ids : rows[row].ids;
-      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, prompt, beam, results));
+      const int32_t first = 0;
+      if (isSeq2Seq)
+        HEDDLE_RETURN_IF_ERROR(session->encode(&inputs[size_t(row)], &first, 1));
+      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, rows[row].ids, beam, results));
       for (int64_t answer = 0; answer < options.returned; ++answer) {
         const std::vector<int32_t> &found = results[answer].ids;
         int64_t at = (row * options.returned + answer) * count;

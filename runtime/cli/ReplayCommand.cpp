@@ -114,9 +114,9 @@ private:
       HEDDLE_RETURN_IF_ERROR(numbers(feed.count, ids));
       HEDDLE_RETURN_IF_ERROR(numbers(feed.count, tokenTypes));
       inputs.push_back({feed.count, ids, positions.data(), tokenTypes});
-      if (const package::ImageInput *image = metadata.encoder()->image()) {
+      if (int64_t width = inputRowWidth(*metadata.encoder())) {
         const uint8_t *patches = nullptr;
-        HEDDLE_RETURN_IF_ERROR(bytes(feed.count * patchRowWidth(*image) * int64_t(sizeof(float)), patches));
+        HEDDLE_RETURN_IF_ERROR(bytes(feed.count * width * int64_t(sizeof(float)), patches));
         inputs.back().patches = reinterpret_cast<const float *>(patches);
       }
     }

@@ -208,6 +208,14 @@ Status checkImage(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+Status checkAudio(const package::Encoder &encoder, const std::string &path) {
+  constexpr uint32_t mostBins = 1024;
+  if (const package::AudioInput *audio = encoder.audio();
+      audio && (audio->mel_bins() == 0 || audio->mel_bins() > mostBins))
+    return wrong(path, "encoder.audio.mel_bins", audio->mel_bins(), "1 … 1024");
+  return Status();
+}
+
 Status checkEncoding(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkRows(root, path));
   if (!root.encoder())
@@ -220,6 +228,7 @@ Status checkEncoding(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkOutputs(encoder, path));
   HEDDLE_RETURN_IF_ERROR(checkUses(encoder, path));
   HEDDLE_RETURN_IF_ERROR(checkImage(root, path));
+  HEDDLE_RETURN_IF_ERROR(checkAudio(encoder, path));
   if (encoder.max_rows() == 0 || encoder.max_rows() > maxContext ||
       root.memory()->per_row() > maxBytes / encoder.max_rows())
     return wrong(path, "encoder.max_rows", encoder.max_rows(), "1 … 2^26");

@@ -89,6 +89,8 @@ void addRows(const package::Package &metadata, std::string &out) {
   bool isSeq2Seq = metadata.task() == package::Task::Seq2Seq;
   if (isSeq2Seq)
     add(out, "source context", std::to_string(encoder->context()) + " tokens");
+  if (encoder && encoder->audio())
+    add(out, "source", format("frames of %u mel bins", encoder->audio()->mel_bins()));
   add(out, "weights",
       format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
              (unsigned long long)metadata.bytes_per_token()));

@@ -29,7 +29,8 @@ public:
   Status run(const std::vector<int32_t> &ids, std::vector<BeamResult> &results) {
     for (int32_t i = 0; i < options.beams; ++i)
       session.truncate(i, 0);
-    HEDDLE_RETURN_IF_ERROR(session.beginAnswer(0, ids.data(), int32_t(ids.size())));
+    HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(0, ids.data(), int32_t(ids.size()))
+                                             : session.beginAnswer(0, ids.data(), int32_t(ids.size())));
     prompt.assign(session.history(0), session.history(0) + session.length(0));
     running.assign(options.beams, {{}, never});
     running[0].score = 0; // all start from the same prompt: only the first one counts

@@ -19,6 +19,7 @@ struct BeamOptions {
   float repetitionPenalty = 1;
   AnswerRules rules;
   std::vector<int32_t> eos; // empty: answers end at maxTokens only
+  bool hasSource = false;   // sequence 0 has its source, and the prompt is what the decoder begins with
 };
 
 struct BeamResult {

@@ -7,8 +7,10 @@
 
 namespace heddle {
 
-int64_t patchRowWidth(const package::ImageInput &image) {
-  return int64_t(image.channels()) * image.patch() * image.patch() + image.special_tokens() + 1;
+int64_t inputRowWidth(const package::Encoder &encoder) {
+  if (const package::ImageInput *image = encoder.image())
+    return int64_t(image->channels()) * image->patch() * image->patch() + image->special_tokens() + 1;
+  return encoder.audio() ? 3 * (3 * int64_t(encoder.audio()->mel_bins()) + 1) : 0;
 }
 
 int64_t imageTokens(const package::ImageInput &image) {
@@ -54,10 +56,9 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
         outputs.back()->reserve(uint64_t(maxRows) * output->width() * sizeof(float), output->name()->c_str()));
     outputRows.push_back(outputs.back()->as<float>());
   }
-  if (const package::ImageInput *image = metadata.encoder()->image()) {
-    patchWidth = patchRowWidth(*image);
+  patchWidth = inputRowWidth(*metadata.encoder());
+  if (patchWidth)
     HEDDLE_RETURN_IF_ERROR(patches.reserve(uint64_t(maxRows) * patchWidth * sizeof(float), "patches"));
-  }
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
     HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
   if (sources) {
@@ -77,6 +78,9 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
     const EncoderInput &input = inputs[i];
     if (input.count < 1 || uint32_t(input.count) > limits.context())
       return invalidInput(format("sequence %zu has %d tokens, expected 1 … %u", i, input.count, limits.context()));
+    if (patchWidth && !input.patches)
+      return invalidInput(limits.image() ? "this model takes pixel_values, no token ids"
+                                         : "this model takes input_features, no token ids");
     for (int32_t token = 0; token < input.count; ++token) {
       if (input.ids[token] < 0 || uint32_t(input.ids[token]) >= limits.vocab_size())
         return invalidInput(

@@ -17,15 +17,17 @@
 
 namespace heddle {
 
-// A sequence: (count) each; without positions they count from the first one, without types all are 0. patches: of an image, (count, width of a row).
+// A sequence: (count) each; without positions they count from the first one, without types all are 0. patches: of an image or of sound, (count,
+// inputRowWidth()).
 struct EncoderInput {
   int32_t count = 0;
   const int32_t *ids = nullptr, *positions = nullptr, *tokenTypes = nullptr;
   const float *patches = nullptr;
 };
 
-// Numbers that a token of an image is given as: its patch, and which special token it is, or that it is a patch.
-int64_t patchRowWidth(const package::ImageInput &image);
+// Numbers that a token of an encoder is given as that takes no ids; 0: it takes ids. Of an image its patch, and which special token it is, or
+// that it is a patch; of sound as package::AudioInput says.
+int64_t inputRowWidth(const package::Encoder &encoder);
 int64_t imageTokens(const package::ImageInput &image);
 
 // Receives what sequence `index` gives, in the order of the package's outputs: (count, width) where an output is of tokens, (width) where it

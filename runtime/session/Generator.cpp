@@ -21,7 +21,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
                       const GenerateOptions &options, TokenSink sink, void *user, EndReason &outReason) {
   if (count == 0)
     return invalidInput("the prompt has no tokens");
-  if (int64_t limit = session.promptLimit(); count > size_t(limit))
+  if (int64_t limit = options.hasSource ? session.context() : session.promptLimit(); count > size_t(limit))
     return invalidInput(format("the prompt has %zu tokens, the context %lld", count, (long long)limit));
   std::optional<Sampler> made;
   std::vector<uint32_t> mask;
@@ -32,7 +32,8 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       }))
     return outOfMemory();
   Sampler &sampler = *made;
-  HEDDLE_RETURN_IF_ERROR(session.beginAnswer(sequence, prompt, int32_t(count)));
+  HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count))
+                                           : session.beginAnswer(sequence, prompt, int32_t(count)));
   sampler.accept(session.history(sequence), session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
     const float *logits = session.logits(0);

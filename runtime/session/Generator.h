@@ -22,6 +22,7 @@ struct GenerateOptions {
   std::vector<int32_t> eos; // tokens that end the answer; they are its last
   TokenMask mask;           // without `set`: every token may come
   AnswerRules rules;
+  bool hasSource = false; // the sequence has its source, and the prompt is what the decoder begins with
 };
 
 // Why an answer ended.

@@ -48,27 +48,43 @@ Status checkElement(const std::string &where, const char *name, const char *expe
 std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
   if (encoder.image())
     return {"pixel_values"};
+  if (encoder.audio())
+    return {"input_features"};
   std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
   if (encoder.token_types())
     names.push_back("token_type_ids");
   return names;
 }
 
-Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
-                             const package::Package &metadata) {
-  std::vector<const char *> known = {"input_ids", "attention_mask", "position_ids"};
-  if (metadata.task() == package::Task::Seq2Seq)
-    known.back() = "decoder_input_ids";
-  else if (metadata.encoder())
-    known = heddle::encoderInputs(*metadata.encoder());
+std::vector<const char *> inputNames(const package::Package &metadata) {
+  if (!metadata.encoder())
+    return {"input_ids", "attention_mask", "position_ids"};
+  std::vector<const char *> names = heddle::encoderInputs(*metadata.encoder());
+  if (metadata.task() != package::Task::Seq2Seq)
+    return names;
+  if (!inputRowWidth(*metadata.encoder()))
+    names = {"input_ids", "attention_mask"};
+  names.push_back("decoder_input_ids");
+  return names;
+}
+
+static Status checkNames(const std::string &where, const std::vector<StoredTensor> &tensors,
+                         const std::vector<const char *> &known) {
   for (const StoredTensor &tensor : tensors) {
     if (std::find(known.begin(), known.end(), tensor.name) != known.end())
       continue;
     std::string list;
     for (const char *name : known)
-      list += (list.empty() ? "" : ", ") + std::string(name);
-    return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (" + list + ")");
+      list.append(list.empty() ? "" : ", ").append(name);
+    return invalidInput(format("%s: tensor '%s' is no input of this model (%s)", where.c_str(), tensor.name.c_str(),
+                               list.c_str()));
   }
+  return Status();
+}
+
+Status TokenBatch::readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
+                             const package::Package &metadata) {
+  HEDDLE_RETURN_IF_ERROR(checkNames(where, tensors, inputNames(metadata)));
   const StoredTensor *input = find(tensors, idsName);
   if (!input)
     return invalidInput(where + ": no tensor '" + idsName + "'");
@@ -106,8 +122,12 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
                         const package::Package &metadata, BatchSide side) {
   bool isOfDecoder = side == BatchSide::Decoder;
   const package::Encoder *encoder = isOfDecoder ? nullptr : metadata.encoder();
-  if (encoder && encoder->image())
-    return readImages(where, tensors, *encoder->image());
+  if (const package::ImageInput *image = encoder ? encoder->image() : nullptr)
+    return readNumbers(where, tensors, {image->channels(), image->size(), image->size()}, metadata,
+                       &TokenBatch::addImage);
+  if (encoder && encoder->audio())
+    return readNumbers(where, tensors, {encoder->audio()->mel_bins(), 2 * int64_t(encoder->context())}, metadata,
+                       &TokenBatch::addSound);
   idsName = isOfDecoder ? "decoder_input_ids" : "input_ids";
   HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, metadata));
   std::vector<int64_t> ids, mask, positions, tokenTypes;
@@ -153,36 +173,42 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
   return encoder ? Status() : keepGaps(where, metadata);
 }
 
-Status TokenBatch::readImages(const std::string &where, const std::vector<StoredTensor> &tensors,
-                              const package::ImageInput &image) {
-  for (const StoredTensor &tensor : tensors)
-    if (tensor.name != "pixel_values")
-      return invalidInput(where + ": tensor '" + tensor.name + "' is no input of this model (pixel_values)");
-  const StoredTensor *input = find(tensors, "pixel_values");
+Status TokenBatch::readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,
+                               const std::vector<int64_t> &shape, const package::Package &metadata,
+                               void (TokenBatch::*add)(const float *, const package::Encoder &)) {
+  std::vector<const char *> known = inputNames(metadata);
+  HEDDLE_RETURN_IF_ERROR(checkNames(where, tensors, known));
+  std::string name = known.front();
+  const StoredTensor *input = find(tensors, name);
   if (!input)
-    return invalidInput(where + ": no tensor 'pixel_values'");
+    return invalidInput(where + ": no tensor '" + name + "'");
   if (input->dtype != "F32")
-    return invalidInput(where + ": tensor 'pixel_values' is " + std::string(input->dtype) + ", expected F32");
-  int64_t side = image.size(), channels = image.channels();
-  const std::vector<int64_t> &shape = input->shape;
-  if (shape.size() != 4 || shape[0] < 1 || shape[0] > 65536 || shape[1] != channels || shape[2] != side ||
-      shape[3] != side)
-    return invalidInput(format("%s: tensor 'pixel_values' has shape %s, expected (batch, %lld, %lld, %lld)",
-                               where.c_str(), shapeText(shape).c_str(), (long long)channels, (long long)side,
-                               (long long)side));
-  std::vector<float> pixels(size_t(channels * side * side));
-  for (int64_t index = 0; index < shape[0]; ++index) {
-    size_t size = pixels.size() * sizeof(float);
-    memcpy(pixels.data(), input->data + size_t(index) * size, size);
-    addImage(pixels.data(), image);
+    return invalidInput(where + ": tensor '" + name + "' is " + std::string(input->dtype) + ", expected F32");
+  bool fits = input->shape.size() == shape.size() + 1 && input->shape[0] >= 1 && input->shape[0] <= 65536 &&
+              std::equal(shape.begin(), shape.end(), input->shape.begin() + 1);
+  if (!fits) {
+    std::string expected = "(batch";
+    for (int64_t size : shape)
+      expected += ", " + std::to_string(size);
+    return invalidInput(where + ": tensor '" + name + "' has shape " + shapeText(input->shape) + ", expected " +
+                        expected + ")");
+  }
+  size_t count = 1;
+  for (int64_t size : shape)
+    count *= size_t(size);
+  std::vector<float> numbers(count);
+  for (int64_t index = 0; index < input->shape[0]; ++index) {
+    memcpy(numbers.data(), input->data + size_t(index) * count * sizeof(float), count * sizeof(float));
+    (this->*add)(numbers.data(), *metadata.encoder());
   }
   return Status();
 }
 
 // A row of a patch is (channels, patch, patch), as a convolution's kernel is stored.
-void TokenBatch::addImage(const float *pixels, const package::ImageInput &image) {
+void TokenBatch::addImage(const float *pixels, const package::Encoder &encoder) {
+  const package::ImageInput &image = *encoder.image();
   int64_t side = image.size(), patch = image.patch(), across = side / patch, special = image.special_tokens();
-  int64_t width = patchRowWidth(image), tokens = imageTokens(image);
+  int64_t width = inputRowWidth(encoder), tokens = imageTokens(image);
   TokenRow row;
   row.ids.resize(size_t(tokens));
   row.patches.resize(size_t(tokens * width));
@@ -196,6 +222,31 @@ void TokenBatch::addImage(const float *pixels, const package::ImageInput &image)
     for (int64_t channel = 0; channel < image.channels(); ++channel)
       for (int64_t y = 0; y < patch; ++y, out += patch)
         memcpy(out, pixels + (channel * side + top + y) * side + left, patch * sizeof(float));
+  }
+  rows.push_back(std::move(row));
+  batch = int64_t(rows.size());
+  length = tokens;
+}
+
+// Frames outside of the sound are silent to the first convolution, whose place outside of it is nothing to the second.
+void TokenBatch::addSound(const float *features, const package::Encoder &encoder) {
+  constexpr int64_t taps = 3;
+  int64_t bins = encoder.audio()->mel_bins(), tokens = encoder.context(), frames = 2 * tokens;
+  TokenRow row;
+  row.ids.resize(size_t(tokens));
+  row.patches.resize(size_t(tokens * inputRowWidth(encoder)));
+  float *out = row.patches.data();
+  for (int64_t token = 0; token < tokens; ++token) {
+    row.columns.push_back(token);
+    for (int64_t place = 2 * token - 1; place <= 2 * token + 1; ++place, out += bins * taps + 1) {
+      if (place < 0)
+        continue;
+      for (int64_t tap = 0; tap < taps; ++tap)
+        if (int64_t frame = place - 1 + tap; frame >= 0 && frame < frames)
+          for (int64_t bin = 0; bin < bins; ++bin)
+            out[bin * taps + tap] = features[bin * frames + frame];
+      out[bins * taps] = 1;
+    }
   }
   rows.push_back(std::move(row));
   batch = int64_t(rows.size());

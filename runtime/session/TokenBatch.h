@@ -19,17 +19,20 @@ struct TokenRow {
   // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
   std::vector<int32_t> positions, tokenTypes;
   std::vector<int64_t> columns; // (ids): where each token stands
-  std::vector<float> patches;   // of an image: (ids, width of a row)
+  std::vector<float> patches;   // of an image or of sound: (ids, inputRowWidth())
 };
 
 // What an encoder takes: of texts (batch, length) each, of which only the first must be there.
 std::vector<const char *> encoderInputs(const package::Encoder &encoder);
 
+// What --io takes of a model: the same, and of an encoder-decoder decoder_input_ids.
+std::vector<const char *> inputNames(const package::Package &metadata);
+
 // What of a batch an encoder-decoder reads: its source, or what its decoder begins with.
 enum class BatchSide : uint8_t { Source, Decoder };
 
 // input_ids, attention_mask, position_ids and, of an encoder that has types, token_type_ids: (batch, length) each; or pixel_values, whose
-// images are sequences of special tokens and patches. Of an encoder-decoder input_ids and attention_mask, or decoder_input_ids.
+// images are sequences of special tokens and patches; or input_features, whose frames make a token by twos. Of an encoder-decoder input_ids and attention_mask, or decoder_input_ids.
 struct TokenBatch {
   // `where` begins the message of every error.
   Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata,
@@ -39,14 +42,18 @@ struct TokenBatch {
   Status completeRows(const std::string &where, const package::Package &metadata);
   std::vector<EncoderInput> encoderInputs() const; // of complete rows
   // Adds a row of an image: pixels (channels, size, size).
-  void addImage(const float *pixels, const package::ImageInput &image);
+  void addImage(const float *pixels, const package::Encoder &encoder);
+  // Adds a row of sound: features (mel_bins, 2 * context).
+  void addSound(const float *features, const package::Encoder &encoder);
 
   int64_t batch = 0, length = 0;
   std::vector<TokenRow> rows; // (batch)
 
 private:
-  Status readImages(const std::string &where, const std::vector<StoredTensor> &tensors,
-                    const package::ImageInput &image);
+  // The input that stands for ids, (batch) times `shape`; `add` adds each.
+  Status readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,
+                     const std::vector<int64_t> &shape, const package::Package &metadata,
+                     void (TokenBatch::*add)(const float *, const package::Encoder &));
   Status keepGaps(const std::string &where, const package::Package &metadata);
   Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
                    const package::Package &metadata);

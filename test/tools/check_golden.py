@@ -23,6 +23,8 @@ step. It keeps the same promises, and one more:
 
   beam       ids of beam searches
 
+Where its source is sound, answers are those of --io.
+
 An encoder (golden.json's task) is compared by all outputs of its cases: forward, threads, and padded, which is to the bit: its rows padded
 on the right, and on the left with the position_ids that they have there (counted from golden.json's position_offset).
 """
@@ -91,6 +93,7 @@ class Model:
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
         self.offset = meta.get("position_offset", 0)  # the position of an encoder's first token
         self.is_encoder, self.is_seq2seq = meta.get("task") in ("encoder", "vision"), meta.get("task") == "seq2seq"
+        self.hears = any("input_features" in case["inputs"] for case in self.cases)
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
         if not checkpoint.exists():
@@ -132,7 +135,7 @@ class Model:
 
 
 def given(model, case):
-    passed = ("input_ids", "attention_mask", "token_type_ids", "pixel_values")
+    passed = ("input_ids", "attention_mask", "token_type_ids", "pixel_values", "input_features")
     return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 
@@ -208,10 +211,21 @@ def trimmed(model, case):
     return [[token for token, bit in zip(row, bits) if bit] for row, bits in zip(ids, mask)]
 
 
+def sources(model, case):
+    """Of each row of a case, what the encoder reads of it alone."""
+    if not model.hears:
+        return [{"input_ids": integers([ids])} for ids in trimmed(model, case)]
+    kind, shape, _ = features = model.tensors[case["inputs"]["input_features"]]
+    return [{"input_features": (kind, [1, *shape[1:]], row)} for row in rows_of(features)]
+
+
+def copies_of(inputs, count):
+    return {name: (kind, [count, *shape[1:]], list(values) * count) for name, (kind, shape, values) in inputs.items()}
+
+
 def check_answered(model):
     for case in model.of_kind("forward"):
-        passed = ("input_ids", "attention_mask", "decoder_input_ids")
-        got = model.io({name: model.tensors[key] for name, key in case["inputs"].items() if name in passed})[0]
+        got = model.io(given(model, case) | {"decoder_input_ids": model.tensors[case["inputs"]["decoder_input_ids"]]})[0]
         for name in ("logits", "encoder_last_hidden_state"):
             values, want = got[name][2], model.tensors[case["outputs"][name]][2]
             if name != "logits" and "encoder_mask" in case:
@@ -221,14 +235,16 @@ def check_answered(model):
 
 
 def answer(model, source, count, *flags):
-    words = run([model.binary, "--prompt-ids", ",".join(map(str, source)), "-n", count, "--temp", "0", "--print-ids", *flags])
+    if model.hears:
+        return list(model.io(source, "-n", str(count), "--temp", "0", *map(str, flags))[0]["ids"][2])
+    words = run([model.binary, "--prompt-ids", ",".join(map(str, source["input_ids"][2])), "-n", count, "--temp", "0", "--print-ids", *flags])
     return [int(word) for word in words.strip().split(",")]
 
 
 def check_answers(model):
     for case in model.of_kind("greedy"):
         want, start, count = rows_of(model.tensors[case["outputs"]["ids"]]), case["decoder_start_token_id"], case["max_new_tokens"]
-        for i, source in enumerate(trimmed(model, case)):
+        for i, source in enumerate(sources(model, case)):
             if (got := answer(model, source, count, "--ignore-eos")) != list(want[i]):
                 raise Failure(f"greedy {case['name']}, row {i}: ids {got}, expected {list(want[i])}")
         inputs = given(model, case) | {"decoder_input_ids": integers([[start, *row[:-1]] for row in want])}
@@ -243,7 +259,7 @@ def check_beams(model):
         flags = ["--beam", asked["num_beams"], "--length-penalty", asked["length_penalty"], *(["--early-stopping"] if asked["early_stopping"] else [])]
         flags += ["--ignore-eos"] if end is None else ["--eos", end]
         until = lambda ids: ids[:ids.index(end) + 1] if end in ids else ids
-        for i, source in enumerate(trimmed(model, case)):
+        for i, source in enumerate(sources(model, case)):
             got, ids = until(answer(model, source, asked["max_new_tokens"], *flags)), until(list(want[i][1:]))
             if got != ids:
                 raise Failure(f"beam {case['name']}, row {i}: ids {got}, expected {ids}")
@@ -269,12 +285,13 @@ def check_answer_cached(model, flags, limit):
 
 def check_answer_chunked(model, flags, limit):
     """As many copies of a source and of its answer as are sure to be cut between two steps, of either entry."""
-    case = max(model.of_kind("forward"), key=lambda case: len(trimmed(model, case)[0]))
-    source, decoded = trimmed(model, case)[0], list(rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])[0])
-    copies = 1024 // min(len(source), len(decoded)) + 2
-    batch = lambda n: {"input_ids": integers([source] * n), "decoder_input_ids": integers([decoded] * n)}
-    alone, = rows_of(model.io(batch(1), *flags)[0]["logits"])
-    for i, chunked in enumerate(rows_of(model.io(batch(copies), *flags)[0]["logits"])):
+    size = lambda case: len(next(iter(sources(model, case)[0].values()))[2])
+    case = max(model.of_kind("forward"), key=size)
+    decoded = list(rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])[0])
+    inputs = sources(model, case)[0] | {"decoder_input_ids": integers([decoded])}
+    copies = 1024 // min(size(case), len(decoded)) + 2
+    alone, = rows_of(model.io(inputs, *flags)[0]["logits"])
+    for i, chunked in enumerate(rows_of(model.io(copies_of(inputs, copies), *flags)[0]["logits"])):
         expect(f"chunked, copy {i} {' '.join(flags)}", chunked, alone, limit)
 
 
@@ -283,8 +300,8 @@ def check_answer_padded(model, flags, limit):
     for case in (case for case in model.of_kind("forward") if "encoder_mask" in case):
         decoded = rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])
         batch = rows_of(model.io({name: model.tensors[key] for name, key in case["inputs"].items()}, *flags)[0]["logits"])
-        for i, source in enumerate(trimmed(model, case)):
-            alone, = rows_of(model.io({"input_ids": integers([source]), "decoder_input_ids": integers([decoded[i]])}, *flags)[0]["logits"])
+        for i, source in enumerate(sources(model, case)):
+            alone, = rows_of(model.io(source | {"decoder_input_ids": integers([decoded[i]])}, *flags)[0]["logits"])
             expect(f"padded, row {i} {' '.join(flags)}", batch[i], alone, limit)
 
 

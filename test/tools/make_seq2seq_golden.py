@@ -64,7 +64,7 @@ def forward(model, tensors, name, **inputs):
 def greedy(model, tensors, name, **inputs):
     """The same for greedy answers; None where a token is nearly a tie."""
     start = model.config.decoder_start_token_id
-    decoded, picked = torch.full((len(inputs["input_ids"]), 1), start), []
+    decoded, picked = torch.full((len(next(iter(inputs.values()))), 1), start), []
     for _ in range(NEW_TOKENS):
         logits = model(**inputs, decoder_input_ids=decoded).logits[:, -1]
         best = logits.topk(2).values

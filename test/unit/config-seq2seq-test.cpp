@@ -52,6 +52,13 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
             "decoder_vocab_size is 255, which is not supported beside vocab_size"},
            {"marian", {{"share_encoder_decoder_embeddings", false}}, "share_encoder_decoder_embeddings is false"},
            {"marian", {{"max_position_embeddings", 1 << 29}}, "expected at most 16777216 sinusoidal positions"},
+           {"whisper", {{"num_mel_bins", 80}}, "conv1.weight has shape (64, 16, 3), the config asks for (64, 240)"},
+           {"whisper", {{"num_mel_bins", 1 << 20}}, "num_mel_bins is 1048576, expected 1 to 1024"},
+           {"whisper",
+            {{"max_source_positions", 1500}},
+            "encoder.embed_positions.weight has shape (24, 64), the config asks for (1500, 64)"},
+           {"whisper", {{"max_target_positions", nullptr}}, "the config asks for (448, 64)"},
+           {"whisper", {{"tie_word_embeddings", false}}, "tensor proj_out.weight is missing"},
            {"transformer", {{"share_embeddings", false}}, "share_embeddings is false"},
            {"transformer", {{"norm_first", true}}, "tensor model.encoder.layer_norm.weight is missing"},
            {"transformer", {{"attention_bias", false}}, "' and 23 more are not part of a model"},
@@ -148,6 +155,33 @@ TEST(ConfigOfEncoderDecoders, tensorsBesideTheEmbedding) {
   ASSERT_TRUE(withHead) << withHead.message();
   EXPECT_FALSE(withHead->config.tieWordEmbeddings);
   EXPECT_EQ(withHead->config.logitScale, 1.0 / 8.0);
+}
+
+// conv1 is one matrix over its window, conv2 one for each tap: (tap, out) by (in).
+TEST(ConfigOfEncoderDecoders, soundOfOneLength) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "whisper", {{"scale_embedding", true}, {"num_hidden_layers", 2}});
+  ASSERT_TRUE(model) << model.message();
+  const ModelConfig &config = model->config;
+  EXPECT_EQ(config.audio.melBins, 16);
+  EXPECT_EQ(config.inputWidth(), 3 * (3 * 16 + 1));
+  EXPECT_EQ(config.encoder.contextLength, 24);
+  EXPECT_EQ(config.contextLength, 48);
+  EXPECT_EQ(config.embeddingScale, 1.0);
+  EXPECT_TRUE(config.noKeyBias && config.tieWordEmbeddings);
+  auto shapeOf = [&](const char *name) { return model->checkpoint.find(name)->shape; };
+  EXPECT_EQ(shapeOf("model.encoder.conv1.weight"), (std::vector<int64_t>{64, 48}));
+  EXPECT_EQ(shapeOf("model.encoder.conv2.weight"), (std::vector<int64_t>{192, 64}));
+}
+
+// Keys of published checkpoints that say nothing of the graph.
+TEST(ConfigOfEncoderDecoders, publishedSpeech) {
+  ModelConfig config = familyConfig("whisper", {{"begin_suppress_tokens", {20, 2}},
+                                                {"forced_decoder_ids", {{1, 66}, {2, 69}, {3, 73}}},
+                                                {"max_length", 48},
+                                                {"suppress_tokens", {1, 2, 7}},
+                                                {"torch_dtype", "float16"}});
+  EXPECT_EQ(config.decoderStartId, 3);
 }
 
 } // namespace

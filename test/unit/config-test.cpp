@@ -49,7 +49,7 @@ TEST_P(FamilyConfig, isRead) {
   json context = takesImages ? json(isEncoder ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12
   if (config.relativeBuckets)
     context = 1 << 20; // distances have no end
-  for (const char *key : {"n_positions", "max_position_embeddings", "seq_length"})
+  for (const char *key : {"n_positions", "max_position_embeddings", "seq_length", "max_target_positions"})
     if (context.is_null() && said.contains(key))
       context = said[key];
   EXPECT_EQ(config.contextLength + config.positionOffset, context.get<int64_t>());

@@ -273,7 +273,7 @@ typedef struct heddle_feed {
  * encoder's; `rows` is not read. Until it has a source, a sequence takes no tokens. Forks share it; heddle_session_generate and
  * heddle_session_search_beams encode the prompt that they are given.
  * Errors: HEDDLE_INVALID_INPUT for ids out of range, for sources longer than the encoder takes, and for a model that is no
- * encoder-decoder; HEDDLE_NOT_FINITE; HEDDLE_OUT_OF_MEMORY. After each of them the sequences that it was about may have no source. */
+ * encoder-decoder, or whose source is sound; HEDDLE_NOT_FINITE; HEDDLE_OUT_OF_MEMORY. After each of them the sequences that it was about may have no source. */
 HEDDLE_API heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* Appends tokens to sequences and computes the logits that the feeds ask for. Long feeds run in chunks.
