@@ -129,7 +129,7 @@ static std::string summarize(const BinaryRequest &request, const PackageInfo &in
   std::string run = StringRef(options.output).contains('/') ? options.output : "./" + options.output;
   bool generates = info.context && !isEncoder(*request.variants.front().module);
   if (request.program.model.config.audio.melBins)
-    out << "; " << run << " --io IN.safetensors OUT.safetensors -n 24 writes what is said";
+    out << "; " << run << " --audio speech.wav writes what is said";
   else if (isEncoderDecoder(*request.variants.front().module))
     out << "; " << run << (info.tokenizer.empty() ? " --prompt-ids 1,2,3" : " 'A text'") << " answers a source";
   else if (!generates)

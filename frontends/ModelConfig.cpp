@@ -254,8 +254,11 @@ Status ConfigChecker::checkIds() {
                           {"forced_eos_token_id", config.forcedEosId}})
     if (id)
       HEDDLE_RETURN_IF_ERROR(check(name, *id));
-  for (int64_t id : config.eosIds)
-    HEDDLE_RETURN_IF_ERROR(check("eos_token_id", id));
+  for (auto [name, ids] : {std::pair<const char *, const std::vector<int64_t> &>{"eos_token_id", config.eosIds},
+                           {"suppress_tokens", config.suppressed},
+                           {"begin_suppress_tokens", config.suppressedFirst}})
+    for (int64_t id : ids)
+      HEDDLE_RETURN_IF_ERROR(check(name, id));
   return Status();
 }
 

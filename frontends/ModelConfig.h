@@ -107,6 +107,9 @@ struct StageConfig {
 struct AudioConfig {
   static constexpr int64_t taps = 3;
   int64_t melBins = 0; // num_mel_bins; 0: it takes none
+  int64_t samplingRate = 16000, fftSize = 400,
+          hop = 160;   // of the spectrogram: Hz, samples of a frame, and from one to the next
+  int64_t samples = 0; // of a window
   // Numbers under the first convolution's kernel: (num_mel_bins, taps).
   int64_t windowWidth() const { return taps * melBins; }
   // What a token is given as: for each tap of the second convolution the numbers under the first one's kernel there, then 1 where that place
@@ -119,6 +122,17 @@ struct EncoderConfig {
   int64_t numLayers = 0; // 0: there is none
   int64_t numHeads = 0, intermediateSize = 0;
   int64_t contextLength = 0; // tokens of the longest source
+};
+
+// Which tokens ask a decoder for what of the sound that its encoder hears.
+struct SpeechConfig {
+  std::vector<std::pair<std::string, int64_t>> languages, tasks; // by name, "de" and "transcribe"
+  // What stands behind the decoder's start where nobody asks for a language or a task; the one without a value is the language that is heard.
+  std::vector<std::optional<int64_t>> forced;
+  std::optional<int64_t> noTimestampsId; // the one that asks for no times, which are the tokens behind it
+  std::optional<int64_t> maxInitialTimestamp;
+  bool givesTimestamps = false; // where nobody asks
+  std::string language, task;   // that are asked for where nobody asks; empty: none
 };
 
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
@@ -184,6 +198,7 @@ struct ModelConfig {
   MoeConfig moe;
   LatentConfig latent;
   EncoderConfig encoder;
+  SpeechConfig speech;
   std::optional<int64_t> bosId, padId, decoderStartId;
   std::optional<int64_t> forcedBosId, forcedEosId; // of an answer: its first new token, its last one
   std::vector<int64_t> eosIds;
@@ -191,7 +206,8 @@ struct ModelConfig {
   bool doSample = false;
   double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;
-  int64_t numBeams = 1, noRepeatNgram = 0; // 0: any n-gram may come again
+  int64_t numBeams = 1, noRepeatNgram = 0;          // 0: any n-gram may come again
+  std::vector<int64_t> suppressed, suppressedFirst; // tokens that never follow, and that do not follow the prompt
   double lengthPenalty = 1.0;
   bool earlyStopping = false;
   // Where in its file each value that was read lies, in bytes, by placeKey(): for messages about it.

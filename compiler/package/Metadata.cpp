@@ -67,11 +67,34 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
   std::string source = config.samplingSource;
   if (!config.notApplied.empty())
     source += ", without " + llvm::join(config.notApplied, ", ");
+  std::vector<int32_t> suppressed(config.suppressed.begin(), config.suppressed.end()),
+      suppressedFirst(config.suppressedFirst.begin(), config.suppressedFirst.end());
   return package::CreateGeneration(
       b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1), config.decoderStartId.value_or(-1),
       config.doSample ? config.temperature : 0, config.topK, config.topP, config.repetitionPenalty, config.minP,
       b.CreateString(source), config.forcedBosId.value_or(-1), config.forcedEosId.value_or(-1), config.numBeams,
-      config.lengthPenalty, config.earlyStopping, config.noRepeatNgram);
+      config.lengthPenalty, config.earlyStopping, config.noRepeatNgram, b.CreateVector(suppressed),
+      b.CreateVector(suppressedFirst));
+}
+
+static fb::Offset<package::Speech> speechTable(fb::FlatBufferBuilder &b, const SpeechConfig &speech) {
+  auto tokens = [&](const std::vector<std::pair<std::string, int64_t>> &names) {
+    std::vector<fb::Offset<package::SpeechToken>> table;
+    table.reserve(names.size());
+    for (const auto &[name, id] : names)
+      table.push_back(package::CreateSpeechToken(b, b.CreateString(name), int32_t(id)));
+    return b.CreateVector(table);
+  };
+  std::vector<int32_t> forced;
+  for (std::optional<int64_t> id : speech.forced)
+    if (id || !speech.languages.empty()) // else there is none to hear
+      forced.push_back(int32_t(id.value_or(-1)));
+  auto languages = tokens(speech.languages), tasks = tokens(speech.tasks);
+  auto forcedTable = b.CreateVector(forced);
+  auto language = b.CreateString(speech.language), task = b.CreateString(speech.task);
+  return package::CreateSpeech(b, languages, tasks, forcedTable, int32_t(speech.noTimestampsId.value_or(-1)),
+                               int32_t(std::min<int64_t>(speech.maxInitialTimestamp.value_or(-1), INT32_MAX)),
+                               speech.givesTimestamps, language, task);
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
@@ -249,11 +272,15 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
     image = package::CreateImageInput(b, uint32_t(from.channels), uint32_t(from.size), uint32_t(from.patch),
                                       uint32_t(from.specialTokens));
   fb::Offset<package::AudioInput> audio; // null where it takes no sound
-  if (config.audio.melBins)
-    audio = package::CreateAudioInput(b, uint32_t(config.audio.melBins));
+  fb::Offset<package::Speech> speech;
+  if (const AudioConfig &from = config.audio; from.melBins) {
+    audio = package::CreateAudioInput(b, uint32_t(from.melBins), uint32_t(from.samplingRate), uint32_t(from.fftSize),
+                                      uint32_t(from.hop), uint32_t(from.samples));
+    speech = speechTable(b, config.speech);
+  }
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
                                 task, labels, package::LabelScores(config.labelScores), embedding, image,
-                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio);
+                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio, speech);
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,

@@ -2,6 +2,7 @@
 #include "frontends/huggingface/Config.h"
 #include "bytes/Status.h"
 #include "frontends/Json.h"
+#include "frontends/huggingface/Speech.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +48,10 @@ void readIds(JsonObject &object, ModelConfig &config) {
     config.decoderStartId = object.integer("decoder_start_token_id");
     config.forcedBosId = object.integer("forced_bos_token_id");
     config.forcedEosId = object.integer("forced_eos_token_id");
+    config.suppressed = object.integers("suppress_tokens");
+    config.suppressedFirst = object.integers("begin_suppress_tokens");
+    if (config.audio.melBins)
+      readForcedTokens(object, config);
   }
   if (config.padId == -1) // published llama checkpoints say "none" this way
     config.padId.reset();
@@ -379,7 +384,6 @@ struct GenerationKey {
 };
 const GenerationKey generationKeys[] = {
     {"bad_words_ids", {}},
-    {"begin_suppress_tokens", {}},
     {"constraints", {}},
     {"dola_layers", {}},
     {"early_stopping", {}}, // "never"
@@ -399,7 +403,6 @@ const GenerationKey generationKeys[] = {
     {"penalty_alpha", 0},
     {"sequence_bias", {}},
     {"stop_strings", {}},
-    {"suppress_tokens", {}},
     {"token_healing", 0},
     {"top_h", {}, true},
     {"typical_p", 1, true},
@@ -417,6 +420,8 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
     std::string_view key = entry.key;
     if ((key == "num_beams" && !config.doSample) || (key == "early_stopping" && found.is(JsonKind::Bool)))
       continue; // readGeneration has them
+    if (key == "forced_decoder_ids" && config.audio.melBins)
+      continue;
     if (!found || isEmpty || (isNumber && entry.inert && number == *entry.inert) ||
         (entry.shapesSamples && !config.doSample))
       continue;
@@ -436,6 +441,10 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
     config.decoderStartId = start;
   config.forcedBosId = object.integer("forced_bos_token_id");
   config.forcedEosId = object.integer("forced_eos_token_id");
+  config.suppressed = object.integers("suppress_tokens");
+  config.suppressedFirst = object.integers("begin_suppress_tokens");
+  if (config.audio.melBins)
+    readSpeech(object, config);
   config.numBeams = object.integer("num_beams").value_or(1);
   config.noRepeatNgram = object.integer("no_repeat_ngram_size").value_or(0);
   config.lengthPenalty = object.number("length_penalty").value_or(1.0);

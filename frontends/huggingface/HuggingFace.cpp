@@ -5,6 +5,7 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Safetensors.h"
 #include "frontends/huggingface/SentenceTransformers.h"
+#include "frontends/huggingface/Speech.h"
 
 namespace heddle {
 
@@ -177,6 +178,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
+  if (model.config.audio.melBins)
+    HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
   model.config.hasLogitsBias = family.logitsBias && model.checkpoint.find(family.logitsBias);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));

@@ -89,6 +89,9 @@ enum Needs {
   NeedsSteps,
   NeedsIds,
   NeedsPrompts,
+  NeedsSound,
+  NeedsLanguages,
+  NeedsTimes,
   NeedsRows,
   NeedsTensors,
   NeedsTokenizer,
@@ -105,6 +108,9 @@ const char *const missing[] = {"",
                                "this model runs a graph and generates nothing",
                                "this model hears sound of one length and reads no prompt",
                                "this model answers a text and continues none",
+                               "this model hears no sound",
+                               "this model's files name no tokens for it",
+                               "this model's files name no token that asks for no times",
                                "this model runs a graph and has no steps",
                                "of this model the speed is measured by --prompt, --generate and --depth",
                                "this model was compiled without a tokenizer",
@@ -130,11 +136,14 @@ enum Use : unsigned {
   Words = 512, // --info and its like
   Embedding = 1024,
   Labels = 2048, // --classify, --classify-tokens
+  Speech = 4096, // --audio
+  SpeechOfBeams = 8192,
   Prompted = Answer | Lines | Beams | Talk,
-  Sampled = Answer | Lines | Talk | Tensors,
-  Searched = Beams | TensorsOfBeams,
+  Sampled = Answer | Lines | Talk | Tensors | Speech,
+  Searched = Beams | TensorsOfBeams | SpeechOfBeams,
+  Spoken = Speech | SpeechOfBeams,
   Generated = Sampled | Searched,
-  Anything = 4095
+  Anything = 16383
 };
 
 struct Option {
@@ -181,7 +190,7 @@ const Option optionTable[] = {
      SET(o.plainLines = true)},
     {"--beam", "N", "beam search with N beams", NeedsSteps, Generated & ~Talk,
      TAKE(integerInto("--beam", v[0], 1, 256, o.beams))},
-    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps, Searched,
+    {"--num-return-sequences", "N", "answers of a beam search, best first", NeedsSteps, Beams | TensorsOfBeams,
      TAKE(integerInto("--num-return-sequences", v[0], 1, 256, o.returned))},
     {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps, Searched,
      TAKE(numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty))},
@@ -191,7 +200,7 @@ const Option optionTable[] = {
      TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
     {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsIds, Prompted & ~Talk,
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
-    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams,
+    {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams | Spoken,
      SET(o.printIds = true)},
     {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, Generated, SET(o.ignoreEos = true)},
     {"--eos", "ID", "the token that ends an answer, instead of the model's", NeedsSteps, Generated,
@@ -203,6 +212,15 @@ const Option optionTable[] = {
     {"--outputs", "A,B", "which tensors --io writes", Nothing, Tensors | TensorsOfBeams, SET(o.outputs = split(v[0]))},
     {"--perplexity", "FILE", "perplexity of a text", NeedsPrompts, Anything,
      SET(o.command = Command::Perplexity, o.perplexityFile = v[0])},
+    {"--audio", "FILE", "write what is said in a WAV file", NeedsSound, Anything,
+     TAKE(o.command = Command::Transcribe, o.audioFile = v[0],
+          *v[0] ? Status() : invalidInput("--audio: a file is expected"))},
+    {"--language", "NAME", "the language of the sound, as en (default: the model's, else the one that is heard)",
+     NeedsLanguages, Spoken, SET(o.language = v[0])},
+    {"--task", "NAME", "transcribe, or translate into English (default: the model's)", NeedsLanguages, Spoken,
+     SET(o.task = v[0])},
+    {"--timestamps", nullptr, "a line for each thing said, with its times", NeedsTimes, Spoken,
+     SET(o.timestamps = true)},
     {"--embed", nullptr,
      "embeddings of the texts that are given, or of the lines of standard input: a JSON array on a line for each",
      NeedsEmbedding, Anything, SET(o.command = Command::Embed)},
@@ -295,6 +313,14 @@ bool isAvailable(const Option &option, const Package &package) {
     return generates(package);
   case NeedsIds:
     return generates(package) && !hears(package);
+  case NeedsSound:
+    return hears(package);
+  case NeedsLanguages: {
+    const package::Speech *speech = hears(package) ? package.metadata().encoder()->speech() : nullptr;
+    return speech && speech->languages() && speech->languages()->size();
+  }
+  case NeedsTimes:
+    return hears(package) && package.metadata().encoder()->speech()->no_timestamps() >= 0;
   case NeedsPrompts:
     return hasTokenizer && !isEncoderDecoder(package);
   case NeedsRows:
@@ -328,6 +354,8 @@ const char *whyMissing(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
   if (isOfTexts && isEncoder(package) && (!tokenizer || tokenizer->model() == package::TokenizerModel::None))
     return missing[NeedsTokenizer];
+  if (option.needs >= NeedsSound && option.needs <= NeedsTimes)
+    return missing[hears(package) ? option.needs : NeedsSound];
   if (option.needs == NeedsPrompts && generates(package) && !isEncoderDecoder(package))
     return missing[NeedsTokenizer];
   if (option.needs == NeedsDevice || option.needs == NeedsVariants || isOfTexts || generates(package))
@@ -351,6 +379,8 @@ Use useOf(const CliOptions &options) {
     return Speed;
   case Command::Perplexity:
     return Perplexity;
+  case Command::Transcribe:
+    return options.beams > 1 ? SpeechOfBeams : Speech;
   case Command::Embed:
     return Embedding;
   case Command::Classify:
@@ -370,23 +400,26 @@ Use useOf(const CliOptions &options) {
 const char *ownerOf(unsigned uses) {
   if (uses == Talk)
     return "--chat";
-  if (uses == Searched)
+  if (!(uses & ~Searched))
     return "--beam with more than one beam";
   if (uses == (Tensors | TensorsOfBeams))
     return "--io";
   if (uses == Embedding)
     return "--embed";
+  if (uses == Spoken)
+    return "--audio";
   return uses == Speed ? "--bench" : uses == (Tensors | Speed) ? "--io and --bench" : nullptr;
 }
 
 // `command` is the option that chose what is done; empty: none did.
 Status checkUses(const CliOptions &options, const std::vector<const Option *> &given, std::string_view command) {
   Use use = useOf(options);
-  std::string doing(use & Searched ? "--beam" : use == Lines ? "--logprobs" : command);
+  std::string doing(use & (Beams | TensorsOfBeams) ? "--beam" : use == Lines ? "--logprobs" : command);
   for (const Option *option : given) {
     if (option->uses & use)
       continue;
-    const char *owner = ownerOf(option->uses);
+    bool isOfOtherSearches = use == SpeechOfBeams && !(option->uses & ~Searched);
+    const char *owner = isOfOtherSearches ? nullptr : ownerOf(option->uses);
     return invalidInput(owner ? std::string(option->name) + " belongs to " + owner
                               : doing + " takes no " + option->name);
   }
@@ -403,13 +436,13 @@ Status checkCombination(const CliOptions &options, const Package &package, const
     return invalidInput("'" + *options.prompt + "': this model " + (isGraph(package) ? "runs a graph" : "encodes") +
                         " and takes no prompt (--io IN OUT runs it)");
   if (options.prompt && hears(package))
-    return invalidInput("'" + *options.prompt + "': " + missing[NeedsIds] + " (--io IN OUT runs it)");
+    return invalidInput("'" + *options.prompt + "': " + missing[NeedsIds] + " (--audio FILE)");
   HEDDLE_RETURN_IF_ERROR(checkUses(options, given, command));
   if (options.command == Command::Generate && (!generates(package) || hears(package)))
-    return invalidInput(std::string("nothing to do: --io IN OUT ") +
-                        (isGraph(package) ? "runs the graph"
-                         : hears(package) ? "writes what is said"
-                                          : "encodes") +
+    return invalidInput(std::string("nothing to do: ") +
+                        (isGraph(package) ? "--io IN OUT runs the graph"
+                         : hears(package) ? "--audio FILE writes what is said"
+                                          : "--io IN OUT encodes") +
                         " (--help lists what else this model can do)");
   if (!options.benchInput.empty() && !options.dims.empty())
     return invalidInput("--input and --dims: one of them is expected");
@@ -439,6 +472,8 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.lengthPenalty = generation->length_penalty();
     options.earlyStopping = generation->early_stopping();
   }
+  if (hears(package))
+    options.timestamps = package.metadata().encoder()->speech()->timestamps();
   bool onlyPrompt = false, hasTemperature = false, hasBeams = false;
   std::vector<const Option *> given;
   std::string_view command; // the option that chose what is done
@@ -491,7 +526,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
   }
   // Whoever asks for a temperature, or for each token as it is picked, asks for no search.
   const package::Generation *generation = package.metadata().generation();
-  bool mayWrite = options.command == Command::Generate && !options.logprobs;
+  bool mayWrite = options.command == Command::Transcribe || (options.command == Command::Generate && !options.logprobs);
   if (generation && generates(package) && mayWrite && !hasBeams && !hasTemperature)
     options.beams = generation->num_beams();
   if (options.beams > 1 && !hasTemperature)
@@ -561,12 +596,11 @@ std::string encoderHelp(const std::string &name, const Package &package) {
 
 std::string soundHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  const package::Encoder &encoder = *metadata.encoder();
+  const package::AudioInput &audio = *metadata.encoder()->audio();
   return name + ": " + modelName(metadata) + ", compiled by Heddle. It writes what is said in sound of " +
-         std::to_string(2 * encoder.context()) + " frames of " + std::to_string(encoder.audio()->mel_bins()) +
-         " mel bins, in up to " + std::to_string(metadata.context()) + " tokens.\n\n  " + name +
-         " --io in.safetensors out.safetensors -n 24\n" + optionLines(package) +
-         "\nWithout options: " + samplingDefaults(metadata) +
+         format("%u Hz, window after window of %g seconds, each in up to %u tokens.\n\n  ", audio.sampling_rate(),
+                double(audio.window_samples()) / audio.sampling_rate(), metadata.context()) +
+         name + " --audio speech.wav\n" + optionLines(package) + "\nWithout options: " + samplingDefaults(metadata) +
          "\n\nTensors of --io: input_features, decoder_input_ids; " +
          "logits, last_hidden_state, encoder_last_hidden_state; with -n ids, generated_logits\n" + exitCodes;
 }

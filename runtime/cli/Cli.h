@@ -21,6 +21,7 @@ enum class Command {
   Replay,
   Bench,
   Perplexity,
+  Transcribe,
   Embed,
   Classify,
   ClassifyTokens,
@@ -40,7 +41,8 @@ struct CliOptions {
   std::string system;
   int64_t maxTokens = 0; // -n; 0: up to the context
   bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
-       json = false, profile = false, plainLines = false;
+       json = false, profile = false, plainLines = false, timestamps = false;
+  std::string audioFile, language, task; // --audio; empty: the model's
   SamplerOptions sampler;
   bool hasSeed = false;
   std::vector<std::string> stops;
@@ -111,6 +113,7 @@ Status runReplay(OpenedModel &program);
 Status runFunctionIo(OpenedModel &program);
 Status runGraphBench(OpenedModel &program);
 Status runPerplexity(OpenedModel &program);
+Status runTranscribe(OpenedModel &program);
 Status runEmbed(OpenedModel &program);
 Status runClassify(OpenedModel &program);
 Status runClassifyTokens(OpenedModel &program);

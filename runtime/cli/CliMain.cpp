@@ -44,6 +44,8 @@ Status dispatch(OpenedModel &program) {
     return isGraph ? runGraphBench(program) : isEncoder ? runEncodeBench(program) : runBench(program);
   case Command::Perplexity:
     return runPerplexity(program);
+  case Command::Transcribe:
+    return runTranscribe(program);
   case Command::Embed:
     return runEmbed(program);
   case Command::Classify:

@@ -192,7 +192,9 @@ private:
         const float *rowLogits = session->logits(feed);
         std::fill(mask.begin(), mask.end(), ~uint32_t(0));
         if (!mask.empty())
-          rules.allow(session->history(row), size_t(session->length(row)), step + 1 == count, vocabSize, mask.data());
+          rules.allow(
+              {session->history(row), size_t(session->length(row)), rows[row].ids.size(), step + 1 == count, rowLogits},
+              vocabSize, mask.data());
         last[row] = samplers[row].sample(rowLogits, mask.empty() ? nullptr : mask.data());
         if (ids)
           ids[row * count + step] = last[row];

@@ -68,6 +68,11 @@ Status checkGeneration(const std::string &path, const package::Generation &gener
   if (generation.eos())
     for (int32_t id : *generation.eos())
       HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.eos", id, vocabSize));
+  for (auto [name, ids] : {std::pair{"generation.suppressed", generation.suppressed()},
+                           {"generation.suppressed_first", generation.suppressed_first()}})
+    for (unsigned i = 0; ids && i < ids->size(); ++i)
+      if (ids->Get(i) < 0 || uint32_t(ids->Get(i)) >= vocabSize)
+        return wrong(path, name, ids->Get(i), "tokens of the vocabulary");
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bos", generation.bos(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.pad", generation.pad(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.decoder_start", generation.decoder_start(), vocabSize));
@@ -208,12 +213,46 @@ Status checkImage(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+// What --audio relies on.
+Status checkSpeech(const package::Encoder &encoder, const std::string &path) {
+  const package::Speech *speech = encoder.speech();
+  if (!speech)
+    return damagedFile(path + ": package: encoder.speech is missing");
+  for (auto [name, tokens] :
+       {std::pair{"encoder.speech.languages", speech->languages()}, {"encoder.speech.tasks", speech->tasks()}})
+    for (unsigned i = 0; tokens && i < tokens->size(); ++i)
+      if (int32_t id = tokens->Get(i)->id(); !tokens->Get(i)->name() || id < 0 || uint32_t(id) >= encoder.vocab_size())
+        return wrong(path, name, id, "names of tokens of the vocabulary");
+  unsigned languages = speech->languages() ? speech->languages()->size() : 0;
+  for (unsigned i = 0; speech->forced() && i < speech->forced()->size(); ++i)
+    if (int32_t id = speech->forced()->Get(i);
+        id < (i == 0 && languages ? -1 : 0) || id >= int64_t(encoder.vocab_size()))
+      return wrong(path, "encoder.speech.forced", id, "tokens of the vocabulary");
+  HEDDLE_RETURN_IF_ERROR(
+      checkToken(path, "encoder.speech.no_timestamps", speech->no_timestamps(), encoder.vocab_size()));
+  return speech->max_initial_timestamp() >= -1 ? Status()
+                                               : wrong(path, "encoder.speech.max_initial_timestamp",
+                                                       speech->max_initial_timestamp(), "a number from 0, or -1");
+}
+
 Status checkAudio(const package::Encoder &encoder, const std::string &path) {
-  constexpr uint32_t mostBins = 1024;
-  if (const package::AudioInput *audio = encoder.audio();
-      audio && (audio->mel_bins() == 0 || audio->mel_bins() > mostBins))
-    return wrong(path, "encoder.audio.mel_bins", audio->mel_bins(), "1 … 1024");
-  return Status();
+  constexpr uint32_t mostBins = 1024, mostRate = 384000, mostSamples = 8192;
+  const package::AudioInput *audio = encoder.audio();
+  if (!audio)
+    return Status();
+  auto check = [&](const char *name, uint32_t value, uint32_t least, uint32_t most) {
+    return value >= least && value <= most ? Status() : wrong(path, name, value, "a number within its limits");
+  };
+  HEDDLE_RETURN_IF_ERROR(check("encoder.audio.mel_bins", audio->mel_bins(), 1, mostBins));
+  HEDDLE_RETURN_IF_ERROR(check("encoder.audio.sampling_rate", audio->sampling_rate(), 1, mostRate));
+  HEDDLE_RETURN_IF_ERROR(check("encoder.audio.n_fft", audio->n_fft(), 2, mostSamples));
+  HEDDLE_RETURN_IF_ERROR(check("encoder.audio.hop_length", audio->hop_length(), 1, mostSamples));
+  if (audio->n_fft() % 2)
+    return wrong(path, "encoder.audio.n_fft", audio->n_fft(), "an even number");
+  if (audio->window_samples() <= audio->n_fft() / 2 ||
+      audio->window_samples() / audio->hop_length() != 2 * uint64_t(encoder.context()))
+    return wrong(path, "encoder.audio.window_samples", audio->window_samples(), "those of 2 * context frames");
+  return checkSpeech(encoder, path);
 }
 
 Status checkEncoding(const package::Package &root, const std::string &path) {

@@ -13,13 +13,19 @@ AnswerRules AnswerRules::of(const package::Package &metadata) {
     rules.forcedBos = generation->forced_bos();
     rules.forcedEos = generation->forced_eos();
     rules.noRepeatNgram = generation->no_repeat_ngram();
+    if (const auto *ids = generation->suppressed())
+      rules.suppressed.assign(ids->begin(), ids->end());
+    if (const auto *ids = generation->suppressed_first())
+      rules.suppressedFirst.assign(ids->begin(), ids->end());
   }
   return rules;
 }
 
-bool AnswerRules::allow(const int32_t *ids, size_t count, bool isLast, int64_t vocabSize, uint32_t *mask) const {
+bool AnswerRules::allow(const AnswerSoFar &soFar, int64_t vocabSize, uint32_t *mask) const {
+  const int32_t *ids = soFar.ids;
+  size_t count = soFar.count;
   // A token that is forced comes whatever else is said.
-  int32_t forced = isLast && forcedEos >= 0 ? forcedEos : count == 1 ? forcedBos : -1;
+  int32_t forced = soFar.isLast && forcedEos >= 0 ? forcedEos : count == 1 ? forcedBos : -1;
   if (forced >= 0) {
     std::fill(mask, mask + maskWords(vocabSize), 0u);
     mask[forced / 32] |= uint32_t(1) << (forced % 32);
@@ -32,6 +38,16 @@ bool AnswerRules::allow(const int32_t *ids, size_t count, bool isLast, int64_t v
       int32_t id = ids[begin + n - 1];
       mask[id / 32] &= ~(uint32_t(1) << (id % 32));
     }
+  auto forbid = [&](const std::vector<int32_t> &list) {
+    for (int32_t id : list)
+      mask[id / 32] &= ~(uint32_t(1) << (id % 32));
+  };
+  forbid(suppressed);
+  // As the reference counts: what is forced behind a prompt of one token belongs to it.
+  if (count == soFar.promptCount + (soFar.promptCount == 1 && forcedBos >= 0))
+    forbid(suppressedFirst);
+  if (timestamps.first >= 0)
+    timestamps.allow(ids + soFar.promptCount, count - soFar.promptCount, soFar.logits, vocabSize, mask);
   return false;
 }
 

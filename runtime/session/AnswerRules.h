@@ -5,22 +5,37 @@
 #define HEDDLE_RUNTIME_SESSION_ANSWERRULES_H
 
 #include "runtime/schema/package_generated.h"
+#include "runtime/session/TimestampRules.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace heddle {
+
+// What of a sequence the rules ask for.
+struct AnswerSoFar {
+  const int32_t *ids; // (count), of which the first (promptCount) are those that the answer follows
+  size_t count, promptCount;
+  bool isLast;         // there is room for one more
+  const float *logits; // of what may follow, or their log probabilities; read only where there are timestamps
+};
 
 struct AnswerRules {
   int32_t forcedBos = -1;     // follows the first token of a sequence; -1: any may
   int32_t forcedEos = -1;     // is the last token that there is room for; -1: any may be
   uint32_t noRepeatNgram = 0; // no n tokens come twice; 0: they may
 
+  std::vector<int32_t> suppressed, suppressedFirst; // never follow; do not follow the prompt
+  TimestampRules timestamps;
+
   static AnswerRules of(const package::Package &metadata);
-  bool isEmpty() const { return forcedBos < 0 && forcedEos < 0 && noRepeatNgram == 0; }
-  // Clears the bits of `mask` (Sampler::sample) of what may not follow the `count` ids of a sequence. `isLast`: there is room for one more.
-  // True if one token is forced.
-  bool allow(const int32_t *ids, size_t count, bool isLast, int64_t vocabSize, uint32_t *mask) const;
+  bool isEmpty() const {
+    return forcedBos < 0 && forcedEos < 0 && noRepeatNgram == 0 && suppressed.empty() && suppressedFirst.empty() &&
+           timestamps.first < 0;
+  }
+  // Clears the bits of `mask` (Sampler::sample) of what may not follow. True if one token is forced.
+  bool allow(const AnswerSoFar &soFar, int64_t vocabSize, uint32_t *mask) const;
 };
 
 } // namespace heddle

@@ -99,7 +99,8 @@ private:
     ids.insert(ids.end(), running[beam].ids.begin(), running[beam].ids.end());
     std::vector<uint32_t> mask(maskWords(vocabSize), ~uint32_t(0));
     bool isLast = length + 1 == options.maxTokens;
-    bool isForced = options.rules.allow(ids.data(), ids.size(), isLast, vocabSize, mask.data());
+    bool isForced =
+        options.rules.allow({ids.data(), ids.size(), prompt.size(), isLast, scores}, vocabSize, mask.data());
     for (int32_t id = 0; id < vocabSize; ++id)
       if (!(mask[id / 32] >> (id % 32) & 1))
         scores[id] = -INFINITY;

@@ -35,6 +35,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
   HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count))
                                            : session.beginAnswer(sequence, prompt, int32_t(count)));
   sampler.accept(session.history(sequence), session.length(sequence));
+  auto promptCount = size_t(session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
     const float *logits = session.logits(0);
     const int32_t *ids = session.history(sequence);
@@ -44,7 +45,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       options.mask.set(options.mask.user, ids, size_t(length), mask.data());
     if (!options.rules.isEmpty()) {
       bool isLast = tokens == options.maxTokens || length == session.context();
-      options.rules.allow(ids, size_t(length), isLast, vocabSize, mask.data());
+      options.rules.allow({ids, size_t(length), promptCount, isLast, logits}, vocabSize, mask.data());
     }
     int32_t id = sampler.sample(logits, mask.empty() ? nullptr : mask.data());
     if (id < 0)

@@ -1,24 +1,33 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Makes a tiny model of speech with its goldens, by PyPI's transformers.
 
-make_speech_golden.py FOLDER
+make_speech_golden.py FOLDER SOUND
 
-Writes what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
+SOUND is written as well: a folder with generation_config.json, which asks for what of sound as the published ones do, preprocessor_config.json, speech.wav, its
+spectrograms window after window (features.safetensors), and transcriptions.json: what the command line --audio asks for, and lines. FOLDER gets what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
 with an end, a start, two languages, two tasks and timestamps. A seed of which some greedy token is nearly a tie is passed over. Not part of
 the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
 import json
+import math
 import pathlib
 import sys
 import types
+import wave
 
 import make_seq2seq_golden as seq2seq
+import numpy
 import torch
 import transformers
 from safetensors.torch import save_file
 
-END, START = 64, 65
-SIZES = dict(vocab_size=125, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
+END, START = 256, 257
+LANGUAGES, TASKS, WITHOUT_TIMES = {"<|en|>": 258, "<|de|>": 259}, {"translate": 260, "transcribe": 261}, 265
+GENERATION = dict(decoder_start_token_id=START, eos_token_id=END, pad_token_id=END, bos_token_id=END, is_multilingual=True, lang_to_id=LANGUAGES,
+                  task_to_id=TASKS, no_timestamps_token_id=WITHOUT_TIMES, max_initial_timestamp_index=20, suppress_tokens=[3, 5, 263, 264],
+                  begin_suppress_tokens=[7, END], return_timestamps=False, forced_decoder_ids=[[1, None], [2, TASKS["transcribe"]]])
+RATE, HOP, NEW = 16000, 160, 14
+SIZES = dict(vocab_size=317, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
              encoder_ffn_dim=40, decoder_ffn_dim=48, num_mel_bins=16, max_source_positions=50, max_target_positions=40, bos_token_id=END,
              pad_token_id=END, eos_token_id=END, decoder_start_token_id=START, begin_suppress_tokens=None)
 
@@ -56,6 +65,90 @@ def make_cases(model, config):
     return cases, tensors
 
 
+def make_sound():
+    """2.3 seconds of rising tones, bursts and noise, as 16-bit samples."""
+    random = numpy.random.default_rng(11)
+    t = numpy.arange(int(2.3 * RATE)) / RATE
+    tone = numpy.sin(2 * math.pi * (180 + 420 * t) * t) * numpy.exp(-8 * ((t * 1.7) % 1 - 0.4) ** 2)
+    sound = 0.4 * tone + 0.2 * numpy.sin(2 * math.pi * 2300 * t) * (numpy.sin(9 * t) > 0.3) + 0.01 * random.normal(size=t.size)
+    return numpy.round(numpy.clip(sound, -1, 1) * 20000).astype(numpy.int16)
+
+
+def windows(samples, extractor, step):
+    """(frame, spectrogram, frames of it that are sound) of each window; `step` of these gives the frames until the next."""
+    at, count = 0, -(-len(samples) // HOP)
+    while at < count:
+        part = samples[at * HOP:at * HOP + extractor.n_samples]
+        features = extractor(part, sampling_rate=RATE, return_tensors="pt").input_features
+        frames = min(count - at, extractor.nb_max_frames)
+        yield at, features, frames
+        at += step(features, frames)
+
+
+def transcribe(model, samples, extractor, times, **asked):
+    """The ids of all windows, or (start, end, ids) of each segment."""
+    ids, segments, language, found = [], [], {}, None
+    first = WITHOUT_TIMES + 1
+
+    def answer(features):
+        if "language" not in asked and not language:  # of the first window
+            language["language"] = next(name for name, id in LANGUAGES.items() if id == int(model.detect_language(features)))
+            language["task"] = "transcribe"
+        whole = model.generate(features, max_new_tokens=NEW, return_timestamps=times, force_unique_generate_call=True, **{**language, **asked})[0].tolist()
+        whole = whole[whole.index(START) + 1:] if START in whole else whole
+        return [token for token in whole[len(prompt()):] if token != END]
+
+    def prompt():
+        words = {**language, **asked}
+        return [0] * (("language" in words) + ("task" in words or "language" in words) + (not times))
+
+    def step(features, frames):
+        nonlocal found
+        found = answer(features)
+        if not times:
+            ids.extend(found)
+            return extractor.nb_max_frames
+        made, offset = model._retrieve_segment(torch.tensor(found), [None], torch.zeros(1, dtype=torch.float64), first, torch.tensor([frames]), 0.02, 0.01,
+                                               2, 0, 0, False, torch.zeros(1, 1))
+        segments.extend((at * HOP / RATE + float(one["start"]), at * HOP / RATE + float(one["end"]), [t for t in one["tokens"].tolist() if t < first])
+                        for one in made)
+        return int(offset)
+
+    for at, _, _ in windows(samples, extractor, step):
+        pass
+    return segments if times else ids
+
+
+def clock(seconds):
+    hundredths = round(seconds * 100)
+    return f"{hundredths // 360000:02}:{hundredths // 6000 % 60:02}:{hundredths // 100 % 60:02}.{hundredths % 100:02}"
+
+
+def write_speech(model, folder):
+    folder.mkdir(exist_ok=True)
+    samples = make_sound()
+    with wave.open(str(folder / "speech.wav"), "wb") as file:
+        file.setnchannels(1), file.setsampwidth(2), file.setframerate(RATE)
+        file.writeframes(samples.tobytes())
+    extractor = transformers.WhisperFeatureExtractor(feature_size=SIZES["num_mel_bins"], chunk_length=1)
+    (folder / "preprocessor_config.json").write_text(json.dumps(extractor.to_dict(), indent=1) + "\n")
+    (folder / "generation_config.json").write_text(json.dumps(GENERATION, indent=1) + "\n")
+    model.generation_config = transformers.GenerationConfig(**GENERATION)
+    heard = samples.astype(numpy.float32) / 32768
+    features = [features for _, features, _ in windows(heard, extractor, lambda features, frames: extractor.nb_max_frames)]
+    save_file({"input_features": torch.cat(features)}, folder / "features.safetensors")
+    del model.generate  # the family's own
+    cases = []
+    for flags, times, asked in (([], False, {}), (["--language", "de", "--task", "translate"], False, dict(language="de", task="translate")),
+                                (["--language", "en"], False, dict(language="en")), (["--timestamps"], True, {}),
+                                (["--timestamps", "--language", "de"], True, dict(language="de"))):
+        said = transcribe(model, heard, extractor, times, **asked)
+        join = lambda ids: ",".join(map(str, ids))
+        lines = [f"[{clock(a)} --> {clock(b)}] {join(ids)}" for a, b, ids in said] if times else [join(said)]
+        cases.append({"flags": ["-n", str(NEW), *flags], "lines": lines})
+    (folder / "transcriptions.json").write_text(json.dumps(cases, indent=1) + "\n")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     config = transformers.WhisperConfig(**SIZES)
@@ -72,6 +165,7 @@ def main():
     meta = {"family": "whisper", "task": "seq2seq", "model_type": "whisper", "seed": seed, "torch": torch.__version__,
             "transformers": transformers.__version__, "weights_dtype": "float32", "cases": cases}
     (folder / "golden.json").write_text(json.dumps(meta, indent=1) + "\n")
+    write_speech(model, pathlib.Path(sys.argv[2]))
 
 
 if __name__ == "__main__":

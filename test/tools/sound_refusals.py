@@ -16,7 +16,7 @@ def zeros(dtype, *shape):
     return (dtype, shape, [0] * count)
 
 
-START, SOUND = {"decoder_input_ids": grid([65, 5])}, {"input_features": zeros("F32", 1, 16, 100)}
+START, SOUND = {"decoder_input_ids": grid([257, 5])}, {"input_features": zeros("F32", 1, 16, 100)}
 CASES = [
     ("no tensor 'input_features'", START),
     ("no tensor 'decoder_input_ids', which is expected without -n", SOUND),
@@ -26,7 +26,7 @@ CASES = [
     (r"has shape .1, 80, 100., expected .batch, 16, 100.", START | {"input_features": zeros("F32", 1, 80, 100)}),
     (r"has shape .16, 100.", START | {"input_features": zeros("F32", 16, 100)}),
     ("decoder_input_ids has 1 rows, input_features 2", START | {"input_features": zeros("F32", 2, 16, 100)}),
-    (r"decoder_input_ids\[0, 1\] is 125, expected an id in \[0, 125\)", SOUND | {"decoder_input_ids": grid([65, 125])}),
+    (r"decoder_input_ids\[0, 1\] is 317, expected an id in \[0, 317\)", SOUND | {"decoder_input_ids": grid([257, 317])}),
 ]
 
 

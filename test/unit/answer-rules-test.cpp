@@ -17,7 +17,7 @@ constexpr int64_t vocabSize = 40;
 // The tokens that may not follow `ids`.
 std::vector<int32_t> forbidden(const AnswerRules &rules, const std::vector<int32_t> &ids, bool isLast = false) {
   std::vector<uint32_t> mask(maskWords(vocabSize), ~uint32_t(0));
-  rules.allow(ids.data(), ids.size(), isLast, vocabSize, mask.data());
+  rules.allow({ids.data(), ids.size(), 1, isLast, nullptr}, vocabSize, mask.data());
   std::vector<int32_t> found;
   for (int32_t id = 0; id < vocabSize; ++id)
     if (!(mask[id / 32] >> (id % 32) & 1))

@@ -182,6 +182,71 @@ TEST(ConfigOfEncoderDecoders, publishedSpeech) {
                                                 {"suppress_tokens", {1, 2, 7}},
                                                 {"torch_dtype", "float16"}});
   EXPECT_EQ(config.decoderStartId, 3);
+  EXPECT_EQ(config.suppressed, (std::vector<int64_t>{1, 2, 7}));
+  EXPECT_EQ(config.suppressedFirst, (std::vector<int64_t>{20, 2}));
+  EXPECT_EQ(config.speech.forced, (std::vector<std::optional<int64_t>>{66, 69, 73}));
+}
+
+// The model of speech, of 48 frames, beside these files.
+Expected<Model> readSpeech(const json &generation, const json &extractor) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(readFamily(folder, "whisper"));
+  folder.write("generation_config.json", generation.dump());
+  json whole = {{"feature_size", 16}, {"hop_length", 333}, {"chunk_length", 1}, {"n_samples", 16000}};
+  if (extractor.is_object())
+    whole.merge_patch(extractor);
+  folder.write("preprocessor_config.json", whole.dump());
+  return readModel(folder.path());
+}
+
+TEST(ConfigOfEncoderDecoders, whatIsAskedOfSound) {
+  json languages = {{"<|de|>", 11}, {"<|en|>", 10}};
+  Expected<Model> model = readSpeech({{"lang_to_id", languages},
+                                      {"task_to_id", {{"transcribe", 12}, {"translate", 13}}},
+                                      {"forced_decoder_ids", {{1, nullptr}, {2, 12}}},
+                                      {"no_timestamps_token_id", 20},
+                                      {"max_initial_timestamp_index", 50},
+                                      {"language", "<|de|>"},
+                                      {"suppress_tokens", {4}}},
+                                     {{"n_fft", 512}});
+  ASSERT_TRUE(model) << model.message();
+  const SpeechConfig &speech = model->config.speech;
+  EXPECT_EQ(speech.languages, (std::vector<std::pair<std::string, int64_t>>{{"de", 11}, {"en", 10}}));
+  EXPECT_EQ(speech.tasks.size(), 2u);
+  EXPECT_EQ(speech.forced, (std::vector<std::optional<int64_t>>{std::nullopt, 12}));
+  EXPECT_EQ(speech.language, "de");
+  EXPECT_EQ(speech.noTimestampsId, 20);
+  EXPECT_EQ(speech.maxInitialTimestamp, 50);
+  EXPECT_EQ(model->config.notApplied, std::vector<std::string>());
+  const AudioConfig &audio = model->config.audio;
+  EXPECT_EQ(audio.fftSize, 512);
+  EXPECT_EQ(audio.hop, 333);
+  EXPECT_EQ(audio.samples, 16000);
+  for (const auto &[generation, extractor, expected] : {
+           std::tuple<json, json, const char *>{
+               {{"lang_to_id", {{"<|en|>", 256}}}}, {}, "lang_to_id has '<|en|>' as 256, expected at most 1024 tokens"},
+           {{{"forced_decoder_ids", {{2, 5}}}}, {}, "forced_decoder_ids has [2,5], expected [1, a token below"},
+           {{{"forced_decoder_ids", {{1, 5}, {2, nullptr}}}}, {}, "forced_decoder_ids has [2,null]"},
+           {{{"return_timestamps", true}}, {}, "return_timestamps is true, but no_timestamps_token_id is missing"},
+           {{{"no_timestamps_token_id", 256}}, {}, "no_timestamps_token_id is 256, expected a token below"},
+           {{{"max_initial_timestamp_index", -1}}, {}, "max_initial_timestamp_index is negative (-1)"},
+           {{{"lang_to_id", languages}, {"language", "fr"}}, {}, "language is 'fr', which the file has no token for"},
+           {{{"task", "sing"}}, {}, "task is 'sing', which the file has no token for"},
+           {{{"suppress_tokens", {256}}}, {}, "suppress_tokens is 256, expected a token below"},
+           {{{"begin_suppress_tokens", {-1}}}, {}, "begin_suppress_tokens is -1, expected a token below"},
+           {json::object(), {{"feature_size", 80}}, "feature_size is 80, config.json has num_mel_bins 16"},
+           {json::object(), {{"n_fft", 401}}, "n_fft is odd (401)"},
+           {json::object(), {{"n_fft", 1 << 20}}, "n_fft is 1048576, expected 2 to 8192"},
+           {json::object(), {{"sampling_rate", 0}}, "sampling_rate is 0, expected 1 to 384000"},
+           {json::object(), {{"sampling_rate", 150}}, "n_fft is 400, of windows of 150 samples"},
+           {json::object(), {{"hop_length", 160}}, "chunk_length makes 100 frames, config.json asks for 48"},
+           {json::object(), {{"dither", 0.5}}, "dither is not 0"},
+           {json::object(), {{"padding_side", "left"}}, "padding_side is 'left'"},
+       }) {
+    Expected<Model> refused = readSpeech(generation, extractor);
+    ASSERT_FALSE(refused) << expected;
+    EXPECT_NE(refused.message().find(expected), std::string::npos) << refused.message();
+  }
 }
 
 } // namespace
