@@ -39,12 +39,15 @@ LogicalResult TileAttr::verify(function_ref<InFlightDiagnostic()> emitError, Til
 
 LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<TileAttr>, int64_t kBlock,
                                    int64_t rowBlock, int64_t termBytes, int64_t prefetchBytes, int64_t prefetchCache,
-                                   int64_t blockKv, int64_t splitKv, int64_t scratchBytes, StringAttr) {
+                                   int64_t prefetchLines, int64_t blockKv, int64_t splitKv, int64_t scratchBytes,
+                                   StringAttr) {
   for (int64_t number : {kBlock, rowBlock, termBytes, prefetchBytes, blockKv, splitKv, scratchBytes})
     if (number < 0) // schedule_c1
       return emitError() << "a number of a schedule (" << number << ") must not be negative";
   if (prefetchCache != 1 && prefetchCache != 2) // schedule_c3
     return emitError() << "prefetchCache (" << prefetchCache << ") must be 1 or 2";
+  if (prefetchLines != 0 && prefetchLines != 1) // schedule_c4
+    return emitError() << "prefetchLines (" << prefetchLines << ") must be 0 or 1";
   if (blockKv && 64 % blockKv) // schedule_c2
     return emitError() << "blockKv (" << blockKv << ") must divide the page of 64 tokens";
   if (splitKv && (!blockKv || splitKv % 64)) // schedule_c2
@@ -74,6 +77,7 @@ ScheduleFields ScheduleFields::of(ScheduleAttr schedule) {
   fields.termBytes = schedule.getTermBytes();
   fields.prefetchBytes = schedule.getPrefetchBytes();
   fields.prefetchCache = schedule.getPrefetchCache();
+  fields.prefetchLines = schedule.getPrefetchLines();
   fields.blockKv = schedule.getBlockKv();
   fields.splitKv = schedule.getSplitKv();
   fields.scratchBytes = schedule.getScratchBytes();
@@ -82,8 +86,8 @@ ScheduleFields ScheduleFields::of(ScheduleAttr schedule) {
 }
 
 ScheduleAttr ScheduleFields::get(MLIRContext *context) const {
-  return ScheduleAttr::get(context, tiles, kBlock, rowBlock, termBytes, prefetchBytes, prefetchCache, blockKv, splitKv,
-                           scratchBytes, evidence);
+  return ScheduleAttr::get(context, tiles, kBlock, rowBlock, termBytes, prefetchBytes, prefetchCache, prefetchLines,
+                           blockKv, splitKv, scratchBytes, evidence);
 }
 
 ScheduleAttr ScheduleFields::get(MLIRContext *context, StringRef evidence) const {

@@ -28,8 +28,8 @@ struct TileFields {
 
 struct ScheduleFields {
   llvm::SmallVector<TileAttr> tiles;
-  int64_t kBlock = 0, rowBlock = 0, termBytes = 0, prefetchBytes = 0, prefetchCache = 1, blockKv = 0, splitKv = 0,
-          scratchBytes = 0;
+  int64_t kBlock = 0, rowBlock = 0, termBytes = 0, prefetchBytes = 0, prefetchCache = 1, prefetchLines = 0, blockKv = 0,
+          splitKv = 0, scratchBytes = 0;
   mlir::StringAttr evidence;
 
   static ScheduleFields of(ScheduleAttr schedule);

@@ -72,7 +72,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   let description = [{
     `assign-schedules` writes it as `heddle.schedule` on kernel ops, from one table per target; emitters take nothing else. `tiles` in the
     order that the kernel has them. Of products: `kBlock` lines of K are unpacked at once and shared by `rowBlock` rows; what rows add to every panel of
-    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead, counting all panels of a tile, into the first or second cache, `prefetchCache`; 0: hardware alone foresees them. Sums wait in `scratchBytes` of the thread's scratch for the
+    int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead, counting all panels of a tile, into the first or second cache, `prefetchCache`, every line of them or `prefetchLines` for each block; 0 bytes: hardware alone foresees them. Sums wait in `scratchBytes` of the thread's scratch for the
     next block of K, without it on the stack. Of attention: `blockKv` keys are looked at
     together, the results of every `splitKv` keys are formed by themselves and merged. 0: the kernel has no such number. `evidence` says what chose
     the row of the table.
@@ -81,6 +81,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
       * C1: no number is negative.
       * C2: blockKv divides the page of 64 tokens; splitKv is a multiple of it.
       * C3: prefetchCache is 1 or 2.
+      * C4: prefetchLines is 0, which is all, or 1.
 
     ```mlir
     #few = #heddle.tile<role = few_rows, rows = [2, 1], columns = 16>
@@ -92,6 +93,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   let parameters = (ins ArrayRefParameter<"::heddle::TileAttr">:$tiles, DefaultValuedParameter<"int64_t", "0">:$kBlock,
                         DefaultValuedParameter<"int64_t", "0">:$rowBlock, DefaultValuedParameter<"int64_t", "0">:$termBytes,
                         DefaultValuedParameter<"int64_t", "0">:$prefetchBytes, DefaultValuedParameter<"int64_t", "1">:$prefetchCache,
+                        DefaultValuedParameter<"int64_t", "0">:$prefetchLines,
                         DefaultValuedParameter<"int64_t", "0">:$blockKv, DefaultValuedParameter<"int64_t", "0">:$splitKv, DefaultValuedParameter<"int64_t", "0">:$scratchBytes,
                         OptionalParameter<"::mlir::StringAttr">:$evidence);
   let extraClassDeclaration = [{
@@ -100,7 +102,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
   }];
   let genVerifyDecl = 1;
   let assemblyFormat = [{
-    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $prefetchCache, $blockKv, $splitKv, $scratchBytes, $evidence) `>`
+    `<` struct(custom<Tiles>($tiles), $kBlock, $rowBlock, $termBytes, $prefetchBytes, $prefetchCache, $prefetchLines, $blockKv, $splitKv, $scratchBytes, $evidence) `>`
   }];
 }
 

@@ -136,7 +136,8 @@ Status ScheduleReader::readSchedule(JsonValue text, ScheduleAttr &out) {
 ScheduleAttr ScheduleReader::baseOf(DictionaryAttr match) const {
   if (match.getAs<StringAttr>("kernel") != "online_attention") {
     auto format = match.getAs<StringAttr>("format");
-    return matmulSchedule(target, /*isInStep=*/true, format ? format.strref() : StringRef());
+    auto k = match.getAs<IntegerAttr>("k");
+    return matmulSchedule(target, /*isInStep=*/true, format ? format.strref() : StringRef(), k ? k.getInt() : 0);
   }
   auto headDim = match.getAs<IntegerAttr>("head_dim");
   auto products = match.getAs<StringAttr>("products");

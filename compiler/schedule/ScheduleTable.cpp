@@ -85,23 +85,29 @@ static int64_t int16MaxRows(TargetAttr target) {
 // while 2 panels of weights after the other, unpacked once for all of these rows, go by in the first.
 static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 256;
 
-// How far ahead a row of products asks for its weights.
-static void schedulePrefetch(ScheduleFields &schedule, TargetAttr target, StringRef format) {
+// How far ahead a row of products over K columns asks for its weights.
+static void schedulePrefetch(ScheduleFields &schedule, TargetAttr target, StringRef format, int64_t k) {
   // What memory sends in 300 ns to one core, and as much of the first cache as rounded rows leave; on Zen 5 a row of Q4_0 is read at 52 GB/s
   // so, and at 39 with 2048.
   schedule.prefetchBytes = 12 << 10;
   if (target.getTune() != "znver4")
     return;
   // Zen 4 has few misses of its first cache under way, and asking ahead takes them from loads; its own prefetchers see a stream, but not one whose
-  // scales or high bits are read out of turn. With 1 thread 1B Q4_0 makes 41 tokens a second so, 39 if asked for into the first and 34 into the
-  // second cache; 1B Q4_K_M 33 if asked for into the second cache, 27 into the first, 32 by prefetchers alone.
+  // scales or high bits are read out of turn. With 1 thread, of 32 GB/s: Q4_0 is read at 31 if nothing is asked for, at 25 if every line is; Q6_K at 26
+  // and 22 the other way round. Q4_K, whose scales alone lie between: at 32 if a line of each block sets hardware going, at 29 without, while the row
+  // stays in the first cache; else at 22 and 25, and at 27 if every line is asked for.
   std::optional<PackedLayout> layout = layoutNamed(format);
-  bool isStream = !layout || (!layout->isNested() && !layout->highBits);
-  schedule.prefetchBytes = isStream ? 0 : 8 << 10;
   schedule.prefetchCache = 2;
+  schedule.prefetchBytes = 7 << 10;
+  if (!layout || (!layout->isNested() && !layout->highBits)) {
+    schedule.prefetchBytes = 0;
+  } else if (!layout->highBits && layout->block == 32 && k && k <= 2048) {
+    schedule.prefetchBytes = 32 << 10;
+    schedule.prefetchLines = 1;
+  }
 }
 
-static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, StringRef format = {}) {
+static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, StringRef format = {}, int64_t k = 0) {
   MLIRContext *context = target.getContext();
   const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
@@ -112,7 +118,7 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
   schedule.kBlock = 128;
   schedule.rowBlock = 256;
   schedule.termBytes = 96 << 10;
-  schedulePrefetch(schedule, target, format);
+  schedulePrefetch(schedule, target, format, k);
   if (isInStep && hasBf16Tiles(target))
     schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;
   // 4 tiles of sums, 2 of rows, 2 of weights: all 8
@@ -159,10 +165,10 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
                       "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed");
 }
 
-ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep, StringRef format) {
+ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep, StringRef format, int64_t k) {
   switch (target.getDevice()) {
   case TargetDevice::Cpu:
-    return cpuMatmulSchedule(target, isInStep, format);
+    return cpuMatmulSchedule(target, isInStep, format, k);
   case TargetDevice::Cuda:
     return cudaMatmulSchedule(target);
   case TargetDevice::OpenCl: {
@@ -257,9 +263,9 @@ static bool hasPairs(KvCacheType cache) {
 
 ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, ScheduleOptions options) {
   if (auto matmul = dyn_cast<PackedMatmulOp>(op))
-    return matmulSchedule(target, options.isInStep, matmul.getFormat());
+    return matmulSchedule(target, options.isInStep, matmul.getFormat(), matmul.getK());
   if (auto experts = dyn_cast<ExpertMatmulOp>(op))
-    return matmulSchedule(target, options.isInStep, experts.getFormat());
+    return matmulSchedule(target, options.isInStep, experts.getFormat(), experts.getK());
   if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {
     KvCacheType cache = attention.getCache().getType();
     return attentionSchedule(target, cache.getHeadDim(), attention.getBlockKv(), splitOf(attention),

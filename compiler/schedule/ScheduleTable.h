@@ -20,8 +20,8 @@ struct ScheduleOptions {
   bool bf16Products = false; // what reads bf16 multiplies bf16
 };
 
-// Of products with weights packed in `format`; empty: in any.
-ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false, llvm::StringRef format = {});
+// Of products over `k` columns with weights packed in `format`; 0 and empty: any.
+ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false, llvm::StringRef format = {}, int64_t k = 0);
 // Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers. `inPairs`: a CPU
 // multiplies pairs of bf16, as it is asked for.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,

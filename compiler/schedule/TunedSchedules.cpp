@@ -226,8 +226,10 @@ FailureOr<ScheduleAttr> heddle::mergeSchedule(ScheduleAttr base, ScheduleAttr tu
     if (other.*value)
       fields.*value = other.*value;
   }
-  if (other.prefetchBytes)
+  if (other.prefetchBytes) {
     fields.prefetchCache = other.prefetchCache;
+    fields.prefetchLines = other.prefetchLines;
+  }
   // Threads of a step have it, where the CPU has AMX; in a graph the entry goes without.
   bool hasScratch = !isAttention && matmulSchedule(target, /*isInStep=*/true).getScratchBytes();
   if (other.scratchBytes && !hasScratch)

@@ -135,10 +135,12 @@ Choice MatmulProbe::blocks(std::vector<unsigned> shapes) {
 
 Choice MatmulProbe::prefetch() {
   Choice choice{{One}, {}};
-  for (auto [bytes, cache] : {std::pair(2048, 1), {4096, 1}, {8192, 1}, {16384, 1}, {8192, 2}, {16384, 2}})
-    choice.candidates.emplace_back([bytes = bytes, cache = cache](ScheduleFields &schedule) {
+  for (auto [bytes, cache, lines] :
+       {std::tuple(2048, 1, 0), {4096, 1, 0}, {8192, 1, 0}, {16384, 1, 0}, {8192, 2, 0}, {16384, 2, 0}, {32768, 2, 1}})
+    choice.candidates.emplace_back([=, bytes = bytes, cache = cache, lines = lines](ScheduleFields &schedule) {
       schedule.prefetchBytes = bytes;
       schedule.prefetchCache = cache;
+      schedule.prefetchLines = lines;
     });
   return choice;
 }

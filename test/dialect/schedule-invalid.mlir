@@ -48,3 +48,8 @@ func.func private @schedule_c2_split() attributes {schedule = #heddle.schedule<t
 
 // expected-error @+1 {{prefetchCache (3) must be 1 or 2}}
 func.func private @schedule_c3() attributes {schedule = #heddle.schedule<tiles = [], prefetchCache = 3>}
+
+// -----
+
+// expected-error @+1 {{prefetchLines (2) must be 0 or 1}}
+func.func private @schedule_c4() attributes {schedule = #heddle.schedule<tiles = [], prefetchLines = 2>}

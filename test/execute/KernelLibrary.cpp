@@ -40,8 +40,8 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
   cpuTarget = cpuTargetNamed(name);
 }
 
-ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format) {
-  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep, format);
+ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format, int64_t k) {
+  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep, format, k);
 }
 
 void *KernelLibrary::scratch() {

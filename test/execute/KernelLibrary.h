@@ -38,7 +38,7 @@ public:
   mlir::ModuleOp module() { return *moduleRef; }
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
-  ScheduleAttr matmulSchedule(bool isInStep = true, llvm::StringRef format = {});
+  ScheduleAttr matmulSchedule(bool isInStep = true, llvm::StringRef format = {}, int64_t k = 0);
   // Scratch memory as that schedule asks for, of one thread: every call returns the same.
   void *scratch();
   // `spec` with the target's registers; its other sizes stay.

@@ -18,7 +18,7 @@ using llvm::StringRef;
 
 static std::string emitAssembly(const MatmulSpec &spec, const char *targetName, StringRef format = {}) {
   KernelLibrary library(targetName);
-  ScheduleAttr schedule = library.matmulSchedule(/*isInStep=*/true, format);
+  ScheduleAttr schedule = library.matmulSchedule(/*isInStep=*/true, format, spec.k);
   if (failed(buildMatmul(library.module(), "kernel", spec, schedule, library.target())) ||
       failed(lowerToLLVM(library.module(), library.target())))
     return "";
@@ -125,11 +125,12 @@ TEST(MatmulCode, WeightsAreAskedForAhead) {
       count = std::max(count, countOf(loop, instruction));
     return count;
   };
-  for (auto [target, type, first, second] :
-       {std::tuple("znver4", TensorType::Q4_K, 0, 5), std::tuple("znver5", TensorType::Q4_K, 5, 0),
-        std::tuple("znver4", TensorType::Q4_0, 0, 0), std::tuple("znver5", TensorType::Q4_0, 5, 0)}) {
+  for (auto [target, type, k, first, second] :
+       {std::tuple("znver4", TensorType::Q4_K, 4096, 0, 5), std::tuple("znver4", TensorType::Q4_K, 2048, 0, 1),
+        std::tuple("znver5", TensorType::Q4_K, 4096, 5, 0), std::tuple("znver4", TensorType::Q4_0, 4096, 0, 0),
+        std::tuple("znver5", TensorType::Q4_0, 4096, 5, 0)}) {
     SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
-    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    MatmulSpec spec{*layoutFor(type), 4096, k};
     spec.int16FewRows = true;
     std::string assembly = emitAssembly(spec, target, tensorTypeInfo(type).name);
     EXPECT_EQ(countAll(assembly, "prefetcht0"), first);

@@ -4,7 +4,7 @@
 // RUN: sed s/TUNE/znver4/ %s | %heddle-opt --heddle-assign-schedules=activations=by-rows | FileCheck %s --check-prefixes=CHECK,ZEN4
 // RUN: sed 's/, tune = "TUNE"//' %s | %heddle-opt --heddle-assign-schedules=activations=by-rows | FileCheck %s --check-prefixes=CHECK,ANY
 
-// ZEN4: #[[NESTED:.*]] = #heddle.schedule<{{.*}}prefetchBytes = 8192, prefetchCache = 2, evidence
+// ZEN4: #[[NESTED:.*]] = #heddle.schedule<{{.*}}prefetchBytes = 32768, prefetchCache = 2, prefetchLines = 1, evidence
 // ANY: #[[BOTH:.*]] = #heddle.schedule<{{.*}}prefetchBytes = 12288, evidence
 #target = #heddle.target<device = cpu, name = "native", lanes = 16, registers = 32, features = ["avx512vnni", "avx512bf16"], tune = "TUNE">
 module attributes {heddle.target = #target} {

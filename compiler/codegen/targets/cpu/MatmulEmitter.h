@@ -111,12 +111,16 @@ private:
   void emitIntegerTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows,
                        BlockDots emitDots, int64_t together = 1);
   Values sumIntegerPanels(mlir::Value panel, int64_t panels, llvm::ArrayRef<IntegerRow> tileRows, BlockDots emitDots);
+  llvm::SmallVector<IntegerRow> stepRows(llvm::ArrayRef<IntegerRow> rows, mlir::Value step, int64_t block);
+  void addIntegerBlock(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p, int64_t panels,
+                       BlockDots emitDots, Values &sums);
 
   // 16-bit integers, rounded here, for few rows
   void emitInt16();
   void roundInt16(mlir::Value row, IntegerRow to);
   IntegerRow int16Row(mlir::Value address);
   Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
+  int64_t int16StepBytes() const;
   int64_t int16RowBytes() const;
 
   // int8

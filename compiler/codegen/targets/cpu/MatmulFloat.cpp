@@ -78,13 +78,15 @@ void MatmulEmitter::emitFewRows(const MatmulTile &tile) {
 // Adds all of K to sums (rows, panels).
 SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, ValuesRef rowAddresses, Values sums) {
   const PackedLayout &layout = spec.layout;
-  int64_t prefetchBytes = tiles.prefetchBytes / int64_t(panelAddresses.size());
+  int64_t streams = panelAddresses.size(), prefetchBytes = tiles.prefetch.bytes / streams;
   if (layout.isQuantized())
     return b.loop(b.index(0), b.index(spec.k / layout.block), 1, sums, [&](Value block, ValuesRef carried) {
       SmallVector<BlockReader> readers;
       Values activations;
       for (Value panel : panelAddresses)
-        readers.emplace_back(b, layout, panel, block, target).prefetch(prefetchBytes, tiles.prefetchCache);
+        readers.push_back(BlockReader::inPanel(b, layout, panel, block, target));
+      for (BlockReader &reader : readers)
+        reader.prefetch(tiles.prefetch, streams);
       for (Value row : rowAddresses)
         activations.push_back(b.at(row, b.mul(block, activationBytes() * layout.block)));
       return accumulateBlock(readers, activations, Values(carried));
@@ -97,7 +99,7 @@ SmallVector<Value> MatmulEmitter::accumulateUnits(ValuesRef panelAddresses, Valu
     for (Value panel : panelAddresses) {
       unitAddresses.push_back(b.at(panel, b.mul(unit, bytes)));
       for (int64_t line = 0; prefetchBytes && line < unroll * bytes; line += 64)
-        b.prefetch(b.at(unitAddresses.back(), prefetchBytes + line), tiles.prefetchCache);
+        b.prefetch(b.at(unitAddresses.back(), prefetchBytes + line), tiles.prefetch.cache);
     }
     for (Value row : rowAddresses)
       activations.push_back(b.at(row, b.mul(unit, activationBytes() * values)));
@@ -224,7 +226,7 @@ void MatmulEmitter::unpackPanels(Value panel, int64_t panels, Value begin, Value
       Value index = b.divide(column, values);
       Value lines = b.at(to, b.mul(b.divide(b.sub(column, begin), lineValues()), lineBytes));
       if (layout.isQuantized())
-        return unpackBlock(BlockReader(b, layout, from, index, target), lines);
+        return unpackBlock(BlockReader::inPanel(b, layout, from, index, target), lines);
       Value unit = b.at(from, b.mul(index, layout.unitBytes()));
       for (auto [i, line] : llvm::enumerate(readUnit(unit)))
         b.store(line, b.at(lines, i * lineBytes));

@@ -20,14 +20,17 @@ using namespace heddle;
 
 static constexpr int64_t blockValues = 32; // of activations that share a scale
 
-// A row in the scratch: two planes of K bytes, scales (K / 32), terms (K / block of weights).
+// A row in the scratch is one stream of steps: two planes of bytes of 32 columns, their scale, and the terms of their blocks of weights.
+int64_t MatmulEmitter::int16StepBytes() const {
+  return 2 * blockValues + 4 + blockValues / spec.layout.block * 4;
+}
+
 int64_t MatmulEmitter::int16RowBytes() const {
-  return 2 * spec.k + spec.k / blockValues * 4 + spec.k / spec.layout.block * 4;
+  return spec.k / blockValues * int16StepBytes();
 }
 
 MatmulEmitter::IntegerRow MatmulEmitter::int16Row(Value address) {
-  Value scales = b.at(address, 2 * spec.k);
-  return {address, scales, b.at(scales, spec.k / blockValues * 4)};
+  return {address, b.at(address, 2 * blockValues), b.at(address, 2 * blockValues + 4)};
 }
 
 void MatmulEmitter::emitInt16() {
@@ -62,13 +65,14 @@ void MatmulEmitter::roundInt16(Value row, IntegerRow to) {
   Value from = b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), 4));
   b.loop(b.index(0), b.index(spec.k / blockValues), 1, [&](Value block) {
     QuantizedBlock integers = quantizeBlock(b, b.at(from, b.mul(block, blockValues * 4)), WideDotProduct::largest);
-    b.store(integers.scale, b.at(to.scales, b.mul(block, 4)));
+    Value offset = b.mul(block, int16StepBytes());
+    b.store(integers.scale, b.at(to.scales, offset));
     Value sums[2];
     for (auto [half, columns] : llvm::enumerate(integers.halves)) {
-      Value at = b.at(b.at(to.codes, b.mul(block, blockValues)), 16 * half);
+      Value at = b.at(b.at(to.codes, offset), 16 * half);
       auto [first, second] = dot.planes(columns);
       b.store(first, at);
-      b.store(second, b.at(at, spec.k));
+      b.store(second, b.at(at, blockValues));
       sums[half] = vector::ReductionOp::create(b, vector::CombiningKind::ADD, columns);
     }
     auto storeTerm = [&](Value sum, Value at) {
@@ -78,9 +82,9 @@ void MatmulEmitter::roundInt16(Value row, IntegerRow to) {
         b.store(b.mul(sum, b.int32(-zeroPoint)), at);
     };
     if (layout.block == blockValues)
-      return storeTerm(b.add(sums[0], sums[1]), b.at(to.terms, b.mul(block, 4)));
+      return storeTerm(b.add(sums[0], sums[1]), b.at(to.terms, offset));
     for (auto [half, sum] : llvm::enumerate(sums))
-      storeTerm(sum, b.at(b.at(to.terms, b.mul(block, 8)), 4 * half));
+      storeTerm(sum, b.at(b.at(to.terms, offset), 4 * half));
   });
 }
 
@@ -97,7 +101,7 @@ SmallVector<Value> MatmulEmitter::emitInt16Dots(BlockReader &weights, ArrayRef<I
       Value codes = dot.prepareCodes(weights.codes(quad, share));
       int64_t column = 4 * (share * layout.quadsPerShare() + number);
       auto plane = [&](Value row, int64_t number) {
-        return b.splat(b.load(b.i32, b.at(row, number * spec.k + column), 1));
+        return b.splat(b.load(b.i32, b.at(row, number * blockValues + column), 1));
       };
       for (auto [r, row] : llvm::enumerate(blockRows))
         dot.add(sums[r], codes, plane(row.codes, 0), plane(row.codes, 1));

@@ -99,35 +99,80 @@ void MatmulEmitter::emitIntegerTile(Value panel, int64_t panels, Value row, Arra
 SmallVector<Value> MatmulEmitter::sumIntegerPanels(Value panel, int64_t panels, ArrayRef<IntegerRow> tileRows,
                                                    BlockDots emitDots) {
   const PackedLayout &layout = spec.layout;
-  int64_t blocks = scaleValues / layout.block; // of weights, in a step
+  int64_t count = tileRows.size() * panels, blocks = scaleValues / layout.block; // of weights, in a step
   Values panelAddresses;
   for (int64_t p = 0; p < panels; ++p)
     panelAddresses.push_back(panelAddress(b.add(panel, p)));
-  auto addBlock = [&](Value step, int64_t block, int64_t p, Values &sums) {
-    BlockReader weights(b, layout, panelAddresses[p], b.add(b.mul(step, blocks), block), target);
-    weights.prefetch(tiles.prefetchBytes / panels, tiles.prefetchCache);
-    SmallVector<IntegerRow> blockRows;
-    for (const IntegerRow &row : tileRows)
-      blockRows.push_back({b.at(b.at(row.codes, b.mul(step, scaleValues)), layout.block * block),
-                           b.at(row.scales, b.mul(step, 4)),
-                           b.at(b.at(row.terms, b.mul(step, 4 * blocks)), 4 * block)});
-    Values dots = emitDots(weights, blockRows, p);
-    for (auto [r, row] : llvm::enumerate(blockRows)) {
-      Value scale = b.splat(b.load(b.f32, row.scales));
-      Value &sum = sums[r * panels + p];
-      sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.scale(), sum);
-      if (layout.hasMin)
-        sum = b.fma(weights.min(), b.splat(b.load(b.f32, row.terms)), sum);
-    }
+  using ReaderOf = llvm::function_ref<BlockReader(int64_t block, int64_t p)>;
+  auto addStep = [&](Value step, ReaderOf readerOf, ValuesRef carried) {
+    Values next(carried);
+    for (int64_t block = 0; block < blocks; ++block)
+      for (int64_t p = 0; p < panels; ++p) {
+        BlockReader weights = readerOf(block, p);
+        weights.prefetch(tiles.prefetch, panels);
+        addIntegerBlock(weights, stepRows(tileRows, step, block), p, panels, emitDots, next);
+      }
+    return next;
   };
-  return b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(tileRows.size() * panels),
-                [&](Value step, ValuesRef carried) {
-                  Values next(carried);
-                  for (int64_t block = 0; block < blocks; ++block)
-                    for (int64_t p = 0; p < panels; ++p)
-                      addBlock(step, block, p, next);
-                  return next;
-                });
+  if (!layout.isNested())
+    return b.loop(b.index(0), b.index(spec.k / scaleValues), 1, zeros(count), [&](Value step, ValuesRef sums) {
+      auto readerOf = [&](int64_t block, int64_t p) {
+        return BlockReader::inPanel(b, layout, panelAddresses[p], b.add(b.mul(step, blocks), block), target);
+      };
+      return addStep(step, readerOf, sums);
+    });
+  // Numbers of a unit multiply what its blocks add up under their integers, once.
+  int64_t steps = layout.unitValues() / scaleValues;
+  return b.loop(b.index(0), b.index(spec.k / layout.unitValues()), 1, zeros(count), [&](Value unit, ValuesRef sums) {
+    Values units, next(sums);
+    for (Value address : panelAddresses)
+      units.push_back(b.at(address, b.mul(unit, layout.unitBytes())));
+    Value firstStep = b.mul(unit, steps);
+    Values ofUnit = b.loop(b.index(0), b.index(steps), 1, zeros(layout.hasMin ? 2 * count : count),
+                           [&](Value step, ValuesRef carried) {
+                             auto readerOf = [&](int64_t block, int64_t p) {
+                               return BlockReader(b, layout, units[p], b.add(b.mul(step, blocks), block), target);
+                             };
+                             return addStep(b.add(firstStep, step), readerOf, carried);
+                           });
+    for (int64_t i = 0; i < count; ++i) {
+      BlockReader weights(b, layout, units[i % panels], b.index(0), target);
+      next[i] = b.fma(ofUnit[i], weights.unitScale(), next[i]);
+      if (layout.hasMin)
+        next[i] = b.fma(ofUnit[count + i], weights.unitMin(), next[i]);
+    }
+    return next;
+  });
+}
+
+// Where block `block` of step `step` of each row begins.
+SmallVector<MatmulEmitter::IntegerRow> MatmulEmitter::stepRows(ArrayRef<IntegerRow> rows, Value step, int64_t block) {
+  int64_t blocks = scaleValues / spec.layout.block;
+  bool isQ8 = form == MatmulActivation::Q8;
+  auto at = [&](Value array, int64_t q8Bytes, int64_t offset) {
+    return b.at(b.at(array, b.mul(step, isQ8 ? q8Bytes : int16StepBytes())), offset);
+  };
+  return llvm::map_to_vector(rows, [&](const IntegerRow &row) {
+    return IntegerRow{at(row.codes, scaleValues, spec.layout.block * block), at(row.scales, 4, 0),
+                      at(row.terms, 4 * blocks, 4 * block)};
+  });
+}
+
+// Adds a block of panel `p` of `panels` to sums (rows, panels). With nested scales that is without the unit's own, and mins have sums of their
+// own: (2, rows, panels).
+void MatmulEmitter::addIntegerBlock(BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p, int64_t panels,
+                                    BlockDots emitDots, Values &sums) {
+  int64_t count = blockRows.size() * panels;
+  Values dots = emitDots(weights, blockRows, p);
+  for (auto [r, row] : llvm::enumerate(blockRows)) {
+    Value scale = b.splat(b.load(b.f32, row.scales));
+    Value &sum = sums[r * panels + p];
+    sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.ownScale(), sum);
+    if (!spec.layout.hasMin)
+      continue;
+    Value &minSum = spec.layout.isNested() ? sums[count + r * panels + p] : sum;
+    minSum = b.fma(weights.ownMin(), b.splat(b.load(b.f32, row.terms)), minSum);
+  }
 }
 
 // -zero * sum_a + the products of a block, of each row.

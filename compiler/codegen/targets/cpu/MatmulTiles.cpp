@@ -40,8 +40,8 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
   tiles.lineBlock = schedule.getKBlock();
   tiles.rowBlock = schedule.getRowBlock();
   tiles.termBytes = schedule.getTermBytes();
-  tiles.prefetchBytes = schedule.getPrefetchBytes();
-  tiles.prefetchCache = schedule.getPrefetchCache() == 2 ? Cache::Second : Cache::First;
+  tiles.prefetch = {schedule.getPrefetchBytes(), schedule.getPrefetchCache() == 2 ? Cache::Second : Cache::First,
+                    schedule.getPrefetchLines() == 1};
   // Without scratch two panels at a time, of as many rows as other products have on the stack.
   tiles.hasScratch = schedule.getScratchBytes() > 0;
   if (!tiles.hasScratch)

@@ -20,6 +20,13 @@ struct MatmulTile {
   void makePaired();
 };
 
+// How weights that are read in order are asked for ahead.
+struct Prefetch {
+  int64_t bytes;   // ahead; 0: hardware alone fetches them
+  Cache cache;     // that they are brought into
+  bool everyBlock; // one line for each block, which sets hardware going; else every line
+};
+
 struct MatmulTiles {
   MatmulTile floatFew;  // weights unpacked in registers; up to floatFew.heights[0] rows
   MatmulTile floatMany; // weights from a scratch panel
@@ -34,8 +41,7 @@ struct MatmulTiles {
   bool hasScratch;          // in the thread's scratch; else on the stack
   int64_t rowBlock;         // rows that share them
   int64_t termBytes; // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
-  int64_t prefetchBytes; // how far ahead of the loads of a streamed panel; 0: hardware alone fetches it
-  Cache prefetchCache;   // that it is brought into
+  Prefetch prefetch; // of streamed panels
 };
 
 // Those of a product on CPUs (matmulSchedule of compiler/schedule/ScheduleTable.h).

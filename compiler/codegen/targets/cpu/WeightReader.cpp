@@ -10,13 +10,18 @@ using namespace heddle;
 
 static constexpr int64_t quadBytes = 4 * PackedLayout::panelRows;
 
-BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value panel, Value index,
+BlockReader BlockReader::inPanel(KernelBuilder &builder, const PackedLayout &layout, Value panel, Value index,
+                                 const CpuTarget &target) {
+  int64_t perUnit = layout.blocksPerUnit();
+  Value unit = perUnit == 1 ? index : builder.divide(index, perUnit);
+  Value number = perUnit == 1 ? builder.index(0) : builder.sub(index, builder.mul(unit, perUnit));
+  return BlockReader(builder, layout, builder.at(panel, builder.mul(unit, layout.unitBytes())), number, target);
+}
+
+BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Value unit, Value number,
                          const CpuTarget &target)
-    : b(builder), layout(layout), target(target) {
-  int64_t perUnit = layout.blocksPerUnit(), perGroup = layout.blocksPerGroup();
-  Value unitIndex = perUnit == 1 ? index : b.divide(index, perUnit);
-  unit = b.at(panel, b.mul(unitIndex, layout.unitBytes()));
-  number = perUnit == 1 ? b.index(0) : b.sub(index, b.mul(unitIndex, perUnit));
+    : b(builder), layout(layout), target(target), unit(unit), number(number) {
+  int64_t perGroup = layout.blocksPerGroup();
   Value groupIndex = perGroup == 1 ? number : b.divide(number, perGroup);
   Value inGroup = perGroup == 1 ? b.index(0) : b.sub(number, b.mul(groupIndex, perGroup));
   Value group = b.at(b.at(unit, b.mul(groupIndex, layout.groupBytes())), layout.headerBytes());
@@ -28,9 +33,9 @@ BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Val
       high = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
     }
   }
-  scales = loadScales(0);
+  scales = ownScales = loadScales(0);
   if (layout.hasMin)
-    mins = loadScales(layout.minOffset());
+    mins = ownMins = loadScales(layout.minOffset());
   if (!layout.isNested())
     return;
   Value ofScales = loadNested(layout.nestedScaleOffset()), ofMins;
@@ -40,9 +45,14 @@ BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Val
   } else if (layout.hasMin) {
     ofMins = loadNested(layout.nestedMinOffset());
   }
-  scales = b.mul(scales, b.toFloat(ofScales));
-  if (layout.hasMin)
-    mins = b.mul(mins, b.toFloat(ofMins));
+  unitScales = scales;
+  ownScales = b.toFloat(ofScales);
+  scales = b.mul(unitScales, ownScales);
+  if (!layout.hasMin)
+    return;
+  unitMins = mins;
+  ownMins = b.toFloat(ofMins);
+  mins = b.mul(unitMins, ownMins);
 }
 
 // Of the whole unit.
@@ -71,13 +81,16 @@ Value BlockReader::loadNested(int64_t offset) {
 
 // Every line of a unit once, in equal shares of its blocks: one that nobody asks for is waited for, and a header lies between the codes of two
 // units, so that asking ahead of the codes alone leaves out as many lines of each unit.
-void BlockReader::prefetch(int64_t distance, Cache to) {
+void BlockReader::prefetch(const Prefetch &ahead, int64_t streams) {
+  int64_t distance = ahead.bytes / streams;
   if (!distance)
     return;
-  int64_t lines = llvm::divideCeil(layout.unitBytes(), 64), perBlock = llvm::divideCeil(lines, layout.blocksPerUnit());
-  Value first = b.at(unit, b.mul(number, perBlock * 64));
+  int64_t lines = llvm::divideCeil(layout.unitBytes(), 64);
+  int64_t perBlock = ahead.everyBlock ? 1 : llvm::divideCeil(lines, layout.blocksPerUnit());
+  Value offset = b.add(b.mul(number, perBlock * 64), distance);
+  Value first = b.at(unit, offset);
   for (int64_t line = 0; line < perBlock; ++line)
-    b.prefetch(b.at(first, distance + line * 64), to);
+    b.prefetch(b.at(first, line * 64), ahead.cache);
 }
 
 BlockReader::Quad BlockReader::loadQuad(Value quad) {

@@ -5,7 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_WEIGHTREADER_H
 
 #include "compiler/codegen/machine/Target.h"
-#include "compiler/codegen/targets/cpu/KernelBuilder.h"
+#include "compiler/codegen/targets/cpu/MatmulTiles.h"
 #include "compiler/weights/PackedLayout.h"
 
 namespace heddle {
@@ -13,13 +13,21 @@ namespace heddle {
 // One block of one panel of quantised weights. Every kernel gets the same bits for a weight.
 class BlockReader {
 public:
-  // The block number `index` of the panel at `panel`.
-  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value panel, mlir::Value index,
+  // The block `number` of the unit at `unit`.
+  BlockReader(KernelBuilder &builder, const PackedLayout &layout, mlir::Value unit, mlir::Value number,
               const CpuTarget &target);
+  // The block number `index` of the panel at `panel`.
+  static BlockReader inPanel(KernelBuilder &builder, const PackedLayout &layout, mlir::Value panel, mlir::Value index,
+                             const CpuTarget &target);
 
   // Scales and mins as vector<16xf32>.
   mlir::Value scale() const { return scales; }
   mlir::Value min() const { return mins; }
+  // Their factors: numbers of the whole unit, where scales are nested, and what is the block's own.
+  mlir::Value unitScale() const { return unitScales; }
+  mlir::Value unitMin() const { return unitMins; }
+  mlir::Value ownScale() const { return ownScales; }
+  mlir::Value ownMin() const { return ownMins; }
 
   // Four columns: their low bits are the bytes of a vector<16xi32>, which several quads share. Columns of a block are in the order of
   // shares, those of a share in the order of quads.
@@ -35,8 +43,8 @@ public:
   mlir::Value column(const Quad &quad, int64_t share, int64_t j);
   // Where the codes of the block lie one after the other as bytes: of eight low bits and no more.
   mlir::Value codesAddress() const { return low; }
-  // Asks for what lies `distance` bytes behind this block; for nothing if that is 0.
-  void prefetch(int64_t distance, Cache to);
+  // Asks for weights ahead of this block, of which one of `streams` is read.
+  void prefetch(const Prefetch &ahead, int64_t streams);
 
 private:
   mlir::Value loadScales(int64_t offset);
@@ -50,6 +58,7 @@ private:
   mlir::Value unit, number; // the block's unit, and its number in it
   mlir::Value low, high;    // its codes' low bits; the line of high bits, from its own on
   mlir::Value scales, mins;
+  mlir::Value unitScales, unitMins, ownScales, ownMins;
 };
 
 // The columns of a unit of plain weights as vector<16xf32>: one of f32, two of 16 bits.
