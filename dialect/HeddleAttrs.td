@@ -83,17 +83,19 @@ def Heddle_RopeAttr : Heddle_Attr<"Rope", "rope"> {
 }
 
 def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
-  let summary = "How experts are scored and grouped (`heddle.moe`)";
+  let summary = "How experts are scored, grouped and filled (`heddle.moe`)";
   let description = [{
     `sigmoid`: scores are sigmoids of the router's logits instead of their softmax. The top_groups best of num_groups
-    groups of experts take part. Weights are multiplied by `scale`.
+    groups of experts take part. Weights are multiplied by `scale`. Of a sequence an expert computes the first `capacity` tokens that choose it
+    (Switch Transformers, arXiv:2101.03961), and of others nothing; 0: all.
 
     ```mlir
     func.func private @deepseek_v3() attributes {routing = #heddle.routing<sigmoid = true, numGroups = 8, topGroups = 4, scale = 2.5>}
     ```
   }];
   let parameters = (ins DefaultValuedParameter<"bool", "false">:$sigmoid, DefaultValuedParameter<"int64_t", "1">:$numGroups,
-                        DefaultValuedParameter<"int64_t", "1">:$topGroups, OptionalParameter<"::mlir::FloatAttr">:$scale);
+                        DefaultValuedParameter<"int64_t", "1">:$topGroups, OptionalParameter<"::mlir::FloatAttr">:$scale,
+                        DefaultValuedParameter<"int64_t", "0">:$capacity);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

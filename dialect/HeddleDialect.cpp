@@ -185,11 +185,13 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, boo
 //===- RoutingAttr --------------------------------------------------------===//
 
 LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool, int64_t numGroups,
-                                  int64_t topGroups, FloatAttr scale) {
+                                  int64_t topGroups, FloatAttr scale, int64_t capacity) {
   if (numGroups < 1 || topGroups < 1 || topGroups > numGroups)
     return emitError() << "topGroups (" << topGroups << ") must be 1 to numGroups (" << numGroups << ")";
   if (scale && !scale.getValue().isFinite())
     return emitError() << "scale must be finite";
+  if (capacity < 0)
+    return emitError() << "capacity (" << capacity << ") must not be negative";
   return success();
 }
 

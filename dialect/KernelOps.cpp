@@ -217,8 +217,10 @@ LogicalResult ExpertMatmulOp::verify() {
   if (getBias() && (shaped(getBias()).getShape() != ArrayRef<int64_t>(biases) ||
                     !shaped(getBias()).getElementType().isF32())) // expert_matmul_c6
     return emitOpError("bias must be f32 (") << biases << ")";
-  if (!getActivation() && (getGating() || getAlternating())) // expert_matmul_c7
-    return emitOpError("gating and alternating need an activation");
+  if (!getActivation() && (getGating() || getAlternating() || getUngated())) // expert_matmul_c7
+    return emitOpError("gating, alternating and ungated need an activation");
+  if (getUngated() && (getGating() || getAlternating())) // expert_matmul_c7
+    return emitOpError("ungated has neither gating nor rows in turn");
   if (getAlternating() && n % 16) // expert_matmul_c7
     return emitOpError("alternating needs an n (") << n << ") that 16 divides";
   return verifyResults(*this);

@@ -108,7 +108,8 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSe
     For a token, experts are its top_k largest logits, descending (ties: the lower index), and weights their softmax over all
     experts, with `normalize` divided by their sum; `correction` and `routing` are as in `moe`. An entry is a token and one of its experts. The list of entries is
     sorted by expert, then by token: entries [offsets[e], offsets[e + 1]) are expert e's, entry i is of token row_index[i]
-    with weight row_scale[i].
+    with weight row_scale[i]. With a capacity, entries beyond it are not listed; their expert is num_experts. It is that of a sequence of the step or
+    encode that computes the rows.
 
     Constraints:
       * C1: logits are (rows, num_experts).
@@ -143,7 +144,8 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
   let description = [{
     offsets, row_index and row_scale are of `route_experts`; e is the expert of entry i, t = row_index[i] its token.
       * with an activation, W holds the gate's and the up projection's rows of each expert, panels interleaved, or, `alternating`, its
-        rows in turn: destination entry i = activation(gate_e input[t]) * (up_e input[t]), which `gating` bounds as in `moe`
+        rows in turn: destination entry i = activation(gate_e input[t]) * (up_e input[t]), which `gating` bounds as in `moe`; `ungated`, W holds
+        the gate's rows alone, and nothing multiplies the activation
       * without: destination[t] = sum over t's entries i, experts ascending, of row_scale[i] * (W_e input entry i)
     A bias is added to each row of W_e: those of the gate, then those of the up projection, or in turn as the rows.
     Entries are rows of the list: (rows * top_k, width) as a buffer (rows, top_k * width). Weights of an expert are packed by
@@ -158,14 +160,14 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
       * C5: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
         there with `int16`.
       * C6: bias is f32 (num_experts * rows of an expert).
-      * C7: gating and `alternating` need an activation; `alternating` an n that 16 divides.
+      * C7: gating, `alternating` and `ungated` need an activation; `alternating` an n that 16 divides; `ungated` excludes the two others.
 
     Canonical form: nothing is accumulated on zeros.
 
     ```mlir
     func.func @gate_and_up(%x: tensor<?x64xf32>, %w: tensor<32768xi8>, %offsets: tensor<?x9xi32>, %row_index: tensor<?x2xi32>,
                            %row_scale: tensor<?x2xf32>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
-      %y = heddle.expert_matmul gated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<32768xi8>)
+      %y = heddle.expert_matmul activated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<32768xi8>)
         list(%offsets, %row_index, %row_scale : tensor<?x9xi32>, tensor<?x2xi32>, tensor<?x2xf32>) outs(%out : tensor<?x32xf32>)
         {num_experts = 8, top_k = 2, n = 16, k = 64, format = "q4_1"} -> tensor<?x32xf32>
       return %y : tensor<?x32xf32>
@@ -176,18 +178,19 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
                        Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
                        Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
                        StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, OptionalAttr<Heddle_GatingAttr>:$gating,
-                       UnitAttr:$alternating, UnitAttr:$accumulate, UnitAttr:$int16);
+                       UnitAttr:$alternating, UnitAttr:$ungated, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    (`gated` $activation^)? (`gating` $gating^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
+    (`activated` $activation^)? (`gating` $gating^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
     (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
     `list` `(` $offsets `,` $row_index `,` $row_scale `:` type($offsets) `,` type($row_index) `,` type($row_scale) `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let extraClassDeclaration = dpsMethods # [{
     // Rows of an expert's packed matrices.
-    int64_t getExpertRows() { return (getActivation() ? 2 : 1) * int64_t(getN()); }
+    int64_t getExpertRows() { return (isGated() ? 2 : 1) * int64_t(getN()); }
+    bool isGated() { return getActivation() && !getUngated(); }
     ::llvm::StringRef getArithmetic();
   }];
   let hasVerifier = 1;

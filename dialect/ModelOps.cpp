@@ -316,6 +316,11 @@ LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool has
   return success();
 }
 
+bool MoeOp::isUngated() {
+  return getUps().empty() && !getGates().empty() && !getDowns().empty() &&
+         shaped(getGates()[0]).getDimSize(0) == shaped(getDowns()[0]).getDimSize(1);
+}
+
 LogicalResult MoeOp::verify() {
   int64_t width = lastDim(shaped(getInput())), experts = shaped(getRouter()).getDimSize(0);
   if (shaped(getRouter()).getDimSize(1) != width || (int64_t)getGates().size() != experts ||
@@ -323,15 +328,17 @@ LogicalResult MoeOp::verify() {
     return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << width << ") with a gate ("
                                   << getGates().size() << "), up (" << getUps().size() << ") and down ("
                                   << getDowns().size() << ") per expert";
-  bool alternates = getUps().empty();
-  for (auto [gate, up, down] : llvm::zip(getGates(), alternates ? getGates() : getUps(), getDowns())) {
+  bool inTurn = alternates();
+  for (auto [gate, up, down] : llvm::zip(getGates(), getUps().empty() ? getGates() : getUps(), getDowns())) {
     int64_t rows = shaped(gate).getDimSize(0);
     if (shaped(gate).getDimSize(1) != width || shaped(up).getShape() != shaped(gate).getShape() ||
-        (alternates && rows % 2) ||
-        shaped(down).getShape() != ArrayRef<int64_t>({width, alternates ? rows / 2 : rows})) // moe_c2
+        (inTurn && rows % 2) ||
+        shaped(down).getShape() != ArrayRef<int64_t>({width, inTurn ? rows / 2 : rows})) // moe_c2
       return emitOpError("gate ") << gate.getType() << ", up " << up.getType() << " and down " << down.getType()
                                   << " must be (intermediate, width) and (width, intermediate)";
   }
+  if (getGating() && isUngated()) // moe_c2
+    return emitOpError("gating bounds what an up projection multiplies, and there is none");
   int64_t topK = getTopK();
   if (topK < 1 || topK > experts) // moe_c3
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";

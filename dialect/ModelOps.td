@@ -370,14 +370,18 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     p = softmax(input @ router^T + router_bias), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
     the lower index), optionally divided by the sum of their p and multiplied by `routing`'s scale:
     result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)), where gate_e, up_e and down_e add their biases, and `gating`
-    bounds the gated activation. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection.
+    bounds the gated activation. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection, or, where it has as
+    many rows as down_e has columns, nothing multiplies the activation: down_e(activation(gate_e(input))).
     With groups (DeepSeek-V3, arXiv:2412.19437) experts are cut into num_groups runs, of which the top_groups with the greatest
     score stay: the greatest p of the group, or, with `correction`, the sum of its two greatest p + correction. Experts of
     the others are not chosen.
+    With a capacity, a token that `capacity` tokens before it in its sequence share an expert with gets nothing of that expert. A sequence is the last
+    but one dimension; where rows are those of a ragged batch, the step's or encode's that computes them.
 
     Constraints:
       * C1: router is (num_experts, width); there are num_experts gates, ups and downs.
-      * C2: gate and up are (intermediate, width), down is (width, intermediate); without ups the gate is (2 * intermediate, width).
+      * C2: gate and up are (intermediate, width), down is (width, intermediate); without ups the gate is (2 * intermediate, width), or
+        (intermediate, width) without gating.
       * C3: 1 <= top_k <= num_experts.
       * C4: correction is (num_experts).
       * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
@@ -385,9 +389,9 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
       * C6: router_bias is (num_experts).
       * C7: gate_biases, up_biases and down_biases are none, or one for each gate, up or down, as long as it has rows.
 
-    Canonical form: a single expert, chosen by softmax and not scaled, with gates and ups of their own and without gating, is `linear` and
+    Canonical form: a single expert, chosen by softmax, not scaled and without a capacity, with gates and ups of their own and without gating, is `linear` and
     `glu`; weights are read as they are stored, not
-    widened before. Loops for tiling: all dimensions but the last.
+    widened before. Loops for tiling: all dimensions but the last, and but that of a sequence where there is a capacity.
 
     ```mlir
     func.func @better_of_two(%x: tensor<?x8xf32>, %router: tensor<2x8xf32>, %up: tensor<3x8xf32>, %down: tensor<8x3xf32>)
@@ -408,6 +412,13 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
                        Heddle_ActivationAttr:$activation);
   let results = (outs TensorOf<[F32]>:$result);
   let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    // Whether nothing multiplies an expert's activation; else, without ups, the rows of its gate alternate.
+    bool isUngated();
+    bool alternates() { return getUps().empty() && !isUngated(); }
+    // Tokens of a sequence that an expert computes; 0: all.
+    int64_t getCapacity() { return getRouting() ? getRouting()->getCapacity() : 0; }
+  }];
   let assemblyFormat = [{
     $activation $input `,` $router (`router_bias` `(` $router_bias^ `:` type($router_bias) `)`)?
     (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? (`gating` $gating^)?

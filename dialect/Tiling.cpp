@@ -20,8 +20,9 @@ static RankedTensorType resultType(Operation *op) {
 static int64_t numLoops(Operation *op) {
   int64_t rank = resultType(op).getRank();
   return TypeSwitch<Operation *, int64_t>(op)
-      .Case<GluOp, SoftcapOp>([&](auto) { return rank; }) // element by element
-      .Default([&](auto) { return rank - 1; });           // row by row
+      .Case<GluOp, SoftcapOp>([&](auto) { return rank; })                  // element by element
+      .Case([&](MoeOp moe) { return rank - (moe.getCapacity() ? 2 : 1); }) // sequence by sequence
+      .Default([&](auto) { return rank - 1; });                            // row by row
 }
 
 // The loop that walks this dimension of this operand; none: the dimension is read whole.

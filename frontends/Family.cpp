@@ -175,7 +175,9 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
 }
 
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
-  bool sparse = static_cast<size_t>(layer) < config.moe.layerIsMoe.size() && config.moe.layerIsMoe[layer];
+  bool isOfEncoder = std::string_view(rule.name).find('%') != std::string_view::npos;
+  const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
+  bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];
   switch (rule.when) {
   case When::Always:
     return true;
@@ -217,6 +219,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return sparse && config.moe.sharedIntermediateSize > 0;
   case When::SharedBias:
     return sparse && config.mlpBias && config.moe.sharedIntermediateSize > 0;
+  case When::RouterBias:
+    return sparse && config.moe.hasRouterBias;
   case When::QueryLora:
     return config.latent.qLoraRank > 0;
   case When::QueryLoraBias:

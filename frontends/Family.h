@@ -84,6 +84,7 @@ enum class When : uint8_t {
   Correction /* e_score_correction_bias of a sparse layer */,
   Shared /* shared experts of a sparse layer */,
   SharedBias,
+  RouterBias /* of a sparse layer */,
   QueryLora,
   QueryLoraBias,
   NoQueryLora,
@@ -216,10 +217,12 @@ struct RopeRules {
   int64_t originalContext = 0;    // what longrope stretches where config.json does not say it; 0: what the scaling says
 };
 
-// Names of a layer's experts: block + router is the router, block + "experts.@." + gate that of an expert.
+// Names of a layer's experts: block + router is the router, block + "experts.@." + gate that of an expert; `gate` null: nothing multiplies the
+// activation of up.
 struct ExpertNames {
   const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj", *router = "gate";
   const char *gateAndUp = nullptr; // one matrix instead of gate and up, whose rows are theirs in turn
+  const char *expert = "experts."; // before the number of one
 };
 
 // What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.
@@ -278,6 +281,8 @@ struct Family {
   AttentionNames attention;
   FeedForwardNames feedForward;
   bool parallelResidual = false; // of every model of the family
+  // A token's position counts the tokens before it that are not masked, instead of all.
+  bool positionsSkipMasked = false;
   BiasRules biases;
   WindowRules windows;
   RopeRules rope;

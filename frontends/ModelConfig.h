@@ -52,9 +52,11 @@ struct MoeConfig {
   int64_t expertsPerToken = 0;
   int64_t intermediateSize = 0;
   bool normTopkProb = true;
-  bool sigmoidScores = false;           // scoring_func
-  bool hasCorrection = false;           // e_score_correction_bias takes part in the choice of experts
-  double routedScale = 1.0;             // routed_scaling_factor
+  bool sigmoidScores = false; // scoring_func
+  bool hasCorrection = false; // e_score_correction_bias takes part in the choice of experts
+  double routedScale = 1.0;   // routed_scaling_factor
+  bool hasRouterBias = false; // where a family has routers with a bias, and without
+  int64_t capacity = 0;       // tokens of a sequence that an expert computes, the first that choose it; 0: all
   int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
   // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
   double gateLimit = 0.0, gateAlpha = 1.0, upOffset = 0.0;
@@ -121,7 +123,8 @@ struct AudioConfig {
 struct EncoderConfig {
   int64_t numLayers = 0; // 0: there is none
   int64_t numHeads = 0, intermediateSize = 0;
-  int64_t contextLength = 0; // tokens of the longest source
+  int64_t contextLength = 0;    // tokens of the longest source
+  std::vector<bool> layerIsMoe; // (num_layers); empty: no layer is
 };
 
 // Which tokens ask a decoder for what of the sound that its encoder hears.

@@ -97,11 +97,15 @@ static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
   ArrayRef<double> correction;
   if (op.getCorrection())
     correction = frame.tensor(op.getCorrection()).reals;
+  // All rows are of one sequence.
+  int64_t capacity = op.getRouting() ? op.getRouting()->getCapacity() : 0;
+  SmallVector<int64_t> taken(numExperts);
   for (int64_t row = 0; row < rows; ++row) {
     ArrayRef<double> rowLogits = ArrayRef(logits.reals).slice(row * numExperts, numExperts);
     for (auto [i, chosen] :
          llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
-      experts.integers[row * topK + i] = chosen.first;
+      bool isDropped = ++taken[chosen.first] > capacity && capacity;
+      experts.integers[row * topK + i] = isDropped ? numExperts : chosen.first;
       weights.setReal(row * topK + i, chosen.second);
     }
   }
@@ -150,7 +154,7 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
         if (op.getActivation()) {
           bool alternates = op.getAlternating();
           double gate = project(alternates ? 2 * i : i, &x[token * k]);
-          double up = project(alternates ? 2 * i + 1 : i + n, &x[token * k]);
+          double up = op.getUngated() ? 1 : project(alternates ? 2 * i + 1 : i + n, &x[token * k]);
           result.setReal(entry * n + i, activateGated(*op.getActivation(), op.getGatingAttr(), gate, up));
           continue;
         }

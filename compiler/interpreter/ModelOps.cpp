@@ -288,26 +288,33 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
   if (op.getCorrection())
     correction = frame.tensor(op.getCorrection()).reals;
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), input.shape);
+  int64_t rank = input.shape.size(), sequence = rank > 1 ? input.shape[rank - 2] : 1;
+  SmallVector<int64_t> taken; // tokens of the sequence that chose each expert
   for (int64_t row = 0; row < input.rows(); ++row) {
+    if (row % sequence == 0)
+      taken.assign(router.dim(0), 0);
     const double *x = &input.reals[row * width];
     SmallVector<double> logits;
     for (int64_t e = 0; e < router.dim(0); ++e)
       logits.push_back(dot(x, &router.reals[e * width], width) +
                        (op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0));
     for (auto [e, p] : routeToken(logits, correction, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
+      if (++taken[e] > op.getCapacity() && op.getCapacity())
+        continue;
       // Row `i` of a product with its bias.
       auto project = [&, e = e](OperandRange matrices, OperandRange biases, int64_t i, const double *from) {
         const Tensor &matrix = frame.tensor(matrices[e]);
         double bias = biases.empty() ? 0 : frame.tensor(biases[e]).reals[i];
         return dot(from, &matrix.reals[i * matrix.dim(1)], matrix.dim(1)) + bias;
       };
-      bool alternates = op.getUps().empty();
+      bool alternates = op.alternates(), isUngated = op.isUngated();
       int64_t intermediate = frame.tensor(op.getDowns()[e]).dim(1);
       std::vector<double> hidden; // (intermediate)
       for (int64_t i = 0; i < intermediate; ++i) {
         double gate = project(op.getGates(), op.getGateBiases(), alternates ? 2 * i : i, x);
-        double up = alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, x)
-                               : project(op.getUps(), op.getUpBiases(), i, x);
+        double up = isUngated    ? 1
+                    : alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, x)
+                                 : project(op.getUps(), op.getUpBiases(), i, x);
         hidden.push_back(activateGated(op.getActivation(), op.getGatingAttr(), gate, up));
       }
       for (int64_t d = 0; d < width; ++d)

@@ -280,7 +280,8 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
   }
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
                                 task, labels, package::LabelScores(config.labelScores), embedding, image,
-                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio, speech);
+                                info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio, speech,
+                                config.relativeBuckets > 0);
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,
@@ -322,6 +323,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
     p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
     p.add_position_offset(int32_t(config.positionOffset));
+    p.add_positions_skip_masked(config.family && config.family->positionsSkipMasked);
     p.add_bytes_per_token(bytesPerToken(module, variant.weights));
     p.add_memory(memory), p.add_rope(ropes), p.add_generation(generationTable);
     if (!kv.IsNull())

@@ -45,7 +45,7 @@ static std::string describe(Operation *op) {
       .Case([&](ExpertMatmulOp matmul) {
         out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat() << ", " << matmul.getTopK()
             << " of " << matmul.getNumExperts() << " experts";
-        if (matmul.getActivation())
+        if (matmul.isGated())
           out << ", gated";
         if (matmul.getAccumulate())
           out << ", + residual";

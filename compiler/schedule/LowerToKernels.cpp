@@ -214,7 +214,7 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
 
 LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   // One kernel serves all experts of a role.
-  bool alternates = op.getUps().empty();
+  bool alternates = op.alternates(), isUngated = op.isUngated();
   auto inTurn = [](ValueRange gates, ValueRange ups) {
     SmallVector<Value> values;
     for (size_t e = 0; e < gates.size(); ++e) {
@@ -224,7 +224,7 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
     }
     return values;
   };
-  if (op.getGateBiases().empty() != (alternates ? op.getGateBiases() : op.getUpBiases()).empty())
+  if (op.getGateBiases().empty() != (op.getUps().empty() ? op.getGateBiases() : op.getUpBiases()).empty())
     return op.emitError("has kernels for biases of gates and ups, or of neither");
   int64_t width = typeOf(op.getInput()).getDimSize(1), intermediate = typeOf(op.getDowns()[0]).getDimSize(1),
           topK = op.getTopK();
@@ -238,8 +238,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
                                                std::tuple("down", ValueRange(op.getDowns()), downFormat)})
     if (format != formatOf(typeOf(matrices.front())))
       op.emitRemark("experts' ") << role << " matrices are of several stored types: packed as " << format;
-  FailureOr<PackOp> gateUp =
-                        packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved, alternates ? 1 : 2),
+  FailureOr<PackOp> gateUp = packMatrices(op, gatesAndUps, gateUpFormat, PackingLayout::Interleaved,
+                                          op.getUps().empty() ? 1 : 2),
                     down = packMatrices(op, op.getDowns(), downFormat, PackingLayout::Interleaved, 1);
   if (failed(gateUp) || failed(down))
     return failure();
@@ -258,7 +258,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
                route.getResult(3), route.getResult(4), weights, bias, init, route.getNumExpertsAttr(),
                route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
                activation ? op.getGatingAttr() : GatingAttr(), activation && alternates ? b.getUnitAttr() : UnitAttr(),
-               accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
+               activation && isUngated ? b.getUnitAttr() : UnitAttr(), accumulate ? b.getUnitAttr() : UnitAttr(),
+               UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());

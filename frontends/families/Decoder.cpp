@@ -69,7 +69,7 @@ TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   const MoeConfig &moe = b.config().moe;
   if (!moe.numExperts || !moe.layerIsMoe[layer])
     return feedForward(b, x);
-  TensorHandle routed = b.moe(x);
+  TensorHandle routed = b.moe(x, b.config().family->experts.block);
   return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
 }
 

@@ -47,7 +47,7 @@ static void buildGptOss(ModelBuilder &b) {
   terms.sinks = "self_attn.sinks";
   buildDecoder(b, [&](int64_t, TensorHandle x) {
     x = b.add(x, selfAttention(b, b.rmsNorm(x, "input_layernorm"), terms));
-    return b.add(x, b.moe(b.rmsNorm(x, "post_attention_layernorm")));
+    return b.add(x, b.moe(b.rmsNorm(x, "post_attention_layernorm"), b.config().family->experts.block));
   });
 }
 

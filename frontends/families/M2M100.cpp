@@ -22,6 +22,7 @@ static void build(ModelBuilder &b) {
 static constexpr Family describeM2M100() {
   Family row = describeEncoderDecoder("m2m_100");
   row.logitsBias = nullptr;
+  row.positionsSkipMasked = true;
   row.defaults.activation = Activation::Relu;
   row.readers.huggingFaceSizes = readSizes;
   row.addTensors = addSinusoids<Sinusoids::Tensor2Tensor>;

@@ -108,9 +108,9 @@ public:
                                        const std::vector<TensorHandle> &valueUps) = 0;
   // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
   virtual TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false) = 0;
-  // The experts of the layer, under the family's names for them. Where the config corrects scores, e_score_correction_bias of the
-  // router does.
-  virtual TensorHandle moe(TensorHandle x) = 0;
+  // The experts of the layer, under the family's names for them; `block`: ExpertNames::block of this layer. Where the config corrects scores,
+  // e_score_correction_bias of the router does.
+  virtual TensorHandle moe(TensorHandle x, const std::string &block) = 0;
 
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), scaled and softcapped as
   // the config says.

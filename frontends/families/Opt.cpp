@@ -88,6 +88,7 @@ static constexpr Family describeOpt() {
   row.rules = {tensorRules};
   row.unread = unread;
   row.plainHeads = true;
+  row.positionsSkipMasked = true;
   row.keyNames = keyNames;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::Relu;

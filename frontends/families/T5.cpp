@@ -1,45 +1,16 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// T5 (Raffel et al. 2019, arXiv:1910.10683), T5 1.1 and what follows it (Flan, UL2), mT5 (arXiv:2010.11934): no positions but what scores get for the distance of a key,
-// by a table that all layers of a stack share; RMSNorm, no biases, unscaled scores; ReLU, or a gated activation.
+// T5 (Raffel et al. 2019, arXiv:1910.10683), T5 1.1 and what follows it (Flan, UL2), mT5 (Xue et al. 2020, arXiv:2010.11934): no positions but
+// what scores get for the distance of a key, by a table that all layers of a stack share; RMSNorm, no biases, unscaled scores; ReLU, or a gated
+// activation.
 
+#include "frontends/families/T5.h"
 #include "frontends/families/Families.h"
-#include "frontends/families/ModelBuilder.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cmath>
 
 namespace heddle {
-
-static constexpr const char *encoderTable = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-static constexpr const char *decoderTable = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-
-// A stack's layers but for their feed-forward blocks, and what stands before and behind them.
-static constexpr TensorRule stackRules[] = {
-    {"shared.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
-    {encoderTable, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
-    {"encoder.block.%.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"encoder.block.%.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"encoder.block.%.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"encoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {decoderTable, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
-    {"decoder.block.#.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"decoder.block.#.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"decoder.block.#.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.block.#.layer.2.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
-};
 
 static constexpr TensorRule feedForwardRules[] = {
     {"encoder.block.%.layer.1.DenseReluDense.wi.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
@@ -58,28 +29,10 @@ static constexpr TensorRule feedForwardRules[] = {
     {"decoder.block.#.layer.2.DenseReluDense.wo.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
-static constexpr const char *embeddingCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
-
-// A table of the first T5 files that its attention to the source never reads.
-static constexpr UnreadTensor unread[] = {{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
-
-static constexpr KeyName keyNames[] = {
-    {"num_hidden_layers", "num_decoder_layers"},
-    {"hidden_size", "d_model"},
-    {"num_attention_heads", "num_heads"},
-    {"num_key_value_heads", "num_heads"},
-    {"head_dim", "d_kv"},
-    {"intermediate_size", "d_ff"},
-    {"rms_norm_eps", "layer_norm_epsilon"},
-    {"encoder_layers", "num_layers"},
-    {"encoder_attention_heads", "num_heads"},
-    {"encoder_ffn_dim", "d_ff"},
-};
-
 // Distances have no end: n_positions of older files is what a model was trained on, which nothing reads.
 static constexpr int64_t longestSequence = 1 << 20;
 
-static void readSizes(JsonObject &object, ModelConfig &config) {
+void readT5Sizes(JsonObject &object, ModelConfig &config) {
   EncoderConfig &encoder = config.encoder;
   config.numKvHeads = encoder.numHeads = config.numHeads;
   config.headDim = readSize(object, config, "head_dim", 64);
@@ -102,7 +55,11 @@ static void checkBuckets(JsonObject &object, const ModelConfig &config) {
                     " buckets, at most " + std::to_string(DistanceBias::maxDistance));
 }
 
-// feed_forward_proj is ACTIVATION, or gated-ACTIVATION; newer files say both apart, which then count.
+void scaleT5Logits(ModelConfig &config) {
+  config.logitScale = 1.0 / std::sqrt(double(config.hiddenSize));
+}
+
+// feed_forward_proj is ACTIVATION, or gated-ACTIVATION, `usual` where config.json has none; newer files say both apart, which then count.
 static void readFeedForward(JsonObject &object, ModelConfig &config, const char *usual) {
   std::string form = object.string("feed_forward_proj").value_or(usual), name = form;
   bool isGated = form.compare(0, 6, "gated-") == 0;
@@ -118,27 +75,26 @@ static void readFeedForward(JsonObject &object, ModelConfig &config, const char 
                 "is '" + printable(form, 64) + "', expected ACTIVATION or gated-ACTIVATION, of " + knownActivations());
 }
 
-// `usual`: feed_forward_proj where config.json does not say it.
-static void readCommon(JsonObject &object, ModelConfig &config, const char *usual) {
+void readT5Attention(JsonObject &object, ModelConfig &config) {
   if (!object.boolean("is_encoder_decoder").value_or(true))
     object.unsupported("is_encoder_decoder",
                        "is false, which is not supported: the model is compiled with its encoder");
-  readFeedForward(object, config, usual);
   checkBuckets(object, config);
   config.attentionScale = 1.0;
   config.tokenTypes = 1;
 }
 
 static void readRest(JsonObject &object, ModelConfig &config) {
-  readCommon(object, config, "relu");
+  readT5Attention(object, config);
+  readFeedForward(object, config, "relu");
   // Files of T5 1.1 say that the head is its own, and mean that logits are not scaled.
-  bool isTied = object.boolean("tie_word_embeddings").value_or(true);
-  if (object.boolean("scale_decoder_outputs").value_or(isTied))
-    config.logitScale = 1.0 / std::sqrt(double(config.hiddenSize));
+  if (object.boolean("scale_decoder_outputs").value_or(config.tieWordEmbeddings))
+    scaleT5Logits(config);
 }
 
 static void readMt5Rest(JsonObject &object, ModelConfig &config) {
-  readCommon(object, config, "gated-gelu");
+  readT5Attention(object, config);
+  readFeedForward(object, config, "gated-gelu");
 }
 
 // Attention under `name` to the tokens of the stack, or of the source.
@@ -154,18 +110,12 @@ static TensorHandle attention(ModelBuilder &b, TensorHandle x, const std::string
   return b.linear(b.mergeHeads(b.attention(query, key, value, terms)), name + ".o");
 }
 
-static TensorHandle feedForward(ModelBuilder &b, TensorHandle x, const std::string &name) {
-  if (!b.config().gatesFeedForward)
-    return b.linear(b.activation(b.linear(x, name + ".wi")), name + ".wo");
-  TensorHandle gate = b.linear(x, name + ".wi_0"), up = b.linear(x, name + ".wi_1");
-  return b.linear(b.glu(gate, up), name + ".wo");
-}
-
 // "encoder." or "decoder.", with its embeddings and the norm behind it.
-static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, bool isDecoder) {
+static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, bool isDecoder,
+                               const T5FeedForward &feedForward) {
   const ModelConfig &config = b.config();
   AttentionTerms distances;
-  distances.positions = relativeBuckets(isDecoder ? decoderTable : encoderTable, /*bidirectional=*/!isDecoder,
+  distances.positions = relativeBuckets(isDecoder ? decoderDistances : encoderDistances, /*bidirectional=*/!isDecoder,
                                         config.relativeBuckets, config.relativeDistance);
   TensorHandle x = b.embedTokens(config.family->embedding);
   int64_t layers = isDecoder ? config.numHiddenLayers : config.encoder.numLayers;
@@ -175,39 +125,37 @@ static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, bool i
       if (isDecoder)
         x = b.add(x, attention(b, b.rmsNorm(x, "layer.1.layer_norm"), "layer.1.EncDecAttention", {}, true));
       std::string last = isDecoder ? "layer.2." : "layer.1.";
-      return b.add(x, feedForward(b, b.rmsNorm(x, last + "layer_norm"), last + "DenseReluDense"));
+      return b.add(x, feedForward(b.rmsNorm(x, last + "layer_norm"), last, i, isDecoder));
     });
   return b.rmsNorm(x, scope + "final_layer_norm");
 }
 
-static void build(ModelBuilder &b) {
+void buildT5(ModelBuilder &b, const T5FeedForward &feedForward) {
   const Family &family = *b.config().family;
-  b.beginDecoder(buildStack(b, "encoder.", /*isDecoder=*/false));
-  TensorHandle x = buildStack(b, "decoder.", /*isDecoder=*/true);
+  b.beginDecoder(buildStack(b, "encoder.", /*isDecoder=*/false, feedForward));
+  TensorHandle x = buildStack(b, "decoder.", /*isDecoder=*/true, feedForward);
   b.finish(x, b.config().tieWordEmbeddings ? family.embedding : family.head);
 }
 
-static constexpr Family describeT5(const char *modelType, void (*readRest)(JsonObject &, ModelConfig &)) {
-  Family row;
-  row.modelType = modelType;
-  row.isEncoderDecoder = true;
-  row.embedding = "shared.weight";
-  row.embeddingCopies = embeddingCopies;
+static void build(ModelBuilder &b) {
+  buildT5(b, [&](TensorHandle x, const std::string &scope, int64_t, bool) {
+    std::string block = scope + "DenseReluDense.";
+    if (!b.config().gatesFeedForward)
+      return b.linear(b.activation(b.linear(x, block + "wi")), block + "wo");
+    TensorHandle gate = b.linear(x, block + "wi_0"), up = b.linear(x, block + "wi_1");
+    return b.linear(b.glu(gate, up), block + "wo");
+  });
+}
+
+static constexpr Family describe(const char *modelType, void (*readRest)(JsonObject &, ModelConfig &)) {
+  Family row = describeT5(modelType);
+  row.rules[1] = feedForwardRules;
   row.headIfStored = true;
-  row.rules = {TensorRules(stackRules), TensorRules(feedForwardRules)};
-  row.unread = unread;
-  row.keyNames = keyNames;
-  row.activationKey = "dense_act_fn";
-  row.defaults.layersOfEncoder = true;
-  row.defaults.activation = Activation::Relu;
-  row.defaults.tied = true;
-  row.rope.hasRope = false;
-  row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
   row.build = build;
   return row;
 }
-const Family family::t5 = describeT5("t5", readRest);
-const Family family::mt5 = describeT5("mt5", readMt5Rest);
+const Family family::t5 = describe("t5", readRest);
+const Family family::mt5 = describe("mt5", readMt5Rest);
 
 } // namespace heddle

@@ -91,11 +91,11 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
 }
 
 // Newer checkpoints hold the experts of a layer as mlp.experts.gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
-// mlp.experts.down_proj (experts, hidden, intermediate), beside mlp.gate, whatever the family called them before.
+// mlp.experts.down_proj (experts, hidden, intermediate), beside mlp.gate, whatever the family called them before; where they have gates.
 Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
   int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
-  for (int64_t layer = 0; experts > 0 && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
+  for (int64_t layer = 0; experts > 0 && names.gate && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
     if (auto router = checkpoint.tensors.extract(base + "mlp.gate.weight")) {
       router.key() = block + "gate.weight";

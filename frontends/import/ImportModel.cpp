@@ -86,7 +86,7 @@ public:
                                const std::vector<TensorHandle> &keyUps,
                                const std::vector<TensorHandle> &valueUps) override;
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
-  TensorHandle moe(TensorHandle x) override;
+  TensorHandle moe(TensorHandle x, const std::string &block) override;
   void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
   void beginDecoder(TensorHandle lastHiddenState) override;
@@ -596,32 +596,33 @@ TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle lat
                                         LatentFormAttr::get(b.getContext(), LatentForm::Materialised)));
 }
 
-TensorHandle ModelImporter::moe(TensorHandle input) {
+TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
-  enter(names.block + std::string("experts"));
-  std::string router = std::string(names.block) + names.router;
+  enter(block + "experts");
+  std::string router = block + names.router;
   SmallVector<Value> gates, ups, downs, gateBiases, upBiases, downBiases;
   Value routerWeight = weight(router + ".weight");
   Value routerBias = has(router + ".bias") ? weight(router + ".bias") : Value();
   for (int64_t e = 0; e < config().moe.numExperts; ++e) {
-    std::string expert = names.block + ("experts." + std::to_string(e) + ".");
+    std::string expert = block + names.expert + std::to_string(e) + ".";
     auto project = [&](const char *name, SmallVector<Value> &matrices, SmallVector<Value> &biases) {
       matrices.push_back(weight(expert + name + ".weight"));
       if (has(expert + name + ".bias"))
         biases.push_back(weight(expert + name + ".bias"));
     };
-    project(names.gateAndUp ? names.gateAndUp : names.gate, gates, gateBiases);
-    if (!names.gateAndUp)
+    // The op calls what is activated a gate, whether something is multiplied with it or not.
+    project(names.gateAndUp ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
+    if (names.gate && !names.gateAndUp)
       project(names.up, ups, upBiases);
     project(names.down, downs, downBiases);
   }
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
   RoutingAttr routing;
-  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0)
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
-                               b.getF64FloatAttr(moe.routedScale));
+                               b.getF64FloatAttr(moe.routedScale), moe.capacity);
   GatingAttr gating;
   if (moe.gateLimit > 0)
     gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),

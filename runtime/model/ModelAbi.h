@@ -74,7 +74,7 @@ typedef struct heddle_step {
   const int32_t *positions;         // (rows): position ids, for position embeddings and rope tables
   const int32_t *row_sequence;      // (rows): index into sequences
   const int32_t *cache_positions;   // (rows): past + index of the row in its sequence
-  const heddle_sequence *sequences; // (num_sequences)
+  const heddle_sequence *sequences; // (num_sequences); of an encode their rows alone
   // (num_sequences), of an encoder-decoder: the sequences as they lie in the cache of sources, which has pages of its own. Of a step, first_row
   // and num_rows are those of `sequences`, and past + num_rows is the length of what they attend to; an encode appends from 0 on.
   const heddle_sequence *sources;

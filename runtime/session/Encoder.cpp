@@ -62,10 +62,10 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
     HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
   if (sources) {
-    HEDDLE_RETURN_IF_ERROR(places.reserve(maxRows, "sequences"));
     for (ReservedArray<int32_t> *numbers : {&rowSequence, &cachePositions})
       HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
   }
+  HEDDLE_RETURN_IF_ERROR(places.reserve(maxRows, "sequences"));
   return sequenceRows.reserve(2 * maxRows, "sequences");
 }
 
@@ -118,6 +118,7 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
       memcpy(patches.as<float>() + rows * patchWidth, input.patches, input.count * patchWidth * sizeof(float));
     firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
     sequenceRows[2 * numSequences + 1] = input.count;
+    places[numSequences] = {int32_t(rows), input.count, 0, 0, nullptr};
     if (!profiled.empty()) {
       profiled[size_t(numSequences)] = {};
       profiled[size_t(numSequences)].num_rows = input.count;
@@ -133,7 +134,7 @@ Status Encoder::placeSources(const EncoderInput *inputs, const int32_t *ofInputs
     int32_t sequence = ofInputs[i];
     sources->setLength(sequence, 0);
     HEDDLE_RETURN_IF_ERROR(sources->makeRoom(sequence, inputs[i].count));
-    places[i] = {firstRows[i], inputs[i].count, 0, 0, sources->pages(sequence)};
+    places[i].pages = sources->pages(sequence);
     for (int32_t token = 0; token < inputs[i].count; ++token) {
       rowSequence[firstRows[i] + token] = int32_t(i);
       cachePositions[firstRows[i] + token] = token;
@@ -154,6 +155,7 @@ Status Encoder::compute() {
   step.patches = patches.as<float>();
   step.output_rows = firstRows.data();
   step.sequence_rows = sequenceRows.data();
+  step.sequences = places.data();
   if (sources) {
     step.row_sequence = rowSequence.data();
     step.cache_positions = cachePositions.data();

@@ -78,8 +78,8 @@ private:
   std::vector<float *> outputRows;                   // (outputs): where each begins
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
-  // Of a cache: (maxRows) each, by sequence, by row and by row.
-  ReservedArray<heddle_sequence> places;
+  ReservedArray<heddle_sequence> places;             // (maxRows), with pages where there is a cache
+  // Of a cache: (maxRows) each, by row.
   ReservedArray<int32_t> rowSequence, cachePositions;
 };
 

@@ -170,7 +170,8 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
       row.tokenTypes.push_back(int32_t(tokenTypes[i]));
     }
   }
-  return encoder ? Status() : keepGaps(where, metadata);
+  bool keepsPlaces = encoder ? encoder->counts_distances() : !metadata.positions_skip_masked();
+  return keepsPlaces ? keepGaps(where, metadata, encoder) : Status();
 }
 
 Status TokenBatch::readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,
@@ -254,7 +255,8 @@ void TokenBatch::addSound(const float *features, const package::Encoder &encoder
 }
 
 // Nobody attends to a masked token between others, but it keeps its place: what is behind it is farther from what is before.
-Status TokenBatch::keepGaps(const std::string &where, const package::Package &metadata) {
+Status TokenBatch::keepGaps(const std::string &where, const package::Package &metadata,
+                            const package::Encoder *encoder) {
   const auto *windows = metadata.kv() ? metadata.kv()->windows() : nullptr;
   bool hasWindows =
       windows && std::any_of(windows->begin(), windows->end(), [](uint32_t window) { return window > 0; });
@@ -266,11 +268,11 @@ Status TokenBatch::keepGaps(const std::string &where, const package::Package &me
     size_t last = 0; // before the first gap
     while (columns[last] + 1 == columns[last + 1])
       ++last;
-    if (hasWindows)
+    if (hasWindows || encoder)
       return invalidInput(
-          format("%s: attention_mask[%zu, %lld] is 0 between tokens that count, and this model's windows count "
+          format("%s: attention_mask[%zu, %lld] is 0 between tokens that count, and this model's %s count "
                  "tokens, not places: expected zeros at the ends of a row",
-                 where.c_str(), i, (long long)columns[last] + 1));
+                 where.c_str(), i, (long long)columns[last] + 1, encoder ? "distances" : "windows"));
     for (size_t token = 0; row.positions.size() < columns.size(); ++token)
       row.positions.push_back(int32_t(columns[token] - columns.front()));
   }
@@ -287,6 +289,9 @@ Status TokenBatch::completeRows(const std::string &where, const package::Package
     if (row.ids.size() > context)
       return invalidInput(
           format("%s: row %zu has %zu tokens, the model takes %u", where.c_str(), i, row.ids.size(), context));
+    if (metadata.positions_skip_masked() && row.positions.empty())
+      for (size_t token = 0; token < row.ids.size(); ++token)
+        row.positions.push_back(int32_t(token) + metadata.position_offset());
     if (row.positions.empty() && row.columns.back() >= int64_t(context))
       return invalidInput(format("%s: row %zu has a token in column %lld, the model has %u positions", where.c_str(), i,
                                  (long long)row.columns.back(), context));

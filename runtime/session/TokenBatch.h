@@ -54,7 +54,7 @@ private:
   Status readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,
                      const std::vector<int64_t> &shape, const package::Package &metadata,
                      void (TokenBatch::*add)(const float *, const package::Encoder &));
-  Status keepGaps(const std::string &where, const package::Package &metadata);
+  Status keepGaps(const std::string &where, const package::Package &metadata, const package::Encoder *encoder);
   Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
                    const package::Package &metadata);
   // Input `name` of shape (batch, length), or (1, length) where that repeats; nothing where the file has none.

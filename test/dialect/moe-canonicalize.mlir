@@ -64,3 +64,11 @@ func.func @expert_in_turn(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %u: ten
     {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }
+
+// CHECK-LABEL: @expert_with_room_for_one
+// CHECK: heddle.moe
+func.func @expert_with_room_for_one(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  %0 = heddle.moe <silu> %x, %router routing <capacity = 1> gates(%u : tensor<3x8xf32>) ups(%u : tensor<3x8xf32>)
+    downs(%d : tensor<8x3xf32>) {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}

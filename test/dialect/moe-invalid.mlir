@@ -41,11 +41,24 @@ func.func @moe_c3_zero(%x: tensor<?x8xf32>, %r: tensor<2x8xf32>, %g: tensor<3x8x
 
 // -----
 
-func.func @moe_c2_in_turn(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+func.func @moe_c2_in_turn(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<5x8xf32>, %d: tensor<8x3xf32>) {
   // expected-error @+1 {{must be (intermediate, width) and (width, intermediate)}}
-  %0 = heddle.moe <silu> %x, %r gates(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  %0 = heddle.moe <silu> %x, %r gates(%g : tensor<5x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
   return
 }
+
+// -----
+
+func.func @moe_c2_gating(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{gating bounds what an up projection multiplies, and there is none}}
+  %0 = heddle.moe <silu> %x, %r gating <limit = 7.0, alpha = 1.0, offset = 0.0> gates(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{capacity (-1) must not be negative}}
+func.func private @capacity() attributes {routing = #heddle.routing<capacity = -1>}
 
 // -----
 

@@ -62,6 +62,16 @@ module attributes {transform.with_named_sequence} {
     return %0 : tensor<?x8xf32>
   }
 
+  // What an expert has room for is counted within a sequence, which no tile cuts.
+  // CHECK-LABEL: @experts_by_sequences
+  // CHECK: scf.for
+  // CHECK: heddle.moe <silu> {{.*}} : tensor<?x7x8xf32>, tensor<2x8xf32> -> tensor<?x7x8xf32>
+  func.func @experts_by_sequences(%x: tensor<?x7x8xf32>, %router: tensor<2x8xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x7x8xf32> {
+    %0 = heddle.moe <silu> %x, %router routing <capacity = 2> gates(%u, %u : tensor<3x8xf32>, tensor<3x8xf32>)
+      downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 1, normalize = true} : tensor<?x7x8xf32>, tensor<2x8xf32> -> tensor<?x7x8xf32>
+    return %0 : tensor<?x7x8xf32>
+  }
+
   // The cap's rows are the norm's: one loop computes both, tile by tile.
   // CHECK-LABEL: @norm_in_the_loop_of_its_cap
   // CHECK: scf.for

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "compiler/codegen/targets/cpu/RouteExperts.h"
+#include "runtime/model/ModelAbi.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +20,8 @@ using namespace heddle::test;
 
 using RouteFunction = void(const float *logits, const float *correction, int32_t *experts, float *weights,
                            int64_t rowBegin, int64_t rowEnd);
-using GroupFunction = void(const int32_t *experts, const float *weights, int32_t *offsets, int32_t *rowIndex,
-                           float *rowScale, int64_t rows);
+using GroupFunction = void(int32_t *experts, const float *weights, int32_t *offsets, int32_t *rowIndex, float *rowScale,
+                           int64_t rows, const heddle_sequence *sequences, int64_t numSequences);
 using IndexedMatmul = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
                            const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
                            int64_t panelBegin, int64_t panelEnd, void *scratch, const int32_t *rowIndex,
@@ -122,14 +123,37 @@ TEST_P(MoeTest, GroupsRowsByExpert) {
   KernelLibrary library(GetParam());
   buildMoeGroup(library.module(), "group", spec);
   ASSERT_TRUE(library.load());
-  const int32_t experts[] = {3, 0, /**/ 0, 3, /**/ 3, 2};
+  int32_t experts[] = {3, 0, /**/ 0, 3, /**/ 3, 2};
   const float weights[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f};
   std::vector<int32_t> offsets(spec.numExperts + 2, -7), rowIndex(7, -7);
   std::vector<float> rowScale(7, -7);
-  library.find<GroupFunction>("group")(experts, weights, offsets.data(), rowIndex.data(), rowScale.data(), 3);
+  library.find<GroupFunction>("group")(experts, weights, offsets.data(), rowIndex.data(), rowScale.data(), 3, nullptr,
+                                       0);
   EXPECT_EQ(offsets, (std::vector<int32_t>{0, 2, 2, 3, 6, -7}));
   EXPECT_EQ(rowIndex, (std::vector<int32_t>{0, 1, 2, 0, 1, 2, -7}));
   EXPECT_EQ(rowScale, (std::vector<float>{0.2f, 0.3f, 0.6f, 0.1f, 0.4f, 0.5f, -7}));
+}
+
+// Each sequence fills its experts anew, in the order of its tokens; a token that finds one full keeps the other.
+TEST_P(MoeTest, TokensBeyondTheCapacityAreNotListed) {
+  MoeRouteSpec spec{3, 2};
+  spec.capacity = 2;
+  KernelLibrary library(GetParam());
+  buildMoeGroup(library.module(), "group", spec);
+  ASSERT_TRUE(library.load());
+  const heddle_sequence sequences[] = {{0, 4, 0, 0, nullptr}, {4, 1, 7, 0, nullptr}, {5, 1, 0, 0, nullptr}};
+  int32_t experts[] = {0, 1, /**/ 0, 2, /**/ 1, 0, /**/ 0, 1, /* 2nd */ 0, 1, /* 3rd */ 1, 0};
+  const float weights[] = {0.1f, 0.2f, 0.3f, 0.4f, 0.5f, 0.6f, 0.7f, 0.8f, 0.9f, 1.0f, 1.1f, 1.2f};
+  std::vector<int32_t> offsets(spec.numExperts + 2, -7), rowIndex(13, -7);
+  std::vector<float> rowScale(13, -7);
+  library.find<GroupFunction>("group")(experts, weights, offsets.data(), rowIndex.data(), rowScale.data(), 6, sequences,
+                                       3);
+  EXPECT_EQ(offsets, (std::vector<int32_t>{0, 4, 8, 9, -7}));
+  rowIndex.resize(10), rowScale.resize(10);
+  EXPECT_EQ(rowIndex, (std::vector<int32_t>{0, 1, 4, 5, 0, 2, 4, 5, 1, -7}));
+  EXPECT_EQ(rowScale, (std::vector<float>{0.1f, 0.3f, 0.9f, 1.2f, 0.2f, 0.5f, 1.0f, 1.1f, 0.4f, -7}));
+  const int32_t taken[] = {0, 1, 0, 2, 1, 3, 3, 3, 0, 1, 1, 0};
+  EXPECT_EQ(std::vector<int32_t>(experts, std::end(experts)), std::vector<int32_t>(taken, std::end(taken)));
 }
 
 // The rows of an expert give the same bits gathered as dense, and are added where they belong.

@@ -6,7 +6,7 @@
 // CHECK-LABEL: @in_turn
 // CHECK-DAG: heddle.pack <interleaved> "f32"(%{{.*}}, %{{.*}} : tensor<32x8xf32>, tensor<32x8xf32>) {group = 1 : i64} -> tensor<2048xi8>
 // CHECK-DAG: %[[BIAS:.*]] = heddle.pack <vector> "f32"(%{{.*}}, %{{.*}} : tensor<32xf32>, tensor<32xf32>) -> tensor<64xf32>
-// CHECK: heddle.expert_matmul gated <silu> ins({{.*}} bias %[[BIAS]] {{.*}} {alternating,
+// CHECK: heddle.expert_matmul activated <silu> ins({{.*}} bias %[[BIAS]] {{.*}} {alternating,
 func.func @in_turn(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
   %r = heddle.weight "r" <type = "f32", file = 0, offset = 0> : tensor<2x8xf32>
   %p = heddle.weight "p" <type = "f32", file = 0, offset = 64> : tensor<2xf32>

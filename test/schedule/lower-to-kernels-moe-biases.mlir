@@ -8,7 +8,7 @@
 // CHECK-DAG: %[[DOWN:.*]] = heddle.pack <vector> "f32"(%{{.*}}, %{{.*}} : tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
 // CHECK-DAG: %[[ROUTER:.*]] = heddle.pack <vector> "f32"(%{{.*}} : tensor<2xf32>) -> tensor<2xf32>
 // CHECK: heddle.packed_matmul ins({{.*}} bias %[[ROUTER]]
-// CHECK: heddle.expert_matmul gated <silu> gating <{{.*}}> ins({{.*}} bias %[[GATE_UP]]
+// CHECK: heddle.expert_matmul activated <silu> gating <{{.*}}> ins({{.*}} bias %[[GATE_UP]]
 // CHECK-NOT: alternating
 // CHECK: heddle.expert_matmul ins({{.*}} bias %[[DOWN]]
 func.func @biases(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {

@@ -5,7 +5,7 @@
 // CHECK-LABEL: @gates_and_ups_of_two_types
 // CHECK: %[[GATE_UP:.*]] = heddle.pack <interleaved> "f32"({{.*}}) {group = 2 : i64} -> tensor<32768xi8>
 // CHECK: %[[DOWN:.*]] = heddle.pack <interleaved> "q8_0"({{.*}}) {group = 1 : i64} -> tensor<4608xi8>
-// CHECK: heddle.expert_matmul gated <silu> ins(%{{.*}}, %[[GATE_UP]] {{.*}}format = "f32"
+// CHECK: heddle.expert_matmul activated <silu> ins(%{{.*}}, %[[GATE_UP]] {{.*}}format = "f32"
 // CHECK: heddle.expert_matmul ins(%{{.*}}, %[[DOWN]] {{.*}}format = "q8_0"
 func.func @gates_and_ups_of_two_types(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %r = heddle.weight "router" <type = "f32", file = 0, offset = 0> : tensor<2x64xf32>

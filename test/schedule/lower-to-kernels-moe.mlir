@@ -17,7 +17,7 @@
 // CHECK: %[[ROUTER:.*]] = heddle.pack <stacked> "f32"(%[[R]] : tensor<2x64xf32>)
 // CHECK: %[[LOGITS:.*]] = heddle.packed_matmul ins(%[[X:.*]], %[[ROUTER]]
 // CHECK: %[[LIST:.*]]:5 = heddle.route_experts ins(%[[LOGITS]]
-// CHECK: %[[HIDDEN:.*]] = heddle.expert_matmul gated <silu> ins(%[[X]], %[[GATE_UP]] {{.*}} list(%[[LIST]]#2, %[[LIST]]#3, %[[LIST]]#4
+// CHECK: %[[HIDDEN:.*]] = heddle.expert_matmul activated <silu> ins(%[[X]], %[[GATE_UP]] {{.*}} list(%[[LIST]]#2, %[[LIST]]#3, %[[LIST]]#4
 // CHECK: %[[RESULT:.*]] = heddle.expert_matmul ins(%[[HIDDEN]], %[[DOWN]]
 // CHECK-NOT: accumulate
 // CHECK: return %[[RESULT]]
@@ -25,7 +25,7 @@
 // Routing decides in f32: its weights are not quantised.
 // INT8-LABEL: @step
 // INT8: heddle.packed_matmul ins(%{{.*}}, %{{.*}} : tensor<?x64xf32>
-// INT8: expert_matmul gated <silu> ins({{.*}} : tensor<?x64xi8> scales
+// INT8: expert_matmul activated <silu> ins({{.*}} : tensor<?x64xi8> scales
 // INT8: expert_matmul ins({{.*}} : tensor<?x32xi8> scales
 func.func @step(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %r = heddle.weight "router" <type = "f32", file = 0, offset = 0> : tensor<2x64xf32>

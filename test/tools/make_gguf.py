@@ -204,7 +204,8 @@ def main(folder, out):
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
-    entry = json.loads(NAMES.read_text())[family]
+    names = json.loads(NAMES.read_text())
+    entry = names.get(folder.name, names[family])  # a family has other tensors in some of its models
     architecture = entry["architecture"]
     extra, changes = FAMILIES[family](config)
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}

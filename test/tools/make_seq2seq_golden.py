@@ -5,8 +5,8 @@ make_seq2seq_golden.py MODEL_TYPE FOLDER [KEY=VALUE…]
 
 KEY=VALUE sets what the config says beside the sizes below; VALUE is JSON. With tie_word_embeddings=false the head gets weights of its own,
 also where the config class knows no such models. Writes config.json, generation_config.json, model.safetensors,
-golden.json and golden.safetensors, as check_golden.py reads them: forward passes, alone and as a right-padded batch, greedy answers and beam
-searches, with and without an end. A seed of which some greedy token is nearly a tie is passed over. Not part of the suite, which needs
+golden.json and golden.safetensors, as check_golden.py reads them: forward passes, alone and as batches padded on the right and on the left,
+greedy answers and beam searches, with and without an end. A seed of which some greedy token is nearly a tie is passed over. Not part of the suite, which needs
 neither torch nor transformers: python -m pip install torch transformers
 """
 import json
@@ -25,7 +25,8 @@ SIZES = dict(vocab_size=96, d_model=32, encoder_layers=2, decoder_layers=2, enco
 # Of T5 and its kin, whose config classes have other names.
 T5_SIZES = dict(vocab_size=96, d_model=32, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=2, pad_token_id=0, eos_token_id=1,
                 decoder_start_token_id=0, relative_attention_num_buckets=10, relative_attention_max_distance=12)
-SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES}
+SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES,
+            "switch_transformers": T5_SIZES | dict(num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1)}
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 12, 2e-3, 2.0
 SEARCHES = {"beam3": dict(num_beams=3, length_penalty=1.0, early_stopping=False), "beam4_stop": dict(num_beams=4, length_penalty=2.0, early_stopping=True)}
 
@@ -101,6 +102,10 @@ def make_cases(model, config):
         end = int(tensors[f"{name}.greedy_ids"][0, 3])
         for label, asked in SEARCHES.items():
             cases.append(search(model, tensors, name, label, end if "stop" in label else None, asked, **inputs))
+    if not hasattr(config, "expert_capacity"):  # experts count padding on the left
+        ids = torch.cat([batch[:, 8:], batch[:, :8]], dim=1)
+        cases.append(forward(model, tensors, "left", input_ids=ids, attention_mask=torch.cat([mask[:, 8:], mask[:, :8]], dim=1),
+                             decoder_input_ids=start(2, 5)))
     return cases, tensors
 
 

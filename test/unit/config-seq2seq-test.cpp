@@ -84,6 +84,24 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
             {{"relative_attention_max_distance", 4}},
             "relative_attention_max_distance is 4, expected a number above half of the 8 buckets, at most 8192"},
            {"t5", {{"is_encoder_decoder", false}}, "is_encoder_decoder is false, which is not supported"},
+           {"switch_transformers", {{"num_experts", 0}}, "num_experts is 0, expected at least 1"},
+           {"switch_transformers",
+            {{"num_experts", 5}},
+            "mlp.router.classifier.weight has shape (4, 64), the config asks for (5, 64)"},
+           {"switch_transformers",
+            {{"encoder_sparse_step", 1}},
+            "tensor encoder.block.0.layer.1.mlp.router.classifier.weight is missing"},
+           {"switch_transformers",
+            {{"decoder_sparse_step", 0}},
+            "tensor decoder.block.1.layer.2.mlp.wi.weight is missing"},
+           {"switch_transformers",
+            {{"router_bias", true}},
+            "tensor encoder.block.1.layer.1.mlp.router.classifier.bias is missing"},
+           {"switch_transformers", {{"expert_capacity", 0}}, "expert_capacity is 0, expected 1 to 1073741824"},
+           {"switch_transformers",
+            {{"router_dtype", "bfloat16"}},
+            "router_dtype is 'bfloat16', which is not supported; expected float32"},
+           {"switch_transformers", {{"is_encoder_decoder", false}}, "is_encoder_decoder is false"},
        }) {
     TemporaryFolder folder;
     Expected<Model> model = readFamily(folder, family, patch);
@@ -122,6 +140,26 @@ TEST(ConfigOfEncoderDecoders, distancesAndGates) {
   EXPECT_TRUE(config.gatesFeedForward);
   EXPECT_EQ(config.activation, Activation::GeluTanh);
   EXPECT_EQ(config.logitScale, 1.0);
+}
+
+TEST(ConfigOfEncoderDecoders, sparseLayersOfBothStacks) {
+  ModelConfig config = familyConfig("switch_transformers");
+  EXPECT_EQ(config.encoder.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(config.moe.numExperts, 4);
+  EXPECT_EQ(config.moe.expertsPerToken, 1);
+  EXPECT_EQ(config.moe.capacity, 64);
+  EXPECT_EQ(config.moe.intermediateSize, 40);
+  EXPECT_TRUE(!config.moe.normTopkProb && !config.moe.hasRouterBias);
+  EXPECT_EQ(config.logitScale, 1.0 / 8.0);
+  // Where a file has no steps, the numbers of sparse layers give them.
+  json counts = {{"encoder_sparse_step", nullptr}, {"decoder_sparse_step", nullptr}};
+  EXPECT_EQ(familyConfig("switch_transformers", counts).moe.layerIsMoe, (std::vector<bool>{false, true}));
+  counts["num_sparse_decoder_layers"] = 0; // as the reference: of all layers, the second
+  EXPECT_EQ(familyConfig("switch_transformers", counts).moe.layerIsMoe, (std::vector<bool>{false, true}));
+  counts["num_sparse_decoder_layers"] = 3; // more than there are: none
+  EXPECT_NE(familyRefusal("switch_transformers", counts).find("decoder.block.1.layer.2.mlp.wi.weight is missing"),
+            std::string::npos);
 }
 
 // The model of t5, with a tensor `name` as large as the embedding whose last byte is `last`.

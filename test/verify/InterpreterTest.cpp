@@ -201,6 +201,22 @@ TEST(Interpreter, MoeBiasesAndBounds) {
              {10 * gated + 0.5}, 1e-5);
 }
 
+TEST(Interpreter, MoeWithRoomForOneTokenOfASequence) {
+  // Expert 0 gives 10 relu(2 x) to x > 0, expert 1 gives 20 relu(-2 x) to x < 0, with p = sigmoid(2 |x|).
+  Evaluation run(R"(
+    func.func @main(%x: tensor<2x3x1xf32>, %r: tensor<2x1xf32>, %g: tensor<1x1xf32>, %h: tensor<1x1xf32>, %d: tensor<1x1xf32>, %e: tensor<1x1xf32>)
+        -> tensor<2x3x1xf32> {
+      %0 = heddle.moe <relu> %x, %r routing <capacity = 1> gates(%g, %h : tensor<1x1xf32>, tensor<1x1xf32>)
+        downs(%d, %e : tensor<1x1xf32>, tensor<1x1xf32>)
+        {top_k = 1 : i64, normalize = false} : tensor<2x3x1xf32>, tensor<2x1xf32> -> tensor<2x3x1xf32>
+      return %0 : tensor<2x3x1xf32>
+    })");
+  auto p = [](double x) { return 1 / (1 + std::exp(-2 * x)); };
+  expectNear(run.reals({run.f32({2, 3, 1}, {1, 2, -3, 4, 5, 6}), run.f32({2, 1}, {1, -1}), run.f32({1, 1}, {2}),
+                        run.f32({1, 1}, {-2}), run.f32({1, 1}, {10}), run.f32({1, 1}, {20})}),
+             {20 * p(1), 0, 120 * p(3), 80 * p(4), 0, 0}, 1e-5);
+}
+
 //===- calls and errors ---------------------------------------------------===//
 
 TEST(Interpreter, WeightsAreReadThroughTheCallback) {

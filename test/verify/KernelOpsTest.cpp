@@ -56,7 +56,7 @@ TEST(KernelOps, ExpertsComputeTheRowsThatChoseThem) {
         outs(%e, %p, %o, %e, %p : tensor<2x2xi32>, tensor<2x2xf32>, tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>)
         {num_experts = 3 : i64, top_k = 2 : i64, normalize = true}
         -> tensor<2x2xi32>, tensor<2x2xf32>, tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>
-      %0 = heddle.expert_matmul gated <relu> ins(%x, %w : tensor<2x2xf32>, tensor<8xi8>)
+      %0 = heddle.expert_matmul activated <relu> ins(%x, %w : tensor<2x2xf32>, tensor<8xi8>)
         list(%t#2, %t#3, %t#4 : tensor<2x4xi32>, tensor<2x2xi32>, tensor<2x2xf32>) outs(%h : tensor<2x2xf32>)
         {num_experts = 3 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "test"} -> tensor<2x2xf32>
       %1 = heddle.expert_matmul ins(%0, %d : tensor<2x2xf32>, tensor<8xi8>)

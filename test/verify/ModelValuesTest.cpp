@@ -83,7 +83,7 @@ TEST(ModelValues, ExpertsArePackedForThemselves) {
         <name = "u0", rows = 1, storage = <type = "f32", file = 0, offset = 8>>,
         <name = "g1", rows = 1, storage = <type = "f32", file = 0, offset = 16>>,
         <name = "u1", rows = 1, storage = <type = "f32", file = 0, offset = 24>>], group = 2> : tensor<512xi8>
-      %0 = heddle.expert_matmul gated <relu> ins(%x, %w : tensor<1x2xf32>, tensor<512xi8>)
+      %0 = heddle.expert_matmul activated <relu> ins(%x, %w : tensor<1x2xf32>, tensor<512xi8>)
         list(%f, %i, %s : tensor<1x3xi32>, tensor<1x2xi32>, tensor<1x2xf32>) outs(%o : tensor<1x2xf32>)
         {num_experts = 2 : i64, top_k = 2 : i64, n = 1 : i64, k = 2 : i64, format = "f32"} -> tensor<1x2xf32>
       return %0 : tensor<1x2xf32>

@@ -5,6 +5,7 @@
 #include "compiler/codegen/host/StepLauncher.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/weights/PackedLayout.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -28,6 +29,8 @@ LogicalResult StepLauncher::lowerRoute(RouteExpertsOp op) {
   callKernel(op, route, operandsOf(b, b.getLoc(), choice));
   finishKernel(op);
   GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count};
+  list.sequences = field(offsetof(heddle_step, sequences), b.pointerType());
+  list.numSequences = numSequences();
   b.ifThen(b.equal(b.extend(frame.thread), b.constant(0)),
            [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
   finishKernel(op);

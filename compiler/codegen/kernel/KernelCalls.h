@@ -344,16 +344,19 @@ struct RouteCall {
 
 // The list of each expert's rows, which one thread writes.
 struct GroupCall {
-  mlir::Value experts, weights; // const int32_t *, const float *, (rows, topK): of RouteCall
-  mlir::Value offsets;          // int32_t *, (numExperts + 1): expert e has list entries [offsets[e], offsets[e + 1])
-  mlir::Value rowIndex;         // int32_t *, (rows * topK): the rows of each expert, ascending
-  mlir::Value rowScale;         // float *, (rows * topK): the weight of the expert for that row
+  mlir::Value experts;  // int32_t *, (rows, topK): of RouteCall; the number of experts where it is not listed
+  mlir::Value weights;  // const float *, (rows, topK): of RouteCall
+  mlir::Value offsets;  // int32_t *, (numExperts + 1): expert e has list entries [offsets[e], offsets[e + 1])
+  mlir::Value rowIndex; // int32_t *, (rows * topK): the rows of each expert, ascending
+  mlir::Value rowScale; // float *, (rows * topK): the weight of the expert for that row
   mlir::Value rows;
+  mlir::Value sequences, numSequences; // const heddle_sequence *, whose pages and past are not read
 
   static constexpr Parameter<GroupCall> parameters[] = {
-      {ParameterKind::Pointer, &GroupCall::experts},  {ParameterKind::Pointer, &GroupCall::weights},
-      {ParameterKind::Pointer, &GroupCall::offsets},  {ParameterKind::Pointer, &GroupCall::rowIndex},
-      {ParameterKind::Pointer, &GroupCall::rowScale}, {ParameterKind::Size, &GroupCall::rows},
+      {ParameterKind::Pointer, &GroupCall::experts},   {ParameterKind::Pointer, &GroupCall::weights},
+      {ParameterKind::Pointer, &GroupCall::offsets},   {ParameterKind::Pointer, &GroupCall::rowIndex},
+      {ParameterKind::Pointer, &GroupCall::rowScale},  {ParameterKind::Size, &GroupCall::rows},
+      {ParameterKind::Pointer, &GroupCall::sequences}, {ParameterKind::Size, &GroupCall::numSequences},
   };
 };
 

@@ -105,13 +105,13 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
   spec->rows = op.getActivation() ? MatmulRows::Gathered : MatmulRows::Scattered;
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
-  spec->isGated = op.getActivation().has_value();
+  spec->isGated = op.isGated();
   spec->hasBias = bool(op.getBias());
   spec->alternates = op.getAlternating();
   if (GatingAttr gating = op.getGatingAttr())
     spec->gating = {float(gating.getLimit().getValueAsDouble()), float(gating.getAlpha().getValueAsDouble()),
                     float(gating.getOffset().getValueAsDouble())};
-  int64_t bytes = (op.getActivation() ? 2 : 1) * spec->layout.bytes(spec->n, spec->k);
+  int64_t bytes = (op.isGated() ? 2 : 1) * spec->layout.bytes(spec->n, spec->k);
   if (expertBytes(op) != bytes)
     return op.emitError("an expert's weights take ") << expertBytes(op) << " bytes, their layout " << bytes;
   return spec;
@@ -124,7 +124,10 @@ std::string heddle::signatureOf(ExpertMatmulOp op) {
       gating += "_" + llvm::utohexstr(llvm::bit_cast<uint32_t>(float(number.getValueAsDouble())));
   return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}{5}{6}{7}", op.getFormat(), op.getN(), op.getK(),
                        activationOf(op).second, op.getBias() ? "_bias" : "", activationName(op.getActivation()),
-                       op.getAlternating() ? "_alternating" : "", gating);
+                       op.getAlternating() ? "_alternating"
+                       : op.getUngated()   ? "_ungated"
+                                           : "",
+                       gating);
 }
 
 //===- rows ---------------------------------------------------------------===//
@@ -157,6 +160,7 @@ MoeRouteSpec heddle::specOf(RouteExpertsOp op) {
   spec.sigmoid = routing.getSigmoid();
   spec.numGroups = routing.getNumGroups();
   spec.topGroups = routing.getTopGroups();
+  spec.capacity = routing.getCapacity();
   return spec;
 }
 
@@ -169,6 +173,8 @@ std::string heddle::signatureOf(RouteExpertsOp op) {
     name += llvm::formatv("_g{0}of{1}", spec.topGroups, spec.numGroups);
   if (spec.scale != 1)
     name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
+  if (spec.capacity)
+    name += llvm::formatv("_c{0}", spec.capacity);
   return name;
 }
 

@@ -136,6 +136,7 @@ struct MoeRouteSpec {
   // Experts of the topGroups best of numGroups groups take part: by their greatest score, or with a correction by the sum
   // of the two greatest; others are not chosen.
   int64_t numGroups = 1, topGroups = 1;
+  int64_t capacity = 0; // tokens of a sequence that an expert computes, the first that choose it; 0: all
 };
 
 } // namespace heddle

@@ -26,14 +26,14 @@ static const Bug bugs[] = {
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
          return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), routing.getNumGroups(),
-                                 routing.getTopGroups(), real(routing.getContext(), 1));
+                                 routing.getTopGroups(), real(routing.getContext(), 1), routing.getCapacity());
        });
      }},
     {"bug-groups", "experts are chosen from all groups",
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
          return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), 1, 1,
-                                 real(routing.getContext(), routing.getScaleValue()));
+                                 real(routing.getContext(), routing.getScaleValue()), routing.getCapacity());
        });
      }},
     {"bug-correction", "the correction of scores is forgotten",

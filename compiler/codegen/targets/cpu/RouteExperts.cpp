@@ -7,6 +7,7 @@
 #include "compiler/codegen/kernel/VectorMath.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/KernelBuilder.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -154,36 +155,66 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
   return b.finish();
 }
 
+// Adds one to a count; the count before.
+static Value increment(KernelBuilder &b, Value address) {
+  Value old = b.load(b.i32, address);
+  b.store(b.add(old, b.int32(1)), address);
+  return old;
+}
+
+static Value loadIndex(KernelBuilder &b, Value address) {
+  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, address));
+}
+
+// Where `capacity` tokens before it in the sequence chose an entry's expert, no expert is the entry's. `used`: (numExperts) counts.
+static void dropBeyondCapacity(KernelBuilder &b, const MoeRouteSpec &spec, const GroupCall &call, Value used) {
+  b.loop(b.index(0), call.numSequences, 1, [&](Value index) {
+    Value sequence = b.at(call.sequences, b.mul(index, sizeof(heddle_sequence)));
+    Value first = loadIndex(b, b.at(sequence, offsetof(heddle_sequence, first_row)));
+    Value rows = loadIndex(b, b.at(sequence, offsetof(heddle_sequence, num_rows)));
+    b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value e) { b.store(b.int32(0), b.at(used, b.mul(e, 4))); });
+    b.loop(b.mul(first, spec.topK), b.mul(b.add(first, rows), spec.topK), 1, [&](Value entry) {
+      Value address = b.at(call.experts, b.mul(entry, 4)), expert = b.load(b.i32, address);
+      Value before = increment(b, b.at(used, b.mul(loadIndex(b, address), 4)));
+      Value fits = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, before, b.int32(int32_t(spec.capacity)));
+      b.store(arith::SelectOp::create(b, fits, expert, b.int32(int32_t(spec.numExperts))), address);
+    });
+  });
+}
+
 func::FuncOp heddle::buildMoeGroup(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
   KernelBuilder b(module, name, parameterTypes<GroupCall>(module.getContext()));
   auto call = argumentsOf<GroupCall>(b.function);
   Value entries = b.mul(call.rows, spec.topK);
   Value zero = b.index(0), numExperts = b.index(spec.numExperts);
-  auto increment = [&](Value address) {
-    Value old = b.load(b.i32, address);
-    b.store(b.add(old, b.int32(1)), address);
-    return old;
-  };
-  auto expertOf = [&](Value entry) {
-    return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.experts, b.mul(entry, 4)))).getResult();
-  };
-  Value next = b.stack(4 * spec.numExperts); // where each expert's next row goes
-  // setup: offsets[e + 1] = rows of expert e, then the sum of those before
-  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value i) { b.store(b.int32(0), b.at(call.offsets, b.mul(i, 4))); });
-  b.loop(zero, entries, 1, [&](Value entry) { increment(b.at(call.offsets, b.mul(b.add(expertOf(entry), 1), 4))); });
-  b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
-    Value end = b.at(call.offsets, b.mul(b.add(expert, 1), 4));
-    Value sum = b.add(carried[0], b.load(b.i32, end));
-    b.store(carried[0], b.at(next, b.mul(expert, 4)));
-    b.store(sum, end);
-    return SmallVector<Value>{sum};
+  auto expertOf = [&](Value entry) { return loadIndex(b, b.at(call.experts, b.mul(entry, 4))); };
+  // The rows of each expert, and at last those of none; then where its next row goes.
+  Value next = b.stack(4 * (spec.numExperts + 1));
+  // setup
+  if (spec.capacity)
+    dropBeyondCapacity(b, spec, call, next);
+  b.loop(zero, b.index(spec.numExperts + 1), 1, [&](Value e) { b.store(b.int32(0), b.at(next, b.mul(e, 4))); });
+  b.loop(zero, entries, 1, [&](Value entry) { increment(b, b.at(next, b.mul(expertOf(entry), 4))); });
+  SmallVector<Value> listed = b.loop(zero, numExperts, 1, b.int32(0), [&](Value expert, ArrayRef<Value> carried) {
+    Value rows = b.at(next, b.mul(expert, 4)), end = b.add(carried[0], b.load(b.i32, rows));
+    b.store(carried[0], b.at(call.offsets, b.mul(expert, 4)));
+    b.store(carried[0], rows);
+    return SmallVector<Value>{end};
   });
+  b.store(listed[0], b.at(call.offsets, 4 * spec.numExperts));
   // compute: rows ascend, so each expert's list does
   b.loop(zero, entries, 1, [&](Value entry) {
-    Value place = arith::ExtUIOp::create(b, b.i64, increment(b.at(next, b.mul(expertOf(entry), 4))));
-    Value row = arith::TruncIOp::create(b, b.i32, b.divide(entry, spec.topK));
-    b.store(row, b.at(call.rowIndex, b.mul(place, 4)));
-    b.store(b.load(b.f32, b.at(call.weights, b.mul(entry, 4))), b.at(call.rowScale, b.mul(place, 4)));
+    auto list = [&] {
+      Value place = loadIndex(b, b.at(next, b.mul(expertOf(entry), 4)));
+      increment(b, b.at(next, b.mul(expertOf(entry), 4)));
+      Value row = arith::TruncIOp::create(b, b.i32, b.divide(entry, spec.topK));
+      b.store(row, b.at(call.rowIndex, b.mul(place, 4)));
+      b.store(b.load(b.f32, b.at(call.weights, b.mul(entry, 4))), b.at(call.rowScale, b.mul(place, 4)));
+    };
+    if (spec.capacity)
+      b.branch(b.lessThan(expertOf(entry), numExperts), list, [] {});
+    else
+      list();
   });
   return b.finish();
 }
@@ -198,6 +229,8 @@ protected:
                            KernelModule &module) const override {
     MoeRouteSpec spec = specOf(op);
     std::string groupName = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
+    if (spec.capacity)
+      groupName += llvm::formatv("_c{0}", spec.capacity);
     return Kernels{*module.once(name, [&] { return buildMoeRoute(module.code, name, spec); }),
                    *module.once(groupName, [&] { return buildMoeGroup(module.code, groupName, spec); })};
   }

@@ -1,0 +1,94 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What T5 and its kin share: everything but the feed-forward blocks of their layers.
+#ifndef HEDDLE_FRONTENDS_FAMILIES_T5_H
+#define HEDDLE_FRONTENDS_FAMILIES_T5_H
+
+#include "frontends/Family.h"
+#include "frontends/families/ModelBuilder.h"
+
+namespace heddle {
+
+// Of the first layer of a stack, whose other layers read it, too.
+inline constexpr const char *encoderDistances = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+inline constexpr const char *decoderDistances = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+
+// A stack's layers but for their feed-forward blocks, and what stands before and behind them.
+inline constexpr TensorRule t5StackRules[] = {
+    {"shared.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {encoderDistances, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"encoder.block.%.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {"encoder.block.%.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"encoder.block.%.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"encoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {decoderDistances, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"decoder.block.#.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {"decoder.block.#.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {"decoder.block.#.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"decoder.block.#.layer.2.layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"decoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
+};
+
+inline constexpr const char *t5EmbeddingCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+
+// A table of the first T5 files that its attention to the source never reads.
+inline constexpr UnreadTensor t5Unread[] = {{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
+
+inline constexpr KeyName t5KeyNames[] = {
+    {"num_hidden_layers", "num_decoder_layers"},
+    {"hidden_size", "d_model"},
+    {"num_attention_heads", "num_heads"},
+    {"num_key_value_heads", "num_heads"},
+    {"head_dim", "d_kv"},
+    {"intermediate_size", "d_ff"},
+    {"rms_norm_eps", "layer_norm_epsilon"},
+    {"encoder_layers", "num_layers"},
+    {"encoder_attention_heads", "num_heads"},
+    {"encoder_ffn_dim", "d_ff"},
+};
+
+void readT5Sizes(JsonObject &object, ModelConfig &config);
+// What scores are made of, and what is refused: a decoder alone.
+void readT5Attention(JsonObject &object, ModelConfig &config);
+// Logits are those of hidden states times hidden_size ^ -0.5.
+void scaleT5Logits(ModelConfig &config);
+
+// The feed-forward block of a layer, under `scope`, behind its norm.
+using T5FeedForward =
+    std::function<TensorHandle(TensorHandle x, const std::string &scope, int64_t layer, bool isDecoder)>;
+void buildT5(ModelBuilder &b, const T5FeedForward &feedForward);
+
+// What rows of these families have in common; rules[1] are those of feed-forward blocks.
+constexpr Family describeT5(const char *modelType) {
+  Family row;
+  row.modelType = modelType;
+  row.isEncoderDecoder = true;
+  row.embedding = "shared.weight";
+  row.embeddingCopies = t5EmbeddingCopies;
+  row.rules = {TensorRules(t5StackRules)};
+  row.unread = t5Unread;
+  row.keyNames = t5KeyNames;
+  row.activationKey = "dense_act_fn";
+  row.defaults.layersOfEncoder = true;
+  row.defaults.activation = Activation::Relu;
+  row.defaults.tied = true;
+  row.rope.hasRope = false;
+  row.readers.huggingFaceSizes = readT5Sizes;
+  row.readers.huggingFaceRest = readT5Attention;
+  return row;
+}
+
+} // namespace heddle
+
+#endif
