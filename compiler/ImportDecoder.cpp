@@ -46,7 +46,8 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
     return errorIn(options.model, "--task=graph: the model generates or encodes, expected one that is a graph");
   if (isGraph)
     HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options, target));
-  Expected<std::string> tokenizer = readTokenizer(program.files, read->config.vocabSize);
+  // A graph takes tensors alone.
+  Expected<std::string> tokenizer = isGraph ? std::string() : readTokenizer(program.files, read->config.vocabSize);
   if (!tokenizer)
     return tokenizer.status();
   program.model = std::move(*read);

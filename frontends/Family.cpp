@@ -146,6 +146,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.encoder.contextLength + config.firstPosition;
   case ConfigDim::EncoderIntermediate:
     return config.encoder.intermediateSize;
+  case ConfigDim::EncoderHidden:
+    return config.encoder.hiddenSize;
+  case ConfigDim::Projection:
+    return config.projectionSize;
   case ConfigDim::GateAndUp:
     return 2 * config.intermediateSize;
   case ConfigDim::Experts:

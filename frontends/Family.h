@@ -46,8 +46,10 @@ enum class ConfigDim : uint8_t {
   QueriesKeysValues,
   HeadDim,
   Intermediate,
-  EncoderPositions /* of an encoder-decoder */,
+  EncoderPositions /* of an encoder-decoder, or a second tower */,
   EncoderIntermediate,
+  EncoderHidden /* of a second tower */,
+  Projection /* projection_dim of two towers */,
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
@@ -107,7 +109,7 @@ enum class StoredOrder : uint8_t {
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
-// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder, '@' for the expert, or the block of a stage. Where `name` has an '@' and `gguf` has none, GGUF stacks the
+// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder or of a second tower, '@' for the expert, or the block of a stage. Where `name` has an '@' and `gguf` has none, GGUF stacks the
 // experts in one tensor (experts, out, in).
 struct TensorRule {
   const char *name;

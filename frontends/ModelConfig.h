@@ -119,12 +119,17 @@ struct AudioConfig {
   int64_t rowWidth() const { return taps * (windowWidth() + 1); }
 };
 
-// The encoder of an encoder-decoder, whose decoder is what ModelConfig says elsewhere. The width of both is one.
+// A second stack of layers: the encoder of an encoder-decoder, whose decoder is what ModelConfig says elsewhere and has its width, norms and
+// activation; or the tower that sees images, beside one that reads texts.
 struct EncoderConfig {
   int64_t numLayers = 0; // 0: there is none
   int64_t numHeads = 0, intermediateSize = 0;
-  int64_t contextLength = 0;    // tokens of the longest source
+  int64_t contextLength = 0;    // tokens of the longest source, or of an image
   std::vector<bool> layerIsMoe; // (num_layers); empty: no layer is
+  // Of a tower:
+  int64_t hiddenSize = 0;
+  double normEps = 0;
+  Activation activation = Activation::Silu;
 };
 
 // Which tokens ask a decoder for what of the sound that its encoder hears.
@@ -174,6 +179,8 @@ struct ModelConfig {
   LabelScores labelScores = LabelScores::Softmax;
   std::optional<PoolingConfig> pooling;
   ImageConfig image;
+  int64_t projectionSize = 0;       // of what texts and images are compared by; 0: they are not
+  std::optional<int64_t> endOfText; // the first of these ids stands for a text; none: the largest of all does
   std::vector<StageConfig>
       stages; // (num_hidden_layers), or empty: layers are of one width, which is that of the last stage
   AudioConfig audio;

@@ -70,6 +70,15 @@ public:
         return graph.emitError(what) << " '" << tensor.name << "': heddle.dims has " << dims.size()
                                      << " entries, expected " << tensor.dims.size() << " strings";
     }
+    auto fill = attributes.getAs<IntegerAttr>("heddle.fill");
+    if (!fill)
+      return tensor;
+    if (!shaped.getElementType().isInteger() ||
+        llvm::any_of(tensor.dimNames, [](auto &name) { return name.empty(); }) ||
+        tensor.dimNames.size() != tensor.dims.size())
+      return graph.emitError(what) << " '" << tensor.name
+                                   << "': heddle.fill is of integers, each of whose dimensions has a name";
+    tensor.fill = fill.getInt();
     return tensor;
   }
 

@@ -6,6 +6,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct GraphTensor {
   std::string name;
   package::DataType type;
   std::vector<int64_t> dims;         // -1: dynamic
+  std::optional<int64_t> fill;       // of an input: all its elements where a call lacks it
   std::vector<std::string> dimNames; // one per dimension, "" without a name; or none at all
 };
 
@@ -28,7 +30,7 @@ struct GraphSignature {
 };
 
 // Of the module's graph entries, in their order. Arguments and results are ranked tensors (or, later, buffers) with a `heddle.name` each;
-// `heddle.dims` names dimensions, `heddle.unsigned` marks unsigned integers. Diagnoses what a graph may not have.
+// `heddle.dims` names dimensions, `heddle.unsigned` marks unsigned integers, `heddle.fill` what an input holds that is not given. Diagnoses what a graph may not have.
 mlir::FailureOr<std::vector<GraphSignature>> graphSignatures(mlir::ModuleOp module);
 
 } // namespace heddle

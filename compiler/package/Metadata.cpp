@@ -146,7 +146,8 @@ static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::
     auto name = b.CreateString(tensor.name);
     auto dims = b.CreateVector(tensor.dims);
     auto dimNames = tensor.dimNames.empty() ? StringTable() : strings(b, tensor.dimNames);
-    table.push_back(package::CreateGraphTensor(b, name, tensor.type, dims, dimNames));
+    table.push_back(package::CreateGraphTensor(b, name, tensor.type, dims, dimNames, tensor.fill.has_value(),
+                                               tensor.fill.value_or(0)));
   }
   return b.CreateVector(table);
 }

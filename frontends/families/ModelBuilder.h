@@ -4,6 +4,7 @@
 // arguments, so that equal layers are equal functions. The interface knows nothing of MLIR, so that a family's file is one for the
 // readers, which build without it, and for the importer (frontends/import/), which is the one implementation.
 //
+// A graph is written entry by entry; inputs of an entry are those that its parts ask for.
 // An encoder-decoder is written one after the other: what comes before beginDecoder() is the encoder, what comes behind it the decoder.
 #ifndef HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
 #define HEDDLE_FRONTENDS_FAMILIES_MODELBUILDER_H
@@ -23,6 +24,8 @@ struct TensorHandle {
 // What attention computes with beside queries, keys and values.
 struct AttentionTerms {
   DistanceBias positions;
+  TensorHandle bias; // of a graph: added to scores, of one shape with them where its sizes are not 1; null: nothing is
+  bool causal = false; // of a graph: a token sees those before it
   std::string
       sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };
@@ -45,6 +48,16 @@ public:
   virtual const ModelConfig &config() const = 0;
   // Whether the model has this weight: the config asks for it. What else lies in the checkpoint takes no part.
   virtual bool has(const std::string &name) const = 0;
+
+  // Of a graph: begins the entry `name`; `batch` names the first dimension of what it gives, "" nothing.
+  virtual void beginEntry(const std::string &name, const std::string &batch) = 0;
+  // Of a graph: its input `name`, (any number, width); `dim` names that number.
+  virtual TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) = 0;
+  // Of a graph of texts: attention_mask, 1 where the input lacks it, as what scores get: (batch, 1, 1, sequence).
+  virtual TensorHandle keyMask() = 0;
+  // The token that stands for each text, (batch, width): the first with id `end`, that of the first column where none has it; without `end`
+  // the first with the largest id.
+  virtual TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) = 0;
 
   // ids (batch, sequence) -> (batch, sequence, width of the table); position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
@@ -82,12 +95,16 @@ public:
   // The first token of every sequence: (batch, width).
   virtual TensorHandle firstTokens(TensorHandle x) = 0;
 
-  // Of a graph, x being (batch, tokens, width) for a number of tokens that is known. Which tokens stand where: `tokens` of x, zeros for -1, and
-  // `group` of them side by side as one, (batch, size of tokens / group, group * width). Their mean: (batch, width). And x plus the table
-  // (tokens, width) `name`, the same one for every image.
-  virtual TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group = 1) = 0;
+  // Of a graph, x being (batch, tokens, width) for a number of tokens that is known. Which tokens stand where: `tokens` of x, for -1 zeros or the
+  // vector `other`, and `group` of them side by side as one, (batch, size of tokens / group, group * width). Their mean: (batch, width). And x
+  // plus the table (tokens, width) `name`, the same one for every image, or as much of it as texts have tokens.
+  virtual TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group = 1,
+                                    const std::string &other = "") = 0;
   virtual TensorHandle meanToken(TensorHandle x) = 0;
   virtual TensorHandle addTable(TensorHandle x, const std::string &name) = 0;
+  // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, (rows of x, rows of y).
+  virtual TensorHandle unitRows(TensorHandle x) = 0;
+  virtual TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) = 0;
   // All three are (batch, windows * tokens, heads * head_dim), as is what it gives.
   virtual TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
                                        const WindowTerms &terms) = 0;

@@ -208,6 +208,7 @@ static constexpr double stageNormEps = 1e-5;
 static void buildSwin(ModelBuilder &b) {
   const ModelConfig &c = b.config();
   std::vector<int64_t> grids = gridsOf(c);
+  b.beginEntry("graph", "batch");
   TensorHandle x = b.linear(b.pixelPatches(), "swin.embeddings.patch_embeddings.projection");
   x = b.layerNorm(x, "swin.embeddings.norm", stageNormEps);
   if (c.hasPositionTable)

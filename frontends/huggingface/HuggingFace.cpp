@@ -136,6 +136,8 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
   bool isOverFrames = stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
   if (stored == matrix || isVector || isConvolution || isOverFrames)
     tensor.shape = matrix;
+  if (stored.empty() && rows == 1 && columns == 1) // a number
+    tensor.shape = {1};
 }
 
 // What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed.

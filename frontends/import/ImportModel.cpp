@@ -44,6 +44,25 @@ static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tenso
   return RankedTensorType::get(tensor.shape, b.getF32Type());
 }
 
+static ActivationKind kindOf(Activation activation) {
+  switch (activation) {
+  case Activation::Silu:
+    return ActivationKind::Silu;
+  case Activation::Gelu:
+    return ActivationKind::Gelu;
+  case Activation::GeluTanh:
+    return ActivationKind::GeluTanh;
+  case Activation::Relu:
+  case Activation::SquaredRelu: // relu(x) x
+    return ActivationKind::Relu;
+  case Activation::QuickGelu:
+    return ActivationKind::QuickGelu;
+  case Activation::Tanh:
+    return ActivationKind::Tanh;
+  }
+  llvm_unreachable("all activations are listed");
+}
+
 namespace {
 
 class ModelImporter final : public ModelBuilder {
@@ -52,7 +71,11 @@ public:
 
   const ModelConfig &config() const override { return model.config; }
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
-  TensorHandle embedTokens(const std::string &name) override { return embed(name, ids, config().embeddingScale); }
+  void beginEntry(const std::string &name, const std::string &batch) override;
+  TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) override;
+  TensorHandle keyMask() override;
+  TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) override;
+  TensorHandle embedTokens(const std::string &name) override;
   TensorHandle embedPositions(const std::string &name) override;
   TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
   TensorHandle patches() override;
@@ -67,12 +90,13 @@ public:
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override;
-  TensorHandle activation(TensorHandle x, Activation kind) override {
-    return gated(x, TensorHandle(), static_cast<ActivationKind>(kind));
-  }
+  TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kindOf(kind)); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle firstTokens(TensorHandle x) override;
-  TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group) override;
+  TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
+                            const std::string &other) override;
+  TensorHandle unitRows(TensorHandle x) override;
+  TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) override;
   TensorHandle meanToken(TensorHandle x) override;
   TensorHandle addTable(TensorHandle x, const std::string &name) override;
   TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
@@ -108,9 +132,13 @@ private:
     Value value; // null: the weight
   };
   // Begins the function of an encoder, or of what generates.
-  void beginEntry(llvm::StringRef name, bool encodes);
-  // Begins that of a graph, which takes images.
-  void beginGraph();
+  void beginRagged(llvm::StringRef name, bool isEncoder);
+  // The input of that name of the graph that is being built, which is one of its arguments from now on.
+  Value input(const std::string &name, RankedTensorType type, ArrayRef<StringRef> dims, bool isMask = false);
+  // input_ids or attention_mask, (texts, sequence), whose numbers are all below `limit`.
+  Value integers(const std::string &name, int64_t limit, bool isMask = false);
+  // Ends the entry with its outputs.
+  void endEntry();
   Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
   // The parts of a tensor, in the order in which the graph reads its rows.
@@ -134,6 +162,7 @@ private:
   OpBuilder b;
   Location loc;
   func::FuncOp entry;           // that is being built
+  std::string batchName;        // of a graph's: of the first dimension of what it gives
   bool encodes = false;         // whether it is an encoder
   func::FuncOp encoder;         // of an encoder-decoder, once its decoder is being built
   SmallVector<Value> ofEncoder; // what it gives: the last hidden state, then keys and values for the decoder's layers
@@ -178,13 +207,11 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   const Family &family = *config().family;
-  if (family.isGraph)
-    beginGraph();
-  else
-    beginEntry(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
+  if (!family.isGraph)
+    beginRagged(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
 }
 
-void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
+void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   b.setInsertionPointToEnd(module->getBody());
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
   SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
@@ -198,15 +225,49 @@ void ModelImporter::beginEntry(llvm::StringRef name, bool isEncoder) {
   b.setInsertionPointToEnd(block);
 }
 
-void ModelImporter::beginGraph() {
-  const ImageConfig &image = config().image;
-  auto pixels = RankedTensorType::get({dynamic, image.channels, image.size, image.size}, b.getF32Type());
-  NamedAttrList attributes;
-  attributes.set(outputNameAttr, b.getStringAttr("pixel_values"));
-  attributes.set("heddle.dims", b.getStrArrayAttr({"batch", "", "", ""}));
-  entry = func::FuncOp::create(b, loc, "graph", b.getFunctionType({pixels}, {}));
-  entry.setArgAttrs(0, attributes.getDictionary(b.getContext()));
+void ModelImporter::beginEntry(const std::string &name, const std::string &batch) {
+  endEntry();
+  b.setInsertionPointToEnd(module->getBody());
+  entry = func::FuncOp::create(b, loc, name, b.getFunctionType({}, {}));
+  batchName = batch;
+  ids = {};
   b.setInsertionPointToEnd(entry.addEntryBlock());
+}
+
+Value ModelImporter::input(const std::string &name, RankedTensorType type, ArrayRef<StringRef> dims, bool isMask) {
+  NamedAttrList attributes;
+  attributes.set(outputNameAttr, b.getStringAttr(name));
+  attributes.set("heddle.dims", b.getStrArrayAttr(dims));
+  if (isMask)
+    attributes.set("heddle.fill", b.getI64IntegerAttr(1));
+  unsigned index = entry.getNumArguments();
+  (void)entry.insertArgument(index, type, attributes.getDictionary(b.getContext()), loc);
+  return entry.getArgument(index);
+}
+
+Value ModelImporter::integers(const std::string &name, int64_t limit, bool isMask) {
+  auto type = RankedTensorType::get({dynamic, dynamic}, b.getI64Type());
+  return checkedIntegers(b, loc, input(name, type, {batchName, "sequence"}, isMask), name, limit);
+}
+
+TensorHandle ModelImporter::rows(const std::string &name, const std::string &dim, int64_t width) {
+  return wrap(input(name, RankedTensorType::get({dynamic, width}, b.getF32Type()), {dim, ""}));
+}
+
+TensorHandle ModelImporter::embedTokens(const std::string &name) {
+  if (config().family->isGraph)
+    ids = integers("input_ids", config().vocabSize);
+  return embed(name, ids, config().embeddingScale);
+}
+
+TensorHandle ModelImporter::keyMask() {
+  enter("mask");
+  return wrap(biasOfMask(b, loc, integers("attention_mask", 2, /*isMask=*/true)));
+}
+
+TensorHandle ModelImporter::endToken(TensorHandle x, std::optional<int64_t> end) {
+  enter("end_of_text");
+  return wrap(tokenOf(b, loc, unwrap(x), ids, end));
 }
 
 // "model.layers.3.self_attn.q_proj (blk.3.attn_q.weight)": the part's name, and its weight's in a file that has another for it.
@@ -412,28 +473,9 @@ TensorHandle ModelImporter::scale(TensorHandle x, double factor) {
 TensorHandle ModelImporter::clip(TensorHandle x, double limit) {
   if (limit == 0.0)
     return x;
-  enter("clip");
+  enter("clamp");
   Value below = arith::MinimumFOp::create(b, loc, unwrap(x), splat(limit, unwrap(x)));
   return wrap(arith::MaximumFOp::create(b, loc, below, splat(-limit, unwrap(x))));
-}
-
-static ActivationKind kindOf(Activation activation) {
-  switch (activation) {
-  case Activation::Silu:
-    return ActivationKind::Silu;
-  case Activation::Gelu:
-    return ActivationKind::Gelu;
-  case Activation::GeluTanh:
-    return ActivationKind::GeluTanh;
-  case Activation::Relu:
-  case Activation::SquaredRelu: // relu(x) x
-    return ActivationKind::Relu;
-  case Activation::QuickGelu:
-    return ActivationKind::QuickGelu;
-  case Activation::Tanh:
-    return ActivationKind::Tanh;
-  }
-  llvm_unreachable("all activations are listed");
 }
 
 TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
@@ -476,12 +518,25 @@ TensorHandle ModelImporter::firstTokens(TensorHandle input) {
 
 TensorHandle ModelImporter::pixelPatches() {
   enter("patches");
-  return wrap(patchesOf(b, loc, entry.getArgument(0), config().image.patch));
+  const ImageConfig &image = config().image;
+  auto type = RankedTensorType::get({dynamic, image.channels, image.size, image.size}, b.getF32Type());
+  return wrap(patchesOf(b, loc, input("pixel_values", type, {batchName, "", "", ""}), image.patch));
 }
 
-TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group) {
+TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
+                                         const std::string &other) {
   enter("gather_tokens");
-  return wrap(tokensOf(b, loc, unwrap(x), tokens, group));
+  return wrap(tokensOf(b, loc, unwrap(x), tokens, group, other.empty() ? Value() : weight(other)));
+}
+
+TensorHandle ModelImporter::unitRows(TensorHandle x) {
+  enter("unit_rows");
+  return wrap(rowsOfLengthOne(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::similarities(TensorHandle x, TensorHandle y, const std::string &scale) {
+  enter("similarities");
+  return wrap(scaledProducts(b, loc, unwrap(x), unwrap(y), weight(scale)));
 }
 
 TensorHandle ModelImporter::meanToken(TensorHandle x) {
@@ -506,7 +561,7 @@ TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
   int64_t headDim = typeOf(x).getDimSize(2) / heads;
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(heads), b.getIndexAttr(headDim)};
-  auto expandedType = RankedTensorType::get({dynamic, dynamic, heads, headDim}, b.getF32Type());
+  auto expandedType = typeOf(x).clone({typeOf(x).getDimSize(0), typeOf(x).getDimSize(1), heads, headDim});
   SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
   Value expanded = tensor::ExpandShapeOp::create(b, loc, expandedType, x, groups, split);
   Value init = tensor::EmptyOp::create(b, loc, {split[0], split[2], split[1], split[3]}, b.getF32Type());
@@ -520,8 +575,7 @@ TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
   Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
   Value rows = linalg::TransposeOp::create(b, loc, x, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
   SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
-  return wrap(tensor::CollapseShapeOp::create(b, loc, activations(typeOf(x).getDimSize(1) * typeOf(x).getDimSize(3)),
-                                              rows, groups));
+  return wrap(tensor::CollapseShapeOp::create(b, loc, rows, groups));
 }
 
 TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
@@ -561,10 +615,12 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
   // What a layer takes from outside are keys of a source.
-  bool seesAll = encodes || isa<BlockArgument>(unwrap(k));
-  int64_t window = config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
+  bool isGraph = config().family->isGraph;
+  bool seesAll = isGraph ? !terms.causal : encodes || isa<BlockArgument>(unwrap(k));
+  int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
   auto mask = MaskAttr::get(b.getContext(), !seesAll, window);
-  Value bias = positionBias(terms.positions), sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
+  Value bias = terms.bias.value ? unwrap(terms.bias) : positionBias(terms.positions),
+        sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
   return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), mask,
                                   b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap),
                                   DenseI64ArrayAttr(), DenseI64ArrayAttr()));
@@ -659,9 +715,11 @@ void ModelImporter::output(const std::string &name, TensorHandle x, bool squeeze
   attributes.set(outputNameAttr, b.getStringAttr(name));
   if (squeezed)
     attributes.set(squeezedAttr, b.getUnitAttr());
-  if (config().family->isGraph) {
-    SmallVector<StringRef> dims(typeOf(unwrap(x)).getRank(), "");
-    dims.front() = "batch";
+  if (RankedTensorType type = typeOf(unwrap(x)); !batchName.empty()) {
+    SmallVector<StringRef> dims(type.getRank(), "");
+    dims.front() = batchName;
+    if (type.getRank() == 3 && type.isDynamicDim(1))
+      dims[1] = "sequence";
     attributes.set("heddle.dims", b.getStrArrayAttr(dims));
   }
   outputs.push_back(unwrap(x));
@@ -671,14 +729,20 @@ void ModelImporter::output(const std::string &name, TensorHandle x, bool squeeze
 void ModelImporter::beginDecoder(TensorHandle lastHiddenState) {
   encoder = entry;
   ofEncoder = {unwrap(lastHiddenState)};
-  beginEntry("forward", /*isEncoder=*/false);
+  beginRagged("forward", /*isEncoder=*/false);
+}
+
+void ModelImporter::endEntry() {
+  if (outputs.empty())
+    return;
+  returnAll(outputs);
+  entry.setAllResultAttrs(outputAttributes);
+  outputs.clear();
+  outputAttributes.clear();
 }
 
 OwningOpRef<ModuleOp> ModelImporter::take() {
-  if (!outputs.empty()) {
-    returnAll(outputs);
-    entry.setAllResultAttrs(outputAttributes);
-  }
+  endEntry();
   return std::move(module);
 }
 

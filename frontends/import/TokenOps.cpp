@@ -8,10 +8,13 @@
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace heddle;
@@ -34,6 +37,10 @@ static Value roomFor(OpBuilder &b, Location loc, ArrayRef<int64_t> shape, Value 
     sizes.push_back(ShapedType::isDynamic(size) ? OpFoldResult(tensor::DimOp::create(b, loc, like, 0).getResult())
                                                 : b.getIndexAttr(size));
   return tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+}
+
+static Value roomLike(OpBuilder &b, Location loc, Value x) {
+  return tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, x), typeOf(x).getElementType());
 }
 
 using Element = function_ref<Value(OpBuilder &b, ValueRange elements)>;
@@ -93,12 +100,23 @@ Value heddle::patchesOf(OpBuilder &b, Location loc, Value pixels, int64_t patch)
   return collapse(b, loc, transpose(b, loc, split, {0, 2, 4, 1, 3, 5}), {{0}, {1, 2}, {3, 4, 5}});
 }
 
-Value heddle::tokensOf(OpBuilder &b, Location loc, Value x, ArrayRef<int32_t> tokens, int64_t group) {
+// An element of a stored tensor as a number to compute with.
+static Value widened(OpBuilder &b, Location loc, Value element) {
+  return element.getType().isF32() ? element : arith::ExtFOp::create(b, loc, b.getF32Type(), element).getResult();
+}
+
+Value heddle::tokensOf(OpBuilder &b, Location loc, Value x, ArrayRef<int32_t> tokens, int64_t group, Value other) {
   int64_t count = int64_t(tokens.size()), width = typeOf(x).getDimSize(2);
   Value places = numbers(b, loc, {count}, tokens);
   bool hasGaps = llvm::is_contained(tokens, -1);
   Value room = roomFor(b, loc, {dynamic, count, width}, x);
-  Value found = generic(b, loc, room, places, mapOf(b, 3, {1}), [&](OpBuilder &b, ValueRange elements) -> Value {
+  SmallVector<Value> inputs = {places};
+  SmallVector<AffineMap> maps = {mapOf(b, 3, {1})};
+  if (other) {
+    inputs.push_back(other);
+    maps.push_back(mapOf(b, 3, {2}));
+  }
+  Value found = generic(b, loc, room, inputs, maps, [&](OpBuilder &b, ValueRange elements) -> Value {
     Value place = elements[0], zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
     if (hasGaps)
       place = arith::MaxSIOp::create(b, loc, place, zero);
@@ -108,7 +126,9 @@ Value heddle::tokensOf(OpBuilder &b, Location loc, Value x, ArrayRef<int32_t> to
     if (!hasGaps)
       return element;
     Value isToken = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, elements[0], zero);
-    return arith::SelectOp::create(b, loc, isToken, element, arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0)));
+    Value gap =
+        other ? widened(b, loc, elements[1]) : arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0)).getResult();
+    return arith::SelectOp::create(b, loc, isToken, element, gap);
   });
   if (group == 1)
     return found;
@@ -142,10 +162,136 @@ static Value rowsOf(OpBuilder &b, Location loc, Value table, ArrayRef<int32_t> r
 }
 
 Value heddle::tableAdded(OpBuilder &b, Location loc, Value x, Value table) {
-  Value rows = collapse(b, loc, rowsOf(b, loc, table), {{0, 1}, {2}});
-  Value room = roomFor(b, loc, typeOf(x).getShape(), x);
+  Value rows = collapse(b, loc, rowsOf(b, loc, table), {{0, 1}, {2}}), room = roomLike(b, loc, x);
+  if (typeOf(x).isDynamicDim(1)) {
+    Value tokens = tensor::DimOp::create(b, loc, x, 1);
+    int64_t most = typeOf(table).getDimSize(0);
+    Value isWithin =
+        arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, tokens, arith::ConstantIndexOp::create(b, loc, most));
+    cf::AssertOp::create(b, loc, isWithin, "texts are longer than the model's " + std::to_string(most) + " positions");
+    SmallVector<OpFoldResult> offsets(2, b.getIndexAttr(0)), strides(2, b.getIndexAttr(1));
+    SmallVector<OpFoldResult> sizes = {tokens, b.getIndexAttr(typeOf(x).getDimSize(2))};
+    auto type = typeOf(rows).clone({dynamic, typeOf(x).getDimSize(2)});
+    rows = tensor::ExtractSliceOp::create(b, loc, type, rows, offsets, sizes, strides);
+  }
   return generic(b, loc, room, {x, rows}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {1, 2})},
                  [&](OpBuilder &b, ValueRange e) -> Value { return arith::AddFOp::create(b, loc, e[0], e[1]); });
+}
+
+Value heddle::checkedIntegers(OpBuilder &b, Location loc, Value integers, const std::string &name, int64_t limit) {
+  Value zero = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
+  Value end = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(limit));
+  Value yes = arith::ConstantOp::create(b, loc, b.getBoolAttr(true));
+  Value room = tensor::EmptyOp::create(b, loc, ArrayRef<int64_t>(), b.getI1Type());
+  Value start = linalg::FillOp::create(b, loc, yes, room).getResult(0);
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(2), mapOf(b, 2, {})};
+  SmallVector<utils::IteratorType> loops(2, utils::IteratorType::reduction);
+  Value allFit = linalg::GenericOp::create(
+                     b, loc, start.getType(), integers, start, maps, loops,
+                     [&](OpBuilder &b, Location loc, ValueRange e) {
+                       Value isBelow = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, e[0], end);
+                       Value isNumber = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, e[0], zero);
+                       Value fits = arith::AndIOp::create(b, loc, isBelow, isNumber);
+                       linalg::YieldOp::create(b, loc, arith::AndIOp::create(b, loc, fits, e[1]).getResult());
+                     })
+                     .getResult(0);
+  Value fits = tensor::ExtractOp::create(b, loc, allFit, ValueRange());
+  cf::AssertOp::create(b, loc, fits, name + " holds a number outside of [0, " + std::to_string(limit) + ")");
+  Value numbers = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, integers), b.getI32Type());
+  return generic(b, loc, numbers, integers, b.getMultiDimIdentityMap(2), [&](OpBuilder &b, ValueRange e) -> Value {
+    return arith::TruncIOp::create(b, loc, b.getI32Type(), e[0]);
+  });
+}
+
+Value heddle::biasOfMask(OpBuilder &b, Location loc, Value mask) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, mask);
+  Value room =
+      tensor::EmptyOp::create(b, loc, {sizes[0], b.getIndexAttr(1), b.getIndexAttr(1), sizes[1]}, b.getF32Type());
+  return generic(b, loc, room, mask, mapOf(b, 4, {0, 3}), [&](OpBuilder &b, ValueRange e) -> Value {
+    Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    Value isMasked = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, e[0], zero);
+    Value nothing = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+    Value never = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(-std::numeric_limits<float>::infinity()));
+    return arith::SelectOp::create(b, loc, isMasked, never, nothing);
+  });
+}
+
+// The column of each text's first largest key: its ids, or 1 where they are `end`.
+static Value endOf(OpBuilder &b, Location loc, Value ids, std::optional<int64_t> end) {
+  OpFoldResult texts = tensor::getMixedSize(b, loc, ids, 0);
+  auto filled = [&](int32_t number) {
+    Value value = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(number));
+    Value room = tensor::EmptyOp::create(b, loc, texts, b.getI32Type());
+    return linalg::FillOp::create(b, loc, value, room).getResult(0);
+  };
+  SmallVector<Value> starts = {filled(-1), filled(0)};
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(2), mapOf(b, 2, {0}), mapOf(b, 2, {0})};
+  SmallVector<utils::IteratorType> loops = {utils::IteratorType::parallel, utils::IteratorType::reduction};
+  return linalg::GenericOp::create(
+             b, loc, ValueRange(starts).getTypes(), ids, starts, maps, loops,
+             [&](OpBuilder &b, Location loc, ValueRange e) {
+               Value key = e[0];
+               if (end) {
+                 Value id = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(*end)));
+                 Value isEnd = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, key, id);
+                 key = arith::ExtUIOp::create(b, loc, b.getI32Type(), isEnd);
+               }
+               Value column = arith::IndexCastOp::create(b, loc, b.getI32Type(), linalg::IndexOp::create(b, loc, 1));
+               Value isLarger = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sgt, key, e[1]);
+               Value largest = arith::SelectOp::create(b, loc, isLarger, key, e[1]);
+               Value at = arith::SelectOp::create(b, loc, isLarger, column, e[2]);
+               linalg::YieldOp::create(b, loc, ValueRange{largest, at});
+             })
+      .getResult(1);
+}
+
+Value heddle::tokenOf(OpBuilder &b, Location loc, Value x, Value ids, std::optional<int64_t> end) {
+  Value room = roomFor(b, loc, {dynamic, typeOf(x).getDimSize(2)}, x);
+  return generic(b, loc, room, endOf(b, loc, ids, end), mapOf(b, 2, {0}), [&](OpBuilder &b, ValueRange e) -> Value {
+    Value token = arith::IndexCastOp::create(b, loc, b.getIndexType(), e[0]);
+    return tensor::ExtractOp::create(
+        b, loc, x, ValueRange{linalg::IndexOp::create(b, loc, 0), token, linalg::IndexOp::create(b, loc, 1)});
+  });
+}
+
+Value heddle::rowsOfLengthOne(OpBuilder &b, Location loc, Value x) {
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value start = linalg::FillOp::create(b, loc, zero, roomFor(b, loc, {dynamic}, x)).getResult(0);
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(2), mapOf(b, 2, {0})};
+  SmallVector<utils::IteratorType> loops = {utils::IteratorType::parallel, utils::IteratorType::reduction};
+  Value squares = linalg::GenericOp::create(b, loc, start.getType(), x, start, maps, loops,
+                                            [](OpBuilder &b, Location loc, ValueRange e) {
+                                              Value square = arith::MulFOp::create(b, loc, e[0], e[0]);
+                                              linalg::YieldOp::create(
+                                                  b, loc, arith::AddFOp::create(b, loc, square, e[1]).getResult());
+                                            })
+                      .getResult(0);
+  return generic(b, loc, roomLike(b, loc, x), {x, squares}, {b.getMultiDimIdentityMap(2), mapOf(b, 2, {0})},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   return arith::DivFOp::create(b, loc, e[0], math::SqrtOp::create(b, loc, e[1]));
+                 });
+}
+
+Value heddle::scaledProducts(OpBuilder &b, Location loc, Value x, Value y, Value scale) {
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  SmallVector<OpFoldResult> sizes = {tensor::getMixedSize(b, loc, x, 0), tensor::getMixedSize(b, loc, y, 0)};
+  Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+  Value start = linalg::FillOp::create(b, loc, zero, room).getResult(0);
+  SmallVector<AffineMap> maps = {mapOf(b, 3, {0, 2}), mapOf(b, 3, {1, 2}), mapOf(b, 3, {0, 1})};
+  SmallVector<utils::IteratorType> loops(3, utils::IteratorType::parallel);
+  loops.back() = utils::IteratorType::reduction;
+  Value products = linalg::GenericOp::create(b, loc, start.getType(), ValueRange{x, y}, start, maps, loops,
+                                             [](OpBuilder &b, Location loc, ValueRange e) {
+                                               Value product = arith::MulFOp::create(b, loc, e[0], e[1]);
+                                               linalg::YieldOp::create(
+                                                   b, loc, arith::AddFOp::create(b, loc, product, e[2]).getResult());
+                                             })
+                       .getResult(0);
+  AffineMap first = AffineMap::get(2, 0, b.getAffineConstantExpr(0));
+  return generic(b, loc, room, {products, scale}, {b.getMultiDimIdentityMap(2), first},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   return arith::MulFOp::create(b, loc, e[0], math::ExpOp::create(b, loc, widened(b, loc, e[1])));
+                 });
 }
 
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What graphs of images compute with tokens, in MLIR. All tensors are (batch, tokens, width); but for the batch, sizes are known.
+// What graphs of images and texts compute with tokens, in MLIR. Tensors are (batch, tokens, width) where nothing else is said; of images, all
+// sizes but the batch are known.
 #ifndef HEDDLE_FRONTENDS_IMPORT_TOKENOPS_H
 #define HEDDLE_FRONTENDS_IMPORT_TOKENOPS_H
 
@@ -12,13 +13,25 @@ namespace heddle {
 
 // Pixels (batch, channels, size, size) as rows of patches, each (channels, patch, patch); what the image lacks of the last ones is zeros.
 mlir::Value patchesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pixels, int64_t patch);
-// `tokens` of x, zeros for -1, `group` of them side by side as one.
+// `tokens` of x, for -1 zeros or the vector `other` where it is not null, `group` of them side by side as one.
 mlir::Value tokensOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int32_t> tokens,
-                     int64_t group);
+                     int64_t group, mlir::Value other = {});
 // (batch, width)
 mlir::Value meanOfTokens(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
-// x plus a stored table (tokens, width).
+// x plus a stored table (tokens, width), or as many rows of it as x has tokens; a call whose texts are longer ends.
 mlir::Value tableAdded(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value table);
+
+// Integers of 64 bits, (batch, sequence), in 32 bits; a call that gives input `name` others than those in [0, limit) ends.
+mlir::Value checkedIntegers(mlir::OpBuilder &b, mlir::Location loc, mlir::Value integers, const std::string &name,
+                            int64_t limit);
+// (batch, sequence) of 0 and 1 as what scores get, (batch, 1, 1, sequence): minus infinity, and nothing.
+mlir::Value biasOfMask(mlir::OpBuilder &b, mlir::Location loc, mlir::Value mask);
+// (batch, width): the token of each text that ModelBuilder::endToken describes.
+mlir::Value tokenOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value ids, std::optional<int64_t> end);
+// Of (rows, width): each divided by its length.
+mlir::Value rowsOfLengthOne(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+// x y^T e^scale of (rows, width) each and a stored number.
+mlir::Value scaledProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y, mlir::Value scale);
 
 struct QueryKeyValue {
   mlir::Value q, k, v;

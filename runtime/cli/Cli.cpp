@@ -245,8 +245,10 @@ const Option optionTable[] = {
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention",
      NeedsSteps, Anything, SET(o.deterministic = true)},
     {"--bench", nullptr, "measure the speed", Nothing, Anything, SET(o.command = Command::Bench)},
-    {"--entry", "NAME", "with --io and --bench: which of the model's graphs runs (default: the first)", NeedsGraph,
-     Tensors | Speed, SET(o.entry = v[0])},
+    {"--entry", "NAME",
+     "with --io and --bench: which of the model's graphs runs (default: of --io each that has all its inputs, of "
+     "--bench the first)",
+     NeedsGraph, Tensors | Speed, SET(o.entry = v[0])},
     {"--input", "FILE", "with --bench: inputs from a safetensors file (default: random ones)", NeedsTensors, Speed,
      SET(o.benchInput = v[0])},
     {"--dims", "A=N,B=M",
@@ -552,7 +554,8 @@ void addTensorLines(const std::string &title,
                     const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> &tensors, std::string &text) {
   text += "\n" + title + ":\n";
   for (const package::GraphTensor *tensor : tensors)
-    text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) + "\n";
+    text += "  " + tensor->name()->str() + ": " + dataTypeName(tensor->type()) + " " + declaredShape(*tensor) +
+            (tensor->optional() ? ", optional\n" : "\n");
 }
 
 const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or the machine, 2 a mistake in the input.\n";

@@ -26,7 +26,7 @@ std::string listOf(const Names &names) {
   return text.empty() ? "it has none" : text;
 }
 
-// Which function runs: the first, or the one that --entry names.
+// The function that --entry names, else the first.
 Status chooseEntry(const OpenedModel &program, size_t &outIndex) {
   const std::string &name = program.options.entry;
   Names names = TensorFunction::namesOf(program.metadata());
@@ -36,17 +36,137 @@ Status chooseEntry(const OpenedModel &program, size_t &outIndex) {
              : invalidInput("--entry: '" + name + "' is no entry of this model (" + listOf(names) + ")");
 }
 
-// Which outputs are written, in the order of the command line.
-Status chooseOutputs(const TensorFunction &function, const Names &wanted, std::vector<size_t> &outIndices) {
+// The functions that --io runs: the one that --entry names, or each whose inputs are in the file or come from one before it.
+class FunctionChain {
+public:
+  // `only`: an index of TensorFunction::namesOf(), -1: all.
+  Status create(const OpenedModel &program, int64_t only);
+  // Outputs are valid as long as the chain.
+  Status run(const std::vector<StoredTensor> &given, const std::string &where);
+  // Whether each is an output of a function, where some are `wanted`.
+  Status checkNames(const Names &wanted) const;
+  // Those that are written, in the order of the command line.
+  Status choose(const Names &wanted, std::vector<TensorToWrite> &outTensors) const;
+
+private:
+  struct Output {
+    const TensorDeclaration *declared;
+    GraphOutput tensor;
+  };
+  Status runOne(TensorFunction &function, const std::vector<StoredTensor> &inputs, const std::string &where);
+  Status refuseUnused(const std::vector<StoredTensor> &given, const std::string &where) const;
+
+  std::vector<std::unique_ptr<TensorFunction>> functions;
+  std::vector<StoredTensor> known; // what was given, then what was computed
+  std::vector<bool> isUsed;        // (given)
+  std::vector<Output> outputs;
+};
+
+Status FunctionChain::create(const OpenedModel &program, int64_t only) {
+  size_t count = TensorFunction::namesOf(program.metadata()).size();
+  for (size_t index = 0; index < count; ++index) {
+    if (only >= 0 && index != size_t(only))
+      continue;
+    functions.emplace_back();
+    HEDDLE_RETURN_IF_ERROR(
+        TensorFunction::create(*program.package, index, program.options.threads, /*pool=*/nullptr, functions.back()));
+    functions.back()->setProgress(promptProgress());
+  }
+  return Status();
+}
+
+const StoredTensor *find(const std::vector<StoredTensor> &tensors, const std::string &name) {
+  auto found = std::find_if(tensors.begin(), tensors.end(), [&](const StoredTensor &t) { return t.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+Status FunctionChain::runOne(TensorFunction &function, const std::vector<StoredTensor> &inputs,
+                             const std::string &where) {
+  std::vector<GraphOutput> computed;
+  HEDDLE_RETURN_IF_ERROR(function.call(inputs, where, computed));
+  for (size_t i = 0; i < computed.size(); ++i) {
+    const TensorDeclaration &declared = function.outputs()[i];
+    if (functions.size() > 1 && find(known, declared.name))
+      return invalidInput(where + ": tensor '" + declared.name +
+                          "' is computed from others that are there: expected one");
+    known.push_back({declared.name, dataTypeName(declared.type), computed[i].shape,
+                     static_cast<const uint8_t *>(computed[i].data), computed[i].size});
+    outputs.push_back({&declared, std::move(computed[i])});
+  }
+  return Status();
+}
+
+Status FunctionChain::run(const std::vector<StoredTensor> &given, const std::string &where) {
+  if (functions.size() == 1)
+    return runOne(*functions.front(), given, where);
+  known = given;
+  isUsed.assign(given.size(), false);
+  for (const auto &function : functions) {
+    const std::vector<TensorDeclaration> &inputs = function->inputs();
+    if (!std::all_of(inputs.begin(), inputs.end(),
+                     [&](const TensorDeclaration &input) { return input.isOptional || find(known, input.name); }))
+      continue;
+    std::vector<StoredTensor> taken;
+    for (const TensorDeclaration &input : inputs)
+      if (const StoredTensor *tensor = find(known, input.name)) {
+        size_t index = size_t(tensor - known.data());
+        if (index < isUsed.size())
+          isUsed[index] = true;
+        taken.push_back(*tensor);
+      }
+    HEDDLE_RETURN_IF_ERROR(runOne(*function, taken, where));
+  }
+  return refuseUnused(given, where);
+}
+
+// A tensor that no function took: none has it, or the one that has it lacks another.
+Status FunctionChain::refuseUnused(const std::vector<StoredTensor> &given, const std::string &where) const {
   Names names;
-  for (const TensorDeclaration &output : function.outputs())
-    names.push_back(output.name);
-  for (const std::string &name : wanted.empty() ? names : wanted) {
-    size_t index = size_t(std::find(names.begin(), names.end(), name) - names.begin());
-    if (index == names.size())
-      return invalidInput("--outputs: '" + name + "' is no output of this model (" + listOf(names) + ")");
-    if (std::find(outIndices.begin(), outIndices.end(), index) == outIndices.end())
-      outIndices.push_back(index);
+  for (const auto &function : functions)
+    for (const TensorDeclaration &input : function->inputs())
+      names.push_back(input.name);
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (isUsed[i])
+      continue;
+    for (const auto &function : functions) {
+      const std::vector<TensorDeclaration> &inputs = function->inputs();
+      auto hasName = [&](const TensorDeclaration &input) { return input.name == given[i].name; };
+      auto lacks = [&](const TensorDeclaration &input) { return !input.isOptional && !find(known, input.name); };
+      auto lacking = std::find_if(inputs.begin(), inputs.end(), lacks);
+      if (std::any_of(inputs.begin(), inputs.end(), hasName) && lacking != inputs.end())
+        return invalidInput(where + ": no tensor '" + lacking->name + "', which goes with '" + given[i].name + "'");
+    }
+    return invalidInput(where + ": tensor '" + given[i].name + "' is no input of this model (" + listOf(names) + ")");
+  }
+  return outputs.empty() ? invalidInput(where + ": no tensors that an entry runs on (" + listOf(names) + ")")
+                         : Status();
+}
+
+Status FunctionChain::checkNames(const Names &wanted) const {
+  Names all;
+  for (const auto &function : functions)
+    for (const TensorDeclaration &output : function->outputs())
+      all.push_back(output.name);
+  for (const std::string &name : wanted)
+    if (std::find(all.begin(), all.end(), name) == all.end())
+      return invalidInput("--outputs: '" + name + "' is no output of this model (" + listOf(all) + ")");
+  return Status();
+}
+
+Status FunctionChain::choose(const Names &wanted, std::vector<TensorToWrite> &outTensors) const {
+  Names computed, chosen;
+  for (const Output &output : outputs)
+    computed.push_back(output.declared->name);
+  for (const std::string &name : wanted.empty() ? computed : wanted) {
+    size_t index = size_t(std::find(computed.begin(), computed.end(), name) - computed.begin());
+    if (index == computed.size())
+      return invalidInput("--outputs: '" + name + "' is not computed from these tensors, only " + listOf(computed));
+    if (std::find(chosen.begin(), chosen.end(), name) != chosen.end())
+      continue;
+    chosen.push_back(name);
+    const Output &output = outputs[index];
+    outTensors.push_back(
+        {name, dataTypeName(output.declared->type), output.tensor.shape, output.tensor.data, output.tensor.size});
   }
   return Status();
 }
@@ -142,22 +262,15 @@ Status runFunctionIo(OpenedModel &program) {
   const CliOptions &options = program.options;
   size_t entry = 0;
   HEDDLE_RETURN_IF_ERROR(chooseEntry(program, entry));
-  std::unique_ptr<TensorFunction> function;
+  FunctionChain chain;
   HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.ioOutput));
-  HEDDLE_RETURN_IF_ERROR(TensorFunction::create(*program.package, entry, options.threads, /*pool=*/nullptr, function));
-  function->setProgress(promptProgress());
-  std::vector<size_t> wanted;
-  HEDDLE_RETURN_IF_ERROR(chooseOutputs(*function, options.outputs, wanted));
+  HEDDLE_RETURN_IF_ERROR(chain.create(program, options.entry.empty() ? -1 : int64_t(entry)));
+  HEDDLE_RETURN_IF_ERROR(chain.checkNames(options.outputs));
   SafetensorsFile file;
   HEDDLE_RETURN_IF_ERROR(file.open(options.ioInput));
-  std::vector<GraphOutput> outputs;
-  HEDDLE_RETURN_IF_ERROR(function->call(file.tensors(), options.ioInput, outputs));
+  HEDDLE_RETURN_IF_ERROR(chain.run(file.tensors(), options.ioInput));
   std::vector<TensorToWrite> written;
-  for (size_t index : wanted) {
-    const TensorDeclaration &declared = function->outputs()[index];
-    const GraphOutput &output = outputs[index];
-    written.push_back({declared.name, dataTypeName(declared.type), output.shape, output.data, output.size});
-  }
+  HEDDLE_RETURN_IF_ERROR(chain.choose(options.outputs, written));
   return writeSafetensors(options.ioOutput, written);
 }
 

@@ -123,6 +123,8 @@ Status checkGraphTensors(const std::string &path, const char *field,
     unsigned rank = tensor->dims() ? tensor->dims()->size() : 0;
     if (tensor->dim_names() && tensor->dim_names()->size() != rank)
       return wrong(path, field, tensor->dim_names()->size(), "a name for each dimension");
+    if (tensor->optional() && !tensor->dim_names())
+      return damagedFile(path + ": package: " + field + ": an optional tensor lacks names of its dimensions");
     for (unsigned i = 0; i < rank; ++i)
       if (tensor->dims()->Get(i) < -1)
         return wrong(path, field, double(tensor->dims()->Get(i)), "sizes from 0, or -1");

@@ -45,6 +45,41 @@ static bool parseDataType(std::string_view name, package::DataType &outType) {
   return false;
 }
 
+// The size of the dimension of that name in what was given; -1 where nothing has it.
+static int64_t sizeOf(std::string_view dim, const package::Graph &graph, const std::vector<StoredTensor> &tensors) {
+  for (const package::GraphTensor *declared : *graph.inputs())
+    for (const StoredTensor &tensor : tensors)
+      for (unsigned axis = 0; tensor.name == declared->name()->str() && declared->dim_names() &&
+                              axis < std::min<size_t>(tensor.shape.size(), declared->dim_names()->size());
+           ++axis)
+        if (declared->dim_names()->Get(axis)->string_view() == dim)
+          return tensor.shape[axis];
+  return -1;
+}
+
+// An optional input that was not given.
+static Status fill(const package::Graph &graph, const package::GraphTensor &declared,
+                   const std::vector<StoredTensor> &tensors, const std::string &where, GraphInput &input) {
+  input.type = declared.type();
+  for (const flatbuffers::String *dim : *declared.dim_names()) {
+    input.shape.push_back(sizeOf(dim->string_view(), graph, tensors));
+    if (input.shape.back() < 0)
+      return invalidInput(where + ": no tensor '" + declared.name()->str() + "', and none that has its dimension '" +
+                          dim->str() + "'");
+  }
+  uint64_t size = 0, width = elementBytes(input.type);
+  constexpr uint64_t most = uint64_t(1) << 32;
+  if (!sizeInBytes(input.type, input.shape, size) || size > most)
+    return outOfMemory(where + ": tensor '" + declared.name()->str() + "' of shape " + shapeText(input.shape) +
+                       " is too large");
+  input.filled.resize(size);
+  for (uint64_t at = 0; at < size; at += width) {
+    int64_t number = declared.fill(); // little-endian
+    memcpy(input.filled.data() + at, &number, width);
+  }
+  return Status();
+}
+
 Status orderInputs(const package::Graph &graph, const std::vector<StoredTensor> &tensors, const std::string &where,
                    std::vector<GraphInput> &outInputs) {
   std::string names;
@@ -58,6 +93,11 @@ Status orderInputs(const package::Graph &graph, const std::vector<StoredTensor> 
   for (const package::GraphTensor *declared : *graph.inputs()) {
     auto tensor = std::find_if(tensors.begin(), tensors.end(),
                                [&](const StoredTensor &t) { return t.name == declared->name()->str(); });
+    if (tensor == tensors.end() && declared->optional()) {
+      outInputs.emplace_back();
+      HEDDLE_RETURN_IF_ERROR(fill(graph, *declared, tensors, where, outInputs.back()));
+      continue;
+    }
     if (tensor == tensors.end())
       return invalidInput(where + ": no tensor '" + declared->name()->str() + "', a " + dataTypeName(declared->type()) +
                           " of shape " + declaredShape(*declared));
@@ -111,7 +151,7 @@ Status GraphRunner::checkInputs(const std::vector<GraphInput> &inputs, const std
 const void *GraphRunner::usable(const GraphInput &input, Status &outStatus) {
   uint64_t size = 0;
   sizeInBytes(input.type, input.shape, size);
-  auto bytes = static_cast<const uint8_t *>(input.data);
+  auto bytes = static_cast<const uint8_t *>(input.bytes());
   bool isClean = reinterpret_cast<uintptr_t>(bytes) % elementBytes(input.type) == 0;
   if (input.type == package::DataType::BOOL)
     isClean = std::all_of(bytes, bytes + size, [](uint8_t byte) { return byte <= 1; });

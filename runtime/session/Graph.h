@@ -24,6 +24,8 @@ struct GraphInput {
   package::DataType type = package::DataType::F32;
   std::vector<int64_t> shape;
   const void *data = nullptr;
+  std::vector<uint8_t> filled; // instead of data, where the call lacks the tensor
+  const void *bytes() const { return filled.empty() ? data : filled.data(); }
 };
 
 // An output, valid until the next run.
@@ -33,7 +35,7 @@ struct GraphOutput {
   uint64_t size = 0;
 };
 
-// Puts named tensors into the order of the graph's inputs. `where` begins the message where one is missing, unknown or of no type that
+// Puts named tensors into the order of the graph's inputs, and fills those that may lack. `where` begins the message where one is missing, unknown or of no type that
 // graphs have.
 Status orderInputs(const package::Graph &graph, const std::vector<StoredTensor> &tensors, const std::string &where,
                    std::vector<GraphInput> &outInputs);

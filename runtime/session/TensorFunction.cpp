@@ -14,6 +14,7 @@ TensorDeclaration declarationOf(const package::GraphTensor &tensor) {
   TensorDeclaration declaration;
   declaration.name = tensor.name()->str();
   declaration.type = tensor.type();
+  declaration.isOptional = tensor.optional();
   for (unsigned axis = 0; tensor.dims() && axis < tensor.dims()->size(); ++axis) {
     declaration.shape.push_back(tensor.dims()->Get(axis));
     declaration.dimensions.push_back(tensor.dim_names() ? tensor.dim_names()->Get(axis)->str() : "");
@@ -55,7 +56,8 @@ public:
                                 {-1, image->channels(), image->size(), image->size()},
                                 {"batch", "", "", ""}});
     for (const char *name : image ? std::vector<const char *>() : encoderInputs(*metadata.encoder()))
-      declaredInputs.push_back({name, package::DataType::I64, {-1, -1}, {"batch", "sequence"}});
+      declaredInputs.push_back(
+          {name, package::DataType::I64, {-1, -1}, {"batch", "sequence"}, declaredInputs.size() > 0});
     for (const package::EncoderOutput *kind : kinds) {
       TensorDeclaration output = {kind->name()->str(), package::DataType::F32, {-1}, {"batch"}};
       if (!kind->of_sequences()) {

@@ -20,6 +20,7 @@ struct TensorDeclaration {
   package::DataType type = package::DataType::F32;
   std::vector<int64_t> shape;          // outermost first; -1 where the call decides
   std::vector<std::string> dimensions; // (rank): names, "" for none; dimensions of one name are equal in a call
+  bool isOptional = false;             // a call may lack it
 };
 
 class TensorFunction {

@@ -32,6 +32,17 @@
 // FIRST: memory F32[2,16] 0 0
 // RUN: %python %tools/graph_io.py %t/pair q=F32[1,16]:1 memory=F32[3,16]:0.5 --entry decode | FileCheck %s --check-prefix=SECOND
 // SECOND: y F32[1,16] 0.5 0.5
+// Without --entry each runs that has its inputs, @decode on what @encoder gave where that is not given.
+// RUN: %python %tools/graph_io.py %t/pair x=F32[2,16]:0 q=F32[1,16]:1 | FileCheck %s --check-prefix=BOTH
+// BOTH: memory F32[2,16] 0 0
+// BOTH: y F32[1,16] 0 0
+// RUN: %python %tools/graph_io.py %t/pair q=F32[1,16]:1 memory=F32[3,16]:0.5 | FileCheck %s --check-prefix=LATTER
+// LATTER-NOT: memory
+// LATTER: y F32[1,16] 0.5 0.5
+// RUN: not %python %tools/graph_io.py %t/pair q=F32[1,16]:1 2>&1 | FileCheck %s --check-prefix=LACKS
+// LACKS: no tensor 'memory', which goes with 'q'
+// RUN: not %python %tools/graph_io.py %t/pair x=F32[2,16]:0 memory=F32[3,16]:0.5 2>&1 | FileCheck %s --check-prefix=CLASH
+// CLASH: tensor 'memory' is computed from others that are there: expected one
 // RUN: %t/pair --bench --entry=decode --dims past=5 --rounds 1 --json | FileCheck %s --check-prefix=BENCH
 // BENCH: "seconds"
 // RUN: %python %tools/expect_refusal.py %t/out "--entry: 'main' is no entry of this model .encoder, decode." %t/pair --bench --entry=main

@@ -69,4 +69,63 @@ TEST(ConfigOfImages, stagesAreRefused) {
   }
 }
 
+TEST(ConfigOfImages, towers) {
+  ModelConfig config = familyConfig("clip");
+  EXPECT_TRUE(config.family->isGraph);
+  EXPECT_EQ(config.projectionSize, 16);
+  EXPECT_EQ(config.endOfText, 60);
+  EXPECT_EQ(config.activation, Activation::QuickGelu);
+  EXPECT_EQ(config.normEps, 1e-5);
+  EXPECT_EQ(config.encoder.hiddenSize, 32);
+  EXPECT_EQ(config.encoder.numLayers, 3);
+  EXPECT_EQ(config.encoder.contextLength, 10); // a class token and 3 x 3 patches
+  EXPECT_EQ(config.encoder.activation, Activation::QuickGelu);
+  // The number that says that the end is the largest id.
+  EXPECT_EQ(familyConfig("clip", {{"text_config", {{"eos_token_id", 2}}}}).endOfText, std::nullopt);
+  json activation = {{"text_config", {{"hidden_act", "gelu"}}}, {"vision_config", {{"hidden_act", "relu"}}}};
+  EXPECT_EQ(familyConfig("clip", activation).activation, Activation::Gelu);
+  EXPECT_EQ(familyConfig("clip", activation).encoder.activation, Activation::Relu);
+  // In older files what stands in text_config_dict counts, its defaults included.
+  json part = json::parse(familyData("clip/config.json"))["text_config"];
+  part["hidden_act"] = "silu";
+  EXPECT_EQ(familyConfig("clip", {{"text_config_dict", part}}).activation, Activation::Silu);
+  part.erase("hidden_size");
+  std::string message = familyRefusal("clip", {{"text_config_dict", part}});
+  EXPECT_NE(message.find("token_embedding.weight has shape (256, 64), the config asks for (256, 512)"),
+            std::string::npos)
+      << message;
+}
+
+TEST(ConfigOfImages, towersAreRefused) {
+  auto text = [](json patch) { return json{{"text_config", patch}}; };
+  auto vision = [](json patch) { return json{{"vision_config", patch}}; };
+  const Refusal refusals[] = {
+      {text({{"hidden_size", 0}}), "text_config.hidden_size is 0, expected 1 to 1048576"},
+      {text({{"hidden_size", 63}}), "text_config.hidden_size (63) must be a multiple of num_attention_heads (4)"},
+      {text({{"num_hidden_layers", 1}}), "text_model.encoder.layers.1.layer_norm1.bias' and 15 more are not part"},
+      {text({{"num_hidden_layers", 3}}), "tensor text_model.encoder.layers.2.layer_norm1.weight is missing"},
+      {text({{"num_hidden_layers", 5000}}), "text_config.num_hidden_layers is 5000, expected 1 to 4096"},
+      {text({{"vocab_size", 0}}), "text_config.vocab_size is 0, expected 1 to"},
+      {text({{"max_position_embeddings", 13}}),
+       "position_embedding.weight has shape (12, 64), the config asks for (13, 64)"},
+      {text({{"eos_token_id", 256}}), "text_config.eos_token_id is 256, expected a token below vocab_size (256)"},
+      {text({{"eos_token_id", {3, 4}}}), "text_config.eos_token_id has several tokens, which is not supported"},
+      {text({{"hidden_act", "cubic"}}), "text_config.hidden_act is 'cubic', an unknown activation"},
+      {text({{"layer_norm_eps", 0}}), "text_config.layer_norm_eps is not above 0 and below 1"},
+      {vision({{"num_hidden_layers", 0}}), "vision_config.num_hidden_layers is 0, expected 1 to 4096"},
+      {vision({{"num_hidden_layers", 2}}), "vision_model.encoder.layers.2.layer_norm1.bias' and 15 more are not part"},
+      {vision({{"intermediate_size", 49}}), "mlp.fc1.weight has shape (48, 32), the config asks for (49, 32)"},
+      {vision({{"patch_size", 5}}), "vision_config.patch_size is 5, expected a divisor of image_size (12)"},
+      {vision({{"image_size", 16}}), "position_embedding.weight has shape (10, 32), the config asks for (17, 32)"},
+      {vision({{"hidden_act", "cubic"}}), "vision_config.hidden_act is 'cubic', an unknown activation"},
+      {{{"projection_dim", 0}}, "projection_dim is 0, expected 1 to"},
+      {{{"projection_dim", 17}}, "text_projection.weight has shape (16, 64), the config asks for (17, 64)"},
+      {{{"text_config", 7}}, "text_config is of type number, expected an object"},
+  };
+  for (const Refusal &refusal : refusals) {
+    std::string message = familyRefusal("clip", refusal.patch);
+    EXPECT_NE(message.find(refusal.expected), std::string::npos) << refusal.expected << "\n" << message;
+  }
+}
+
 } // namespace
