@@ -82,8 +82,11 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
         std::vector<int64_t> expected = isBias ? std::vector{experts, out} : std::vector{experts, in, out};
         HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, stacked, expected));
         std::string ending = "." + kind + (isBias ? ".bias" : ".weight");
-        for (int64_t expert = 0; expert < experts; ++expert)
-          checkpoint.tensors.emplace(block + std::to_string(expert) + ending, expertOf(stacked, expert));
+        for (int64_t expert = 0; expert < experts; ++expert) {
+          std::string ofExpert = block;
+          ofExpert.append(std::to_string(expert)).append(ending);
+          checkpoint.tensors.emplace(std::move(ofExpert), expertOf(stacked, expert));
+        }
         checkpoint.tensors.erase(name);
       }
   }

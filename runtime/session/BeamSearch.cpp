@@ -189,6 +189,7 @@ private:
 
   Status step() {
     std::vector<Feed> feeds;
+    feeds.reserve(options.beams);
     for (int32_t beam = 0; beam < options.beams; ++beam)
       feeds.push_back({beam, 1, &running[beam].ids.back(), nullptr});
     return session.step(feeds.data(), feeds.size());
