@@ -76,8 +76,8 @@ static Status checkNames(const std::string &where, const std::vector<StoredTenso
     std::string list;
     for (const char *name : known)
       list.append(list.empty() ? "" : ", ").append(name);
-    return invalidInput(format("%s: tensor '%s' is no input of this model (%s)", where.c_str(), tensor.name.c_str(),
-                               list.c_str()));
+    return invalidInput(
+        format("%s: tensor '%s' is no input of this model (%s)", where.c_str(), tensor.name.c_str(), list.c_str()));
   }
   return Status();
 }

@@ -52,7 +52,8 @@ int main(int argc, char **argv) {
   spec.int16FewRows = !std::strcmp(argv[2], "int16");
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(true, argv[1], spec.k), library.target())))
+  if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(true, argv[1], spec.k),
+                         library.target())))
     return 1;
   if (assembly) {
     if (failed(lowerToLLVM(library.module(), library.target())))

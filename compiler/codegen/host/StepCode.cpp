@@ -64,12 +64,6 @@ static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)
                                                      {offsetof(heddle_step, token_types)},
                                                      {offsetof(heddle_step, patches)}}; // of an encode of images
 
-// What an @encode reads: its outputs are written to the other arguments, the last ones.
-static ArrayRef<ArgumentSource> encodeSources(func::FuncOp encode) {
-  size_t outputs = outputsOf(encode).size();
-  return ArrayRef(encodeArguments).take_front(encode.getNumArguments() - StepFrame::numArguments - outputs);
-}
-
 // The name of a function in machine code: "heddle_step" and "heddle_encode" are entries.
 static std::string loweredName(func::FuncOp func) {
   return ("heddle_" + func.getSymName()).str();

@@ -28,9 +28,8 @@ LogicalResult StepLauncher::lowerRoute(RouteExpertsOp op) {
   std::tie(choice.rowBegin, choice.rowEnd) = share(count);
   callKernel(op, route, operandsOf(b, b.getLoc(), choice));
   finishKernel(op);
-  GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count};
-  list.sequences = field(offsetof(heddle_step, sequences), b.pointerType());
-  list.numSequences = numSequences();
+  Value sequences = field(offsetof(heddle_step, sequences), b.pointerType());
+  GroupCall list{inits[0], inits[1], inits[2], inits[3], inits[4], count, sequences, numSequences()};
   b.ifThen(b.equal(b.extend(frame.thread), b.constant(0)),
            [&] { callKernel(op, group, operandsOf(b, b.getLoc(), list)); });
   finishKernel(op);

@@ -43,7 +43,7 @@ struct MatmulSpec {
   bool isGated =
       false; // of the gate's sum, which multiplies that of the up projection; a bias has 2 n numbers, the gate's first
   bool alternates = false; // gated: rows of W, and a bias, are in turn those of the gate and of the up projection
-  GatingSpec gating;
+  GatingSpec gating = {};
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
   bool int16FewRows = false, hasRounded = false;
