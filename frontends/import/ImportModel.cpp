@@ -255,8 +255,10 @@ TensorHandle ModelImporter::rows(const std::string &name, const std::string &dim
 }
 
 TensorHandle ModelImporter::embedTokens(const std::string &name) {
-  if (config().family->isGraph)
+  if (config().family->isGraph) {
+    enter("input_ids");
     ids = integers("input_ids", config().vocabSize);
+  }
   return embed(name, ids, config().embeddingScale);
 }
 

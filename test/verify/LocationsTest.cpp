@@ -7,6 +7,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/Support/FileSystem.h"
 #include "gtest/gtest.h"
 
@@ -22,8 +23,10 @@ class LocationCheck : public CompileObserver {
 public:
   mlir::LogicalResult didRun(mlir::ModuleOp module, Stage stage, const Checkpoint &) override {
     module.walk([&](mlir::Operation *op) {
-      // What a whole model is, and constants, which MLIR's folding makes one for all who read them, without a location.
-      if (mlir::isa<mlir::ModuleOp, mlir::func::FuncOp, mlir::func::ReturnOp>(op) ||
+      // What a whole model is, and constants, which MLIR's folding makes one for all who read them, without a location; tensors among them
+      // become globals.
+      if (mlir::isa<mlir::ModuleOp, mlir::func::FuncOp, mlir::func::ReturnOp, mlir::memref::GlobalOp,
+                    mlir::memref::GetGlobalOp>(op) ||
           op->hasTrait<mlir::OpTrait::ConstantLike>())
         return;
       // The body of a loop over tensors is as the loop: MLIR gives that of a named op no location.
