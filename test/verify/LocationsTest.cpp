@@ -75,7 +75,7 @@ TEST_P(Locations, areKnownBehindEachStage) {
   options.observer = &check;
   options.output = testing::TempDir() + "heddle-locations." + std::to_string(getpid()) + ".mlir";
   Status status = compileModel(options);
-  llvm::sys::fs::remove(options.output);
+  (void)llvm::sys::fs::remove(options.output);
   EXPECT_TRUE(status.isOk()) << status.message();
   EXPECT_GT(check.ops, 0);
   EXPECT_EQ(check.unknown, 0) << "of " << check.ops;
