@@ -6,6 +6,7 @@
 
 #include "compiler/Finding.h"
 #include "compiler/Pipeline.h"
+#include "frontends/peft/MergeAdapters.h"
 
 #include <cstdint>
 #include <string>
@@ -39,6 +40,7 @@ public:
 
 struct CompileOptions {
   std::string model, output;
+  std::vector<AdapterUse> lora; // adapters that become part of the model's weights
   Emit emit = Emit::Executable;
   // Auto: checkpoints generate, encode or do one after the other, as their family does; ONNX files and MLIR modules that are causal decoders generate, others
   // are graphs.

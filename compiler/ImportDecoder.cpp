@@ -8,6 +8,7 @@
 #include "compiler/codegen/targets/KernelTargets.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
+#include "dialect/Locations.h"
 #include "frontends/Family.h"
 #include "frontends/import/ImportModel.h"
 #include "frontends/read/ReadModel.h"
@@ -36,6 +37,25 @@ int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig
   return std::min(config.encoder.contextLength, options.context ? options.context : defaultContext);
 }
 
+// The adapters of --lora become part of the weights, before anything is made of them.
+static Status mergeLora(const CompileOptions &options, Program &program) {
+  if (options.lora.empty())
+    return Status();
+  heddle::TensorType wide = options.pipeline.weights == "f16" ? heddle::TensorType::F16 : heddle::TensorType::BF16;
+  Expected<AdapterMerge> merged = mergeAdapters(program.model, options.lora, wide);
+  if (!merged)
+    return merged.status();
+  program.merged = std::move(*merged);
+  return Status();
+}
+
+// What the user might not expect of a quantised base: it grows.
+static void remarkWidened(const AdapterMerge &merged, ModuleOp module) {
+  for (const std::string &name : merged.widened)
+    emitRemark(tensorLocation(module.getContext(), name), "tensor '")
+        << name << "' is bf16: its sum with an adapter is not rounded to the blocks of its file";
+}
+
 Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                              Program &program) {
   Expected<Model> read = readModel(program.files);
@@ -51,11 +71,14 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
   if (!tokenizer)
     return tokenizer.status();
   program.model = std::move(*read);
+  HEDDLE_RETURN_IF_ERROR(mergeLora(options, program));
   program.tokenizer = std::move(*tokenizer);
   program.consistsOfModelOps = true;
   program.module = importModel(context(), program.model);
   if (!program.module || failed(verify(*program.module)))
     return diagnosed(StatusCode::Failure);
+  if (options.pipeline.weights.empty())
+    remarkWidened(program.merged, *program.module);
   return fitOptions(options, target, program);
 }
 

@@ -80,6 +80,21 @@ static std::string summarizeConversion(WeightTables tables) {
       .str();
 }
 
+// "; 14 weights changed by adapters, 7 of them bf16 now" and "; 1 weight replaced by adapters"
+static std::string summarizeMerge(const AdapterMerge &merged, bool isConverted) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  auto count = [&](int64_t number, StringRef what) {
+    if (number)
+      out << "; " << number << " weight" << (number == 1 ? "" : "s") << " " << what << " by adapters";
+  };
+  count(merged.changed, "changed");
+  if (!merged.widened.empty() && !isConverted) // what --weights makes of them is said elsewhere
+    out << ", " << merged.widened.size() << " of them of 16 bits now";
+  count(merged.replaced, "replaced");
+  return text;
+}
+
 PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &program, ModuleOp module,
                                 std::string sourceSha256) {
   PackageInfo info;
@@ -244,13 +259,17 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     FailureOr<std::vector<std::string>> loaded = loadedCode(error);
     if (failed(loaded))
       return Status::failure(error);
-    output.packedFrom = "model " + info.sourceSha256 + "\n" + llvm::join(*loaded, "\n");
+    output.packedFrom = "model " + info.sourceSha256 + "\n";
+    for (const AdapterUse &use : options.lora)
+      output.packedFrom += llvm::formatv("adapter, scale {0:R}\n", use.scale).str();
+    output.packedFrom += llvm::join(*loaded, "\n");
   }
   bool reusesSidecar = false;
   if (failed(writePackage(output, reusesSidecar, error)))
     return reported.isOk() ? Status::failure(error).inFile(options.output) : reported;
   HEDDLE_RETURN_IF_ERROR(keepText(report));
   HEDDLE_RETURN_IF_ERROR(keepText(depfile));
-  outSummary = summarize(request, info, reusesSidecar) + converted;
+  outSummary = summarize(request, info, reusesSidecar) +
+               summarizeMerge(program.merged, !options.pipeline.weights.empty()) + converted;
   return Status();
 }

@@ -6,9 +6,11 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 using namespace heddle;
@@ -90,6 +92,21 @@ static std::string takeStage(CompileArguments &arguments, StringRef value) {
   return "";
 }
 
+// DIR or DIR:SCALE; a folder whose name ends like a scale is meant as it is.
+static std::string takeLora(CompileArguments &arguments, StringRef value) {
+  AdapterUse use{value.str()};
+  auto [folder, scale] = value.rsplit(':');
+  if (!scale.empty() && !llvm::sys::fs::is_directory(value)) {
+    if (scale.getAsDouble(use.scale) || !std::isfinite(use.scale))
+      return quoted(scale) + " is no number: expected DIR or DIR:SCALE";
+    use.folder = folder.str();
+  }
+  if (use.folder.empty())
+    return "the folder of an adapter is expected";
+  arguments.options.lora.push_back(std::move(use));
+  return "";
+}
+
 static std::string takePlugin(CompileArguments &arguments, StringRef value) {
   llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
   if (!plugin)
@@ -154,6 +171,10 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(takeName(value, arguments.options.schedules)), /*changesOutput=*/false},
       {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
        takeSymbol, /*changesOutput=*/false},
+      {"--lora", "=DIR[:SCALE]",
+       "merge the adapter that PyPI's peft saved in DIR into the weights, SCALE times (default 1); repeatable: several "
+       "are added. What it changes of a quantised model is bf16 then, or what --weights says",
+       takeLora},
       {"--sidecar", "",
        "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as "
        "PROGRAM.weights. One that is there and would be packed the same again stays as it is",
@@ -285,6 +306,7 @@ Examples:
   heddle compile model.gguf -o model && ./model "The capital of France is"
   heddle compile model.onnx -o model --precise --report=model.html
   heddle compile model.gguf -o model --target=x86-64-v3,znver5,sapphirerapids
+  heddle compile model.gguf -o model --lora=adapter --lora=style:0.5
 
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
 )";

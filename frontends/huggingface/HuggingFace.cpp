@@ -164,6 +164,17 @@ void noteStoredOrder(Model &model) {
 
 } // namespace
 
+std::vector<std::string> canonicalNames(const Family &family, const std::string &name) {
+  std::string embedding = family.embedding, canonical = embedding.substr(0, embedding.find('.') + 1);
+  std::vector<std::string> names = {name};
+  if (name == std::string("language_model.") + family.head)
+    names.emplace_back(family.head);
+  for (std::string prefix : otherPrefixes)
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      names.push_back(canonical + name.substr(prefix.size()));
+  return names;
+}
+
 Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   const std::string &directory = files.model();
   if (!files.has("config.json"))

@@ -13,6 +13,9 @@ namespace heddle {
 // models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
 Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families);
 
+// The names that readHuggingFace may have given to a tensor that some class of the family calls `name`.
+std::vector<std::string> canonicalNames(const Family &family, const std::string &name);
+
 } // namespace heddle
 
 #endif

@@ -1,10 +1,11 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles a tiny checkpoint and compares what it answers with stored goldens, and with itself run another way.
 
-check_golden.py HEDDLE FOLDER [--only=CHECK,…] [--file=NAME] [FLAG…]
+check_golden.py HEDDLE FOLDER [--only=CHECK,…] [--file=NAME | --model=PATH] [FLAG…]
 
 FOLDER holds a Hugging Face checkpoint, golden.json (cases) and golden.safetensors (their tensors); with --file, that file of it is
-compiled, beside config.json and generation_config.json, instead of the checkpoint. FLAGs go to every compile.
+compiled, beside config.json and generation_config.json, instead of the checkpoint; with --model another model is, and FOLDER holds goldens
+alone. FLAGs go to every compile.
 Checked, all or only those named, compiled --precise:
 
   forward    logits of every case, the left-padded batch included
@@ -88,7 +89,7 @@ def integers(rows):
 class Model:
     """One compiled checkpoint and its goldens."""
 
-    def __init__(self, heddle, folder, file, box, *flags):
+    def __init__(self, heddle, folder, file, model, box, *flags):
         self.folder, self.box = pathlib.Path(folder), pathlib.Path(box)
         meta = json.loads((self.folder / "golden.json").read_text())
         self.cases, self.stats, self.is_bf16 = meta["cases"], meta.get("stats", {}), meta["weights_dtype"] == "bfloat16"
@@ -98,18 +99,18 @@ class Model:
         self.hears = any("input_features" in case["inputs"] for case in self.cases)
         self.tensors = safetensors.load(self.folder / "golden.safetensors")
         checkpoint = self.box / "checkpoint"  # the goldens stay where the compiler cannot see them
-        if not checkpoint.exists():
+        if not model and not checkpoint.exists():
             checkpoint.mkdir()
             names = ["config.json", file or "model.safetensors"]
             if (self.folder / "generation_config.json").exists():
                 names.append("generation_config.json")
             for name in names:
                 shutil.copy(self.folder / name, checkpoint)
-        config = json.loads((self.folder / "config.json").read_text())
+        config = {} if model else json.loads((self.folder / "config.json").read_text())
         self.context = meta.get("context") or config.get("max_position_embeddings") or config.get("n_positions") or config.get("seq_length") or 2048
         self.rotates_by_length = meta.get("rotates_by_length", False)  # cached keys have the rotation of a shorter sequence
-        self.binary = self.box / "-".join(["model", *flags])
-        run([heddle, "compile", checkpoint / file, "-o", self.binary, *flags])
+        self.binary = self.box / "-".join(["model", *flags]).replace("/", "_")
+        run([heddle, "compile", model or checkpoint / file, "-o", self.binary, *flags])
 
     def io(self, inputs, *flags):
         """Output tensors, and the bytes of the file."""
@@ -392,9 +393,9 @@ def promises(precise, fast):
         yield "threads", lambda: check_threads(fast)
 
 
-def compiled(heddle, folder, file, box, flags):
-    precise = Model(heddle, folder, file, box, "--precise", *flags)
-    return precise, Model(heddle, folder, file, box, *flags) if precise.is_bf16 else None
+def compiled(heddle, folder, file, model, box, flags):
+    precise = Model(heddle, folder, file, model, box, "--precise", *flags)
+    return precise, Model(heddle, folder, file, model, box, *flags) if precise.is_bf16 else None
 
 
 def main():
@@ -405,10 +406,11 @@ def main():
         if unknown := set(wanted) - set(CHECKS):
             sys.exit(f"--only: unknown checks {sorted(unknown)}; known: {', '.join(CHECKS)}")
     file = flags.pop(0).removeprefix("--file=") if flags and flags[0].startswith("--file=") else ""
+    model = flags.pop(0).removeprefix("--model=") if flags and flags[0].startswith("--model=") else ""
     broken = 0
     with tempfile.TemporaryDirectory() as box:
         try:
-            for name, check in promises(*compiled(heddle, folder, file, box, flags)):
+            for name, check in promises(*compiled(heddle, folder, file, model, box, flags)):
                 try:
                     if name in wanted:
                         check()

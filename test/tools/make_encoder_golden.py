@@ -86,4 +86,5 @@ def main():
     (folder / "golden.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

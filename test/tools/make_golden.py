@@ -106,4 +106,5 @@ def main():
     print(f"{folder}: seed {seed}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An adapter that PyPI's peft has written: adapter_config.json and adapter_model.safetensors in a folder.
+#ifndef HEDDLE_FRONTENDS_PEFT_ADAPTER_H
+#define HEDDLE_FRONTENDS_PEFT_ADAPTER_H
+
+#include "frontends/Checkpoint.h"
+#include "frontends/peft/AdapterConfig.h"
+
+#include <map>
+
+namespace heddle {
+
+// What an adapter says of one module of its base; null where it says nothing of the kind. W (out, in) becomes W + factor * B A.
+struct AdaptedModule {
+  // A (r, in) and B (out, r); of an embedding A (r, rows) and B (width, r), whose transposed product is added.
+  const TensorInfo *a = nullptr, *b = nullptr;
+  bool isEmbedding = false;
+  const TensorInfo *magnitude = nullptr; // (out): the lengths of the sum's rows
+  // What stands in the base's place: stored with the adapter though training left it alone, or trained whole.
+  const TensorInfo *base = nullptr, *weight = nullptr, *bias = nullptr;
+};
+
+struct Adapter {
+  std::string file; // adapter_model.safetensors, for messages
+  AdapterConfig config;
+  Checkpoint tensors;
+  std::map<std::string, AdaptedModule> modules; // by Hugging Face's name, without what peft puts before it
+};
+
+// Every tensor of the file is one of a module, or refused.
+Expected<Adapter> readAdapter(ModelFiles &files);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,34 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// adapter_config.json, as PyPI's peft 0.21 writes it: what of it changes results. A key that does and is not read here is refused by its name.
+#ifndef HEDDLE_FRONTENDS_PEFT_ADAPTERCONFIG_H
+#define HEDDLE_FRONTENDS_PEFT_ADAPTERCONFIG_H
+
+#include "bytes/Expected.h"
+#include "frontends/ModelFiles.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace heddle {
+
+// Low-rank adapters (Hu et al. 2021, arXiv:2106.09685).
+struct AdapterConfig {
+  double alpha = 8, rank = 8;
+  bool isRankStabilized = false; // alpha / sqrt(r) instead of alpha / r (arXiv:2312.03732)
+  bool normalizesRows = false;   // DoRA (arXiv:2402.09353): rows have a learned length
+  // By the end of a module's name, or the whole of it where the name begins with '^'.
+  std::vector<std::pair<std::string, double>> alphaPattern, rankPattern;
+
+  // Of the module's `r` and alpha: what its product of low rank is multiplied by.
+  double factorOf(const std::string &module) const;
+  double rankOf(const std::string &module) const;
+};
+
+// The config in an adapter's folder.
+Expected<AdapterConfig> readAdapterConfig(ModelFiles &files);
+
+} // namespace heddle
+
+#endif

@@ -1,0 +1,354 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// First every adapter is compared with the base, and what it says of a tensor is noted; then each tensor that changes is made, once, whatever
+// the number of adapters: W + sum of factor * B A in f32, rounded once. Rows are those that the file stores, so that a matrix that is stored
+// as (in, out), or in the order that GGUF's writer gives it, stays so.
+#include "frontends/peft/MergeAdapters.h"
+
+#include "frontends/Family.h"
+#include "frontends/huggingface/HuggingFace.h"
+#include "frontends/peft/Adapter.h"
+#include "frontends/peft/MergedFile.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace heddle {
+
+namespace {
+
+// A tensor of the model, and the rule that asks for it.
+struct RuledTensor {
+  const TensorRule *rule;
+  int64_t layer;
+};
+
+// One adapter's change of a matrix.
+struct Update {
+  const Adapter *adapter;
+  AdaptedModule module;
+  double factor;
+};
+
+struct Change {
+  const Adapter *replacedBy = nullptr; // the base's numbers are this adapter's
+  std::vector<Update> updates;
+};
+
+// left (rows, rank) times right (rank, width), of the rows that a file stores.
+struct LowRank {
+  int64_t rank = 0;
+  std::vector<float> left, right;
+  std::vector<float> lengths; // (rows): that the sum's rows get; empty: they stay
+};
+
+class Merger {
+public:
+  Merger(Model &model, TensorType wide) : model(model), wide(wide) {}
+  // Compares the adapter, which outlasts this object, with the base.
+  Status note(const Adapter &adapter, double scale);
+  Status mergeAll(AdapterMerge &result);
+
+private:
+  Status noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
+  Status noteUpdate(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
+  Status replace(const Adapter &adapter, const std::string &tensor, const TensorInfo &with);
+  std::string findTensor(const std::string &module, const char *part) const;
+  void untie();
+  void listTensors();
+  std::vector<int64_t> rowOrder(const TensorInfo &tensor, const RuledTensor &ruled) const;
+  LowRank factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const;
+  Status merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result);
+
+  Model &model;
+  TensorType wide;
+  std::map<std::string, RuledTensor> ruled; // all that the program reads
+  std::map<std::string, Change> changes;
+};
+
+} // namespace
+
+void Merger::listTensors() {
+  ruled.clear();
+  Status listed = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+    ruled.emplace(tensorName(rule.name, layer, expert), RuledTensor{&rule, layer});
+    return Status();
+  });
+  assert(listed.isOk());
+}
+
+// "" where the program reads no such tensor.
+std::string Merger::findTensor(const std::string &module, const char *part) const {
+  for (const std::string &name : canonicalNames(*model.config.family, module + part))
+    if (ruled.count(name) && model.checkpoint.find(name))
+      return name;
+  return "";
+}
+
+// Embeddings and head are of one table in the file, and of two once an adapter has changed one of them.
+void Merger::untie() {
+  const Family &family = *model.config.family;
+  model.checkpoint.tensors[family.head] = *model.checkpoint.find(family.embedding);
+  model.config.tieWordEmbeddings = false;
+  listTensors();
+}
+
+Status Merger::replace(const Adapter &adapter, const std::string &name, const TensorInfo &with) {
+  TensorInfo &tensor = model.checkpoint.tensors.find(name)->second;
+  const RuledTensor &rule = ruled.find(name)->second;
+  const ModelConfig &config = model.config;
+  auto refused = [&](const std::string &why) {
+    return errorIn(adapter.file, "the adapter's own " + name + " " + why).ofTensor(name);
+  };
+  TensorInfo own = with;
+  own.transposed = rule.rule->order == StoredOrder::Conv1d && own.shape.size() == 2;
+  if (own.transposed)
+    std::swap(own.shape[0], own.shape[1]);
+  own.byKvHead = rule.rule->order == StoredOrder::ByKvHead;
+  own.storedAs = tensor.storedAs;
+  if (own.shape != tensor.shape)
+    return refused("has shape " + shapeText(own.shape) + ", the model's has " + shapeText(tensor.shape));
+  if (Change &change = changes[name]; change.replacedBy || !change.updates.empty())
+    return refused("stands against another adapter, which changes it, too");
+  bool isNorm = rule.rule->columns == ConfigDim::None && name.find("norm") != std::string::npos;
+  bool differs = isNorm && config.family->normWeightOffset != config.normWeightOffset;
+  TensorInfo asStored = tensor;
+  asStored.byKvHead = own.byKvHead;
+  if (differs || !rowOrder(asStored, rule).empty())
+    return refused("is not supported over a GGUF file, which has it in another form: use the Hugging Face folder")
+        .as(StatusCode::Unsupported);
+  changes[name].replacedBy = &adapter;
+  own.file = static_cast<uint32_t>(model.checkpoint.files.size());
+  model.checkpoint.files.push_back(adapter.tensors.files.front());
+  tensor = own;
+  return Status();
+}
+
+Status Merger::noteUpdate(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
+  std::string tensorName = findTensor(name, ".weight");
+  const TensorInfo &tensor = *model.checkpoint.find(tensorName);
+  auto refused = [&](const std::string &why) {
+    return errorIn(adapter.file, "module '" + printable(name) + "' " + why).ofTensor(tensorName);
+  };
+  if (tensor.shape.size() != 2)
+    return refused("is no matrix in the model, but has shape " + shapeText(tensor.shape));
+  int64_t out = tensor.shape[module.isEmbedding ? 1 : 0], in = tensor.shape[module.isEmbedding ? 0 : 1];
+  if (module.a->shape[1] != in || module.b->shape[0] != out)
+    return refused("has lora_A of shape " + shapeText(module.a->shape) + " and lora_B of shape " +
+                   shapeText(module.b->shape) + ", which do not fit " + tensorName + " of shape " +
+                   shapeText(tensor.shape) + ": the adapter is of another base");
+  Change &change = changes[tensorName];
+  bool isNormed = module.magnitude != nullptr;
+  for (const Update &other : change.updates)
+    isNormed |= other.module.magnitude != nullptr;
+  if (isNormed && !change.updates.empty())
+    return refused("has use_dora, which does not add up with another adapter of " + tensorName)
+        .as(StatusCode::Unsupported);
+  if (module.magnitude && tensor.transposed)
+    return refused("has use_dora over a matrix that is stored as (in, out), which is not supported")
+        .as(StatusCode::Unsupported);
+  if (std::vector<int64_t> lengths{out};
+      module.magnitude && module.magnitude->shape != lengths && module.magnitude->shape != std::vector<int64_t>{out, 1})
+    return refused("has lora_magnitude_vector of shape " + shapeText(module.magnitude->shape) + ", expected " +
+                   shapeText(lengths));
+  change.updates.push_back({&adapter, module, scale * adapter.config.factorOf(name)});
+  return Status();
+}
+
+Status Merger::noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
+  const Family &family = *model.config.family;
+  auto isNamed = [&](const char *tensor) {
+    for (const std::string &candidate : canonicalNames(family, name + ".weight"))
+      if (candidate == tensor)
+        return true;
+    return false;
+  };
+  bool isTable = isNamed(family.embedding), isHead = isNamed(family.head);
+  bool isTied = model.config.tieWordEmbeddings && (isTable || isHead);
+  if (isTied && model.config.head && model.config.head->task == HeadTask::FillMask)
+    return errorIn(adapter.file, "module '" + printable(name) + "' is tied to the head, which is not supported here")
+        .as(StatusCode::Unsupported);
+  if (isTied && module.base)
+    HEDDLE_RETURN_IF_ERROR(replace(adapter, family.embedding, *module.base));
+  if (isTied && (module.a || module.weight) && !family.isEncoder && !family.isGraph)
+    untie();
+  bool hasWeight = module.a || module.weight || module.base;
+  std::string weight = findTensor(name, ".weight"), bias = findTensor(name, ".bias");
+  if ((hasWeight && weight.empty()) || (module.bias && bias.empty()))
+    return errorIn(adapter.file, "module '" + printable(name) + "': " + model.sourcePath + " has no " +
+                                     (hasWeight && weight.empty() ? "weight" : "bias") +
+                                     " of that name that its program reads");
+  if (const TensorInfo *own = module.weight ? module.weight : isTied ? nullptr : module.base)
+    HEDDLE_RETURN_IF_ERROR(replace(adapter, weight, *own));
+  if (module.bias)
+    HEDDLE_RETURN_IF_ERROR(replace(adapter, bias, *module.bias));
+  return module.a ? noteUpdate(adapter, name, module, scale) : Status();
+}
+
+Status Merger::note(const Adapter &adapter, double scale) {
+  listTensors();
+  for (const auto &[name, module] : adapter.modules)
+    HEDDLE_RETURN_IF_ERROR(noteModule(adapter, name, module, scale));
+  return Status();
+}
+
+// Which row of Hugging Face's matrix each stored row is; empty where they are the same. GGUF's writer permutes rows of q and k so that pairs
+// rotate instead of halves, and orders those of fused q, k and v by part instead of by head.
+std::vector<int64_t> Merger::rowOrder(const TensorInfo &tensor, const RuledTensor &ruled) const {
+  const ModelConfig &config = model.config;
+  const Family &family = *config.family;
+  std::vector<int64_t> order;
+  if (config.source != "gguf" || !ruled.rule->gguf)
+    return order;
+  int64_t dim = config.headDim, group = config.numHeads / config.numKvHeads;
+  if (ruled.rule->order == StoredOrder::ByKvHead && !tensor.byKvHead) {
+    std::pair<int64_t, int64_t> parts[] = {{0, group}, {group, 1}, {group + 1, 1}};
+    for (auto [first, heads] : parts)
+      for (int64_t kvHead = 0; kvHead < config.numKvHeads; ++kvHead)
+        for (int64_t row = 0; row < heads * dim; ++row)
+          order.push_back((kvHead * (group + 2) + first) * dim + row);
+    return order;
+  }
+  std::string_view name = ruled.rule->gguf;
+  bool isRotated = name.find(".attn_q.") != std::string_view::npos || name.find(".attn_k.") != std::string_view::npos;
+  bool isPermuted = family.rope.interleavedInGguf && !family.rope.interleaved && !config.latent.enabled;
+  for (int64_t row = 0; isRotated && isPermuted && row < tensor.shape[0]; ++row) {
+    int64_t within = row % dim;
+    order.push_back(row - within + (within % 2) * (dim / 2) + within / 2);
+  }
+  return order;
+}
+
+static std::vector<float> numbersOf(const Checkpoint &checkpoint, const TensorInfo &tensor) {
+  size_t count = tensor.bytes / tensorTypeInfo(tensor.type).blockBytes;
+  std::vector<float> numbers(count);
+  dequantizeRows(tensor.type, checkpoint.data(tensor), 1, count, 0, numbers.data());
+  return numbers;
+}
+
+// (rows, columns) as (columns, rows).
+static std::vector<float> transposed(const std::vector<float> &matrix, int64_t rows, int64_t columns) {
+  std::vector<float> result(matrix.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      result[static_cast<size_t>(column * rows + row)] = matrix[static_cast<size_t>(row * columns + column)];
+  return result;
+}
+
+// `order` is of rows of W, which are those of B.
+LowRank Merger::factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const {
+  const Checkpoint &tensors = update.adapter->tensors;
+  const TensorInfo &a = *update.module.a, &b = *update.module.b;
+  LowRank product;
+  product.rank = a.shape[0];
+  std::vector<float> down = numbersOf(tensors, a), up = numbersOf(tensors, b); // (r, in), (out, r)
+  if (update.module.magnitude)
+    product.lengths = numbersOf(tensors, *update.module.magnitude);
+  if (!order.empty()) {
+    std::vector<float> rows(up.size()), lengths(product.lengths.size());
+    for (size_t row = 0; row < order.size(); ++row) {
+      auto from = static_cast<size_t>(order[row]), rank = static_cast<size_t>(product.rank);
+      std::copy_n(up.begin() + static_cast<ptrdiff_t>(from * rank), rank,
+                  rows.begin() + static_cast<ptrdiff_t>(row * rank));
+      if (!lengths.empty())
+        lengths[row] = product.lengths[from];
+    }
+    up = std::move(rows);
+    product.lengths = std::move(lengths);
+  }
+  // An embedding's rows are A's columns, as are those of a matrix that is stored as (in, out).
+  bool isTurned = tensor.transposed != update.module.isEmbedding;
+  if (isTurned) {
+    product.left = transposed(down, a.shape[0], a.shape[1]);
+    product.right = transposed(up, b.shape[0], b.shape[1]);
+  } else {
+    product.left = std::move(up);
+    product.right = std::move(down);
+  }
+  for (float &number : product.left)
+    number *= static_cast<float>(update.factor);
+  return product;
+}
+
+// row += left[row] right; with lengths the sum is then scaled to its own.
+static void addRow(const LowRank &product, int64_t row, size_t width, float *out) {
+  const float *left = product.left.data() + row * product.rank;
+  for (int64_t r = 0; r < product.rank; ++r) {
+    const float *right = product.right.data() + static_cast<size_t>(r) * width;
+    for (size_t column = 0; column < width; ++column)
+      out[column] += left[r] * right[column];
+  }
+  if (product.lengths.empty())
+    return;
+  double squares = 0;
+  for (size_t column = 0; column < width; ++column)
+    squares += double(out[column]) * double(out[column]);
+  auto factor = static_cast<float>(product.lengths[static_cast<size_t>(row)] / std::sqrt(squares));
+  for (size_t column = 0; column < width; ++column)
+    out[column] *= factor;
+}
+
+Status Merger::merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result) {
+  TensorInfo &tensor = model.checkpoint.tensors.find(name)->second;
+  std::vector<int64_t> order = rowOrder(tensor, ruled.find(name)->second);
+  std::vector<LowRank> products;
+  products.reserve(change.updates.size());
+  for (const Update &update : change.updates)
+    products.push_back(factorsOf(update, tensor, order));
+  int64_t rows = tensor.shape[tensor.transposed ? 1 : 0], width = tensor.shape[tensor.transposed ? 0 : 1];
+  const TensorTypeInfo &info = tensorTypeInfo(tensor.type);
+  const uint8_t *base = model.checkpoint.data(tensor);
+  auto columns = static_cast<size_t>(width);
+  uint64_t rowBytes = columns / info.blockValues * info.blockBytes;
+  auto fill = [&](int64_t row, float *out) {
+    dequantizeRows(tensor.type, base + static_cast<uint64_t>(row) * rowBytes, 1, columns, 0, out);
+    for (const LowRank &product : products)
+      addRow(product, row, columns, out);
+  };
+  TensorType type = info.blockValues > 1 ? wide : tensor.type;
+  if (type != tensor.type)
+    result.widened.push_back(name);
+  uint64_t offset = 0;
+  if (Status added = file.add(name, type, rows, width, fill, offset); !added.isOk())
+    return added.isUsersFault() ? errorIn(change.updates.front().adapter->file, added.message()).ofTensor(name) : added;
+  tensor.type = type;
+  tensor.file = static_cast<uint32_t>(model.checkpoint.files.size()); // that the file is going to have
+  tensor.offset = offset;
+  tensor.bytes = static_cast<uint64_t>(rows) * columns * tensorTypeInfo(type).blockBytes;
+  ++result.changed;
+  return Status();
+}
+
+Status Merger::mergeAll(AdapterMerge &result) {
+  MergedFile file;
+  for (const auto &[name, change] : changes) {
+    result.replaced += change.replacedBy && change.updates.empty();
+    if (!change.updates.empty())
+      HEDDLE_RETURN_IF_ERROR(merge(name, change, file, result));
+  }
+  if (!result.changed)
+    return Status();
+  Expected<std::shared_ptr<MappedFile>> mapped = file.finish();
+  if (!mapped)
+    return mapped.status();
+  model.checkpoint.files.push_back(std::move(*mapped));
+  return Status();
+}
+
+Expected<AdapterMerge> mergeAdapters(Model &model, const std::vector<AdapterUse> &uses, TensorType wide) {
+  AdapterMerge result;
+  std::vector<std::unique_ptr<Adapter>> adapters;
+  Merger merger(model, wide);
+  for (const AdapterUse &use : uses) {
+    ModelFiles &files = result.files.emplace_back(use.folder);
+    Expected<Adapter> adapter = readAdapter(files);
+    if (!adapter)
+      return adapter.status();
+    adapters.push_back(std::make_unique<Adapter>(std::move(*adapter)));
+    HEDDLE_RETURN_IF_ERROR(merger.note(*adapters.back(), use.scale));
+  }
+  HEDDLE_RETURN_IF_ERROR(merger.mergeAll(result));
+  return result;
+}
+
+} // namespace heddle

@@ -1,0 +1,91 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --lora refuses, made from ADAPTER, which fits BASE.
+
+BASE is the model of test/models/llama, ADAPTER a plain adapter of it. Each refusal is one line with exit status 2.
+"""
+import json
+import pathlib
+import sys
+
+import expect_refusal
+import safetensors
+
+Q = "base_model.model.model.layers.0.self_attn.q_proj"
+
+
+def renamed(old, new):
+    return lambda tensors: {name.replace(old, new): tensor for name, tensor in tensors.items()}
+
+
+def without(ending):
+    return lambda tensors: {name: tensor for name, tensor in tensors.items() if not name.endswith(ending)}
+
+
+def added(name, shape, kind="F32", value=0):
+    count = 1
+    for size in shape:
+        count *= size
+    return lambda tensors: tensors | {name: (kind, shape, [value] * count)}
+
+
+# (what is said, keys of the config, what becomes of the tensors)
+CASES = [
+    ("peft_type is 'LOHA', which is not supported: expected LORA", {"peft_type": "LOHA"}, None),
+    ("peft_type is '', which", {"peft_type": None}, None),
+    ("r is 0.0+, expected a positive number", {"r": 0}, None),
+    ("r is .*four.*, expected a number", {"r": "four"}, None),
+    ("lora_alpha is -1.0+, expected a positive number", {"lora_alpha": -1}, None),
+    ("bias is 'some', expected none, all or lora_only", {"bias": "some"}, None),
+    ("rank_pattern is 3, expected an object", {"rank_pattern": 3}, None),
+    ("alpha_pattern '.*q_proj' is a regular expression, which is not supported", {"alpha_pattern": {".*q_proj": 2}}, None),
+    ("alpha_pattern 'q_proj' is \"two\", expected a positive number", {"alpha_pattern": {"q_proj": "two"}}, None),
+    ("init_lora_weights is \"pissa\", which changes the base's weights", {"init_lora_weights": "pissa"}, None),
+    ("use_qalora is true, which is not supported", {"use_qalora": True}, None),
+    ("layer_replication is .*, which is not supported", {"layer_replication": [[0, 2]]}, None),
+    ("target_parameters is .*, which is not supported", {"target_parameters": ["experts.down_proj"]}, None),
+    ("trainable_token_indices is .*, which is not supported", {"trainable_token_indices": [1]}, None),
+    ("alora_invocation_tokens is .*, which is not supported", {"alora_invocation_tokens": [1]}, None),
+    ("lora_bias is true, which is not supported", {"lora_bias": True}, None),
+    ("of_tomorrow is 7, which is not supported", {"of_tomorrow": 7}, None),
+    ("module 'model.layers.0.self_attn.q_proj' has rank 2, adapter_config.json says 3", {"rank_pattern": {"q_proj": 3}}, None),
+    ("has no lora_magnitude_vector, but use_dora is true", {"use_dora": True}, None),
+    ("has lora_magnitude_vector, but use_dora is false", {}, added(Q + ".lora_magnitude_vector", [64])),
+    ("has lora_magnitude_vector of shape .3., expected .64.", {"use_dora": True}, lambda tensors: {
+        name: tensor for name, tensor in tensors.items() if name.startswith(Q)} | {Q + ".lora_magnitude_vector": ("F32", [3], [1] * 3)}),
+    ("has lora_A without lora_B", {}, without(Q + ".lora_B.weight")),
+    ("has lora_B without lora_A", {}, without(Q + ".lora_A.weight")),
+    ("expected .r, in. and .out, r.", {}, lambda tensors: tensors | {Q + ".lora_A.weight": ("F32", [128], [0] * 128)}),
+    ("which do not fit model.layers.0.self_attn.q_proj.weight of shape .64, 64.: the adapter is of another base", {},
+     lambda tensors: tensors | {Q + ".lora_A.weight": ("F32", [2, 60], [0] * 120)}),
+    ("module 'model.layers.7.self_attn.q_proj': .* has no weight of that name", {}, renamed("layers.1", "layers.7")),
+    ("has an unknown name: expected one that begins with 'base_model.model.'", {}, renamed("base_model.model", "model")),
+    (r"tensor '.*lora_B.bias' is no part of an adapter", {}, added(Q + ".lora_B.bias", [64])),
+    (r"tensor '.*lora_C' is no part of an adapter", {}, added(Q + ".lora_C", [64])),
+    ("is of type i32, expected f32, f16 or bf16", {}, added(Q + ".lora_B.weight", [64, 2], "I32")),
+    ("has a weight of its own and a change of the base's", {}, added(Q + ".weight", [64, 64])),
+    ("own model.norm.weight has shape .3., the model's has .64.", {}, added("base_model.model.model.norm.weight", [3])),
+    ("module 'model.layers.0.self_attn.q_proj': .* has no bias of that name", {}, added(Q + ".bias", [64])),
+    ("merged with its adapters, has a number that f32 does not hold", {},
+     added(Q + ".lora_B.weight", [64, 2], value=float("inf"))),
+    ("holds no tensor", {}, lambda tensors: {}),
+]
+
+
+def main():
+    heddle, base, adapter, box = sys.argv[1:]
+    config = json.loads(pathlib.Path(adapter, "adapter_config.json").read_text())
+    tensors = safetensors.load(pathlib.Path(adapter, "adapter_model.safetensors"))
+    folder, broken = pathlib.Path(box) / "adapter", 0
+    folder.mkdir(parents=True, exist_ok=True)
+    for pattern, keys, change in CASES:
+        (folder / "adapter_config.json").write_text(json.dumps({key: value for key, value in (config | keys).items() if value is not None}))
+        safetensors.save(folder / "adapter_model.safetensors", change(tensors) if change else tensors)
+        output = f"{box}/none"
+        for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"--lora={folder}"]):
+            broken += 1
+            print(f"{pattern}: {fault}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
