@@ -17,8 +17,11 @@ inline constexpr char tokens[] = "heddle-tokens-1";            // a line of hedd
 inline constexpr char speed[] = "heddle-speed-1";              // BIN --bench --json, of a model that generates
 inline constexpr char time[] = "heddle-time-1";                // the same of a model that encodes, or of a graph
 inline constexpr char logprobs[] = "heddle-logprobs-1";        // a line of BIN --logprobs
-inline constexpr char labels[] = "heddle-labels-1";            // a line of BIN --classify
-inline constexpr char tokenLabels[] = "heddle-token-labels-1"; // a line of BIN --classify-tokens
+inline constexpr char labels[] = "heddle-labels-1";            // a line of BIN --classify --json
+inline constexpr char ranking[] = "heddle-ranking-1";          // BIN --rerank --json
+inline constexpr char tokenLabels[] = "heddle-token-labels-2"; // a line of BIN --token-classify --json
+inline constexpr char masks[] = "heddle-masks-1";              // a line of BIN --fill-mask --json
+inline constexpr char answer[] = "heddle-answer-1";            // a line of BIN --answer --json
 
 } // namespace heddle::schema
 

@@ -100,8 +100,11 @@ Status TokenizerConfigReader::readNames(JsonValue config, const char *file) {
   struct {
     const char *key;
     int64_t *id;
-  } names[] = {
-      {"bos_token", &draft.bos}, {"eos_token", &draft.eos}, {"unk_token", &draft.unknown}, {"pad_token", &draft.pad}};
+  } names[] = {{"bos_token", &draft.bos},
+               {"eos_token", &draft.eos},
+               {"unk_token", &draft.unknown},
+               {"pad_token", &draft.pad},
+               {"mask_token", &draft.mask}};
   for (auto &name : names) {
     auto member = findMember(path(file), config, name.key);
     if (!member)

@@ -87,7 +87,7 @@ static Status checkPieces(const TokenizerDraft &draft) {
     if (!wellFormed)
       return errorIn(draft.file,
                      "byte " + name + " is spelled '" + printable(text, 40) + "', expected <0x00> to <0xFF>");
-    size_t value = static_cast<size_t>(digit(text[3]) * 16 + digit(text[4]));
+    size_t value = static_cast<size_t>(digit(text[3])) * 16 + static_cast<size_t>(digit(text[4]));
     if (bytes[value])
       return errorIn(draft.file, "byte " + name + " '" + printable(text) + "' is there twice");
     bytes[value] = true;
@@ -107,15 +107,20 @@ static Status fitToEmbedding(TokenizerDraft &draft) {
                                      " (vocab_size)");
   }
   draft.pieces.resize(rows);
+  // A model that has no row for it fills no masks.
+  if (draft.mask >= static_cast<int64_t>(rows))
+    draft.mask = -1;
   return Status();
 }
 
 static Status checkDraft(const TokenizerDraft &draft) {
   HEDDLE_RETURN_IF_ERROR(checkPieces(draft));
   for (auto [field, id] : {std::pair("bos_token_id", draft.bos), std::pair("eos_token_id", draft.eos),
-                           std::pair("unk_token_id", draft.unknown), std::pair("pad_token_id", draft.pad)})
+                           std::pair("unk_token_id", draft.unknown), std::pair("pad_token_id", draft.pad),
+                           std::pair("mask_token_id", draft.mask)})
     HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, field, id));
-  for (const auto *list : {&draft.prefix, &draft.suffix})
+  const TokenizerDraft::Pair pair = draft.pair.value_or(TokenizerDraft::Pair());
+  for (const auto *list : {&draft.prefix, &draft.suffix, &pair.middle, &pair.suffix})
     for (int64_t id : *list) {
       HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, "post_processor id", id));
       if (id < 0)
@@ -166,6 +171,11 @@ static std::string serialize(const TokenizerDraft &draft) {
   auto preTokenizer = writeSteps(builder, draft.preTokenizer);
   auto decoder = writeSteps(builder, draft.decoder);
   auto prefix = builder.CreateVector(ids(draft.prefix)), suffix = builder.CreateVector(ids(draft.suffix));
+  flatbuffers::Offset<package::TextPair> pair; // null where there is none
+  if (draft.pair) {
+    auto middle = builder.CreateVector(ids(draft.pair->middle)), behind = builder.CreateVector(ids(draft.pair->suffix));
+    pair = package::CreateTextPair(builder, middle, behind, draft.pair->type);
+  }
   auto chatTemplate = builder.CreateString(draft.chatTemplate);
   auto continuing = builder.CreateString(draft.continuingPrefix), ending = builder.CreateString(draft.endOfWordSuffix);
   package::TokenizerBuilder table(builder);
@@ -191,6 +201,9 @@ static std::string serialize(const TokenizerDraft &draft) {
   table.add_end_of_word_suffix(ending);
   table.add_max_word(draft.maxWord);
   table.add_drop_unknown(draft.dropUnknown);
+  table.add_mask(static_cast<int32_t>(draft.mask));
+  if (draft.pair)
+    table.add_pair(pair);
   builder.Finish(table.Finish());
   return std::string(reinterpret_cast<const char *>(builder.GetBufferPointer()), builder.GetSize());
 }

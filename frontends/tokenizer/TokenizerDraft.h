@@ -7,6 +7,7 @@
 #include "bytes/Expected.h"
 #include "runtime/schema/package_generated.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -50,9 +51,14 @@ struct TokenizerDraft {
   std::vector<package::Merge> merges;
   std::vector<StepDraft> normalizer, preTokenizer, decoder;
   bool byteFallback = false, ignoreMerges = false, fuseUnknown = false;
-  int64_t bos = -1, eos = -1, unknown = -1, pad = -1;
+  int64_t bos = -1, eos = -1, unknown = -1, pad = -1, mask = -1;
   bool dropUnknown = false; // `unknown` is only a name: what has no piece is dropped
   std::vector<int64_t> prefix, suffix;
+  struct Pair {
+    std::vector<int64_t> middle, suffix;
+    uint32_t type = 0;
+  };
+  std::optional<Pair> pair; // as package.fbs has it
   std::string chatTemplate, chatTemplateFile;
   std::string continuingPrefix, endOfWordSuffix;
   uint32_t maxWord = 100;

@@ -20,6 +20,8 @@ Expected<JsonValue> findMember(const std::string &file, JsonValue object, std::s
 Status readTokenizerJson(ModelFiles &files, const std::string &name, TokenizerDraft &draft);
 // Its normalizer, pre_tokenizer and decoder. `byteLevel` is set where one of them is of type ByteLevel.
 Status readTextSteps(JsonValue root, TokenizerDraft &draft, bool &byteLevel);
+// Its post_processor.
+Status readPostProcessor(TokenizerDraft &draft, JsonValue processor);
 // Makes the piece `id` an added token with this text, as members of `properties` say; `file` is where it was read.
 Status addToken(TokenizerDraft &draft, const std::string &file, int64_t id, const std::string &text,
                 JsonValue properties);

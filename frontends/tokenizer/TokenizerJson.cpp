@@ -129,9 +129,6 @@ private:
   Status readWordPiece(JsonValue model);
   Status readUnknown(JsonValue model);
   Status readAddedTokens(JsonValue tokens);
-  Status readPostProcessor(JsonValue processor);
-  Status readTemplate(JsonValue processor);
-  Status pieceId(JsonValue value, int64_t &id) const;
 
   TokenizerDraft &draft;
 };
@@ -298,64 +295,6 @@ Status TokenizerJsonReader::readAddedTokens(JsonValue tokens) {
   return Status();
 }
 
-Status TokenizerJsonReader::pieceId(JsonValue value, int64_t &id) const {
-  if (!value.integer(id) || id < 0 || id >= static_cast<int64_t>(draft.pieces.size()))
-    return fail("post_processor: id " + printable(value.raw(), 40) + " is outside the vocabulary of " +
-                std::to_string(draft.pieces.size()));
-  return Status();
-}
-
-// TemplateProcessing: what stands before and after sequence A in "single".
-Status TokenizerJsonReader::readTemplate(JsonValue processor) {
-  JsonValue known = processor.find("special_tokens");
-  bool before = true;
-  for (JsonItems parts(processor.find("single")); parts.next();) {
-    JsonValue special = parts.value.find("SpecialToken");
-    if (!special) {
-      before = false;
-      continue;
-    }
-    JsonValue ids = known.find(special.find("id").string()).find("ids");
-    if (!ids.is(JsonKind::Array))
-      return fail("post_processor: special token " + printable(special.find("id").raw(), 40) + " has no ids");
-    for (JsonItems list(ids); list.next();) {
-      int64_t id = 0;
-      HEDDLE_RETURN_IF_ERROR(pieceId(list.value, id));
-      (before ? draft.prefix : draft.suffix).push_back(id);
-      if (draft.prefix.size() + draft.suffix.size() > 64)
-        return fail("post_processor adds more than the limit of 64 tokens");
-    }
-  }
-  return Status();
-}
-
-Status TokenizerJsonReader::readPostProcessor(JsonValue processor) {
-  if (!processor || processor.is(JsonKind::Null))
-    return Status();
-  JsonValue type = processor.find("type");
-  if (type.equals("Sequence")) {
-    for (JsonItems parts(processor.find("processors")); parts.next();)
-      HEDDLE_RETURN_IF_ERROR(readPostProcessor(parts.value));
-    return Status();
-  }
-  if (type.equals("TemplateProcessing"))
-    return readTemplate(processor);
-  if (type.equals("BertProcessing") || type.equals("RobertaProcessing")) {
-    for (auto [key, list] : {std::pair("cls", &draft.prefix), std::pair("sep", &draft.suffix)}) {
-      JsonItems pair(processor.find(key));
-      int64_t id = 0;
-      if (!pair.next() || !pair.next())
-        return fail("post_processor." + std::string(key) + " is not [token, id]");
-      HEDDLE_RETURN_IF_ERROR(pieceId(pair.value, id));
-      list->push_back(id);
-    }
-    return Status();
-  }
-  if (type.equals("ByteLevel"))
-    return Status();
-  return fail("post_processor type " + printable(type.raw(), 40) + " is not supported").as(StatusCode::Unsupported);
-}
-
 Status TokenizerJsonReader::read(JsonValue root) {
   auto model = findMember(draft.file, root, "model");
   if (!model)
@@ -393,7 +332,7 @@ Status TokenizerJsonReader::read(JsonValue root) {
         (!prefix.empty() && !fromByteAlphabet(prefix, draft.continuingPrefix)))
       return fail("end_of_word_suffix or continuing_subword_prefix is not in the byte alphabet");
   }
-  return readPostProcessor(root.find("post_processor"));
+  return readPostProcessor(draft, root.find("post_processor"));
 }
 
 Status readTokenizerJson(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {

@@ -118,11 +118,14 @@ Status readVocabJson(ModelFiles &files, const std::string &vocab, TokenizerDraft
       draft.preTokenizer.push_back(StepDraft::of(TextOp::PrefixSpace));
     draft.preTokenizer.push_back(StepDraft::split(has("Qwen2") ? findPreTokenizer("qwen2")->patterns[0] : gpt2Pattern));
   }
+  draft.mask = markSpecial(draft, "<mask>");
   int64_t first = has("CLIP") ? markSpecial(draft, "<|startoftext|>") : markSpecial(draft, "<s>");
   int64_t last = has("CLIP") ? markSpecial(draft, "<|endoftext|>") : markSpecial(draft, "</s>");
   bool surrounds = has("CLIP") || has("Roberta") || has("Bart") || has("Longformer") || has("LED");
   if (surrounds && first >= 0 && last >= 0)
     draft.prefix = {first}, draft.suffix = {last};
+  if (surrounds && !has("CLIP") && first >= 0 && last >= 0)
+    draft.pair = TokenizerDraft::Pair{{last, last}, {last}, 0};
   spellPiecesInBytes(draft);
   return Status();
 }
@@ -170,10 +173,12 @@ Status readVocabTxt(ModelFiles &files, const std::string &name, TokenizerDraft &
   if (draft.unknown < 0)
     return errorIn(path, "the unknown token [UNK] is missing from the vocabulary");
   draft.pad = markSpecial(draft, "[PAD]");
-  markSpecial(draft, "[MASK]");
+  draft.mask = markSpecial(draft, "[MASK]");
   int64_t first = markSpecial(draft, "[CLS]"), last = markSpecial(draft, "[SEP]");
-  if (first >= 0 && last >= 0)
+  if (first >= 0 && last >= 0) {
     draft.prefix = {first}, draft.suffix = {last};
+    draft.pair = TokenizerDraft::Pair{{last}, {last}, 1};
+  }
   return Status();
 }
 

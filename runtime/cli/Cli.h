@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The command line of a compiled model. Cli.cpp has the table of options; each command has its file.
+// The command line of a compiled model. Options.cpp has the table of options; each command has its file.
 #ifndef HEDDLE_RUNTIME_CLI_CLI_H
 #define HEDDLE_RUNTIME_CLI_CLI_H
 
@@ -24,7 +24,10 @@ enum class Command {
   Transcribe,
   Embed,
   Classify,
+  Rerank,
   ClassifyTokens,
+  FillMask,
+  AnswerQuestion,
   Info,
   Check,
   Licenses,
@@ -32,11 +35,18 @@ enum class Command {
   Help
 };
 
+// How labels of tokens become labels of words and spans.
+enum class Aggregation { None, Simple, First, Average, Max };
+
 struct CliOptions {
   Command command = Command::Generate;
   std::optional<std::string> prompt;
   std::vector<std::string> texts; // of a model that encodes, instead of a prompt
   std::string npyFile;            // --npy
+  bool pairs = false;
+  Aggregation aggregation = Aggregation::First;
+  std::optional<std::string> question, context;
+  int32_t best = 0; // --top-k of a model that encodes; 0: as the command likes
   std::optional<std::vector<int32_t>> promptIds;
   std::string system;
   int64_t maxTokens = 0; // -n; 0: up to the context
@@ -80,11 +90,6 @@ struct OpenedModel {
   std::string tokenText(int32_t id) const;
 };
 
-// Which options the table shows and takes.
-struct CliFeatures {
-  bool tokenizer, chatTemplate, encoder;
-};
-
 Status parseCommandLine(int argc, char **argv, const Package &package, CliOptions &options);
 std::string helpText(const std::string &name, const Package &package);
 
@@ -117,6 +122,9 @@ Status runTranscribe(OpenedModel &program);
 Status runEmbed(OpenedModel &program);
 Status runClassify(OpenedModel &program);
 Status runClassifyTokens(OpenedModel &program);
+Status runRerank(OpenedModel &program);
+Status runFillMask(OpenedModel &program);
+Status runAnswer(OpenedModel &program);
 Status runInfo(const OpenedModel &program);
 Status runLicenses(const OpenedModel &program);
 

@@ -50,8 +50,14 @@ Status dispatch(OpenedModel &program) {
     return runEmbed(program);
   case Command::Classify:
     return runClassify(program);
+  case Command::Rerank:
+    return runRerank(program);
   case Command::ClassifyTokens:
     return runClassifyTokens(program);
+  case Command::FillMask:
+    return runFillMask(program);
+  case Command::AnswerQuestion:
+    return runAnswer(program);
   case Command::Info:
     return runInfo(program);
   case Command::Check:

@@ -187,6 +187,15 @@ Status checkUses(const package::Encoder &encoder, const std::string &path) {
     if (!logits || logits->of_sequences() != ofSequences || logits->width() != labels)
       return wrong(path, "encoder.labels", labels, "one for each of the logits");
   }
+  const char *ofTokens[] = {"logits", "start_logits", "end_logits"};
+  for (const char *name : ofTokens) {
+    bool isMask = name == ofTokens[0];
+    if (encoder.task() != (isMask ? package::EncoderTask::FillMask : package::EncoderTask::Answer))
+      continue;
+    const package::EncoderOutput *output = outputNamed(encoder, name);
+    if (!output || output->of_sequences() || output->width() != (isMask ? encoder.vocab_size() : 1))
+      return damagedFile(path + ": package: encoder.outputs has no '" + name + "' of tokens");
+  }
   if (const package::Embedding *embedding = encoder.embedding()) {
     const package::EncoderOutput *hidden = outputNamed(encoder, "last_hidden_state");
     uint32_t modes = embedding->pooling() ? embedding->pooling()->size() : 0;

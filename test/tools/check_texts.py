@@ -41,26 +41,56 @@ def read_npy(path):
     return [list(numbers[row * width:(row + 1) * width]) for row in range(rows)]
 
 
+def check_embeddings(binary, golden, box):
+    texts, faults = golden["texts"], []
+    given = run(binary, "--embed", "--threads", "1", *texts)
+    values = [json.loads(line) for line in given.splitlines()]
+    if not close(values, golden["embeddings"]):
+        faults.append(f"--embed: {json.dumps(values)[:400]}, expected {json.dumps(golden['embeddings'])[:400]}")
+    if run(binary, "--embed", "--threads", "3", text="".join(text + "\n" for text in texts)) != given:
+        faults.append("--embed: lines of standard input give something else")
+    if "".join(run(binary, "--embed", text) for text in texts) != given:
+        faults.append("--embed: texts alone give something else")
+    run(binary, "--embed", "--npy", str(box / "out.npy"), *texts)
+    if read_npy(box / "out.npy") != [[struct.unpack("f", struct.pack("f", x))[0] for x in row] for row in values]:
+        faults.append("--npy: other numbers than in JSON")
+    return faults
+
+
+def check_case(binary, command, texts, answers):
+    """A text is a string, or two that belong together. The first text of --rerank belongs to all others."""
+    words = lambda text: [text] if isinstance(text, str) else \
+        ["--question", text[0], "--context", text[1]] if command[0] == "--answer" else text
+    lines = lambda texts: "".join((text if isinstance(text, str) else "\t".join(text)) + "\n" for text in texts)
+    faults, name = [], " ".join(command)
+    if command[0] == "--rerank":
+        given = run(binary, *command, "--json", "--threads", "1", *texts)
+        others = {"lines of standard input": run(binary, *command, "--json", "--threads", "3", texts[0], text=lines(texts[1:]))}
+    else:
+        given = run(binary, *command, "--json", "--threads", "3", text=lines(texts))
+        others = {"texts alone": "".join(run(binary, *command, "--json", "--threads", "1", *words(text)) for text in texts)}
+    if command[0] not in ("--rerank", "--answer"):
+        others["arguments"] = run(binary, *command, "--json", *(word for text in texts for word in words(text)))
+    for what, other in others.items():
+        if other != given:
+            faults.append(f"{name}: {what} give something else")
+    found = [json.loads(line) for line in given.splitlines()]
+    for answer in found:
+        del answer["schema"]
+    if len(found) != len(answers):
+        faults.append(f"{name}: {len(found)} lines, expected {len(answers)}")
+    for text, one, wanted in zip(texts, found, answers):
+        if not close(one, wanted):
+            faults.append(f"{name}: {text}: {json.dumps(one)[:600]}, expected {json.dumps(wanted)[:600]}")
+    return faults
+
+
 def main():
     binary, folder, box = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     golden = json.loads((folder / "golden.json").read_text())
-    texts = golden.pop("texts")
-    (what, wanted), = golden.items()
-    command = {"embeddings": "--embed", "labels": "--classify", "tokens": "--classify-tokens"}[what]
-    given = run(binary, command, "--threads", "1", *texts)
-    faults = []
-    answers = [json.loads(line) for line in given.splitlines()]
-    values = answers if what == "embeddings" else [answer[what] for answer in answers]
-    if not close(values, wanted):
-        faults.append(f"{command}: {json.dumps(values)[:400]}, expected {json.dumps(wanted)[:400]}")
-    if run(binary, command, "--threads", "3", text="".join(text + "\n" for text in texts)) != given:
-        faults.append(f"{command}: lines of standard input give something else")
-    if "".join(run(binary, command, text) for text in texts) != given:
-        faults.append(f"{command}: texts alone give something else")
-    if what == "embeddings":
-        run(binary, command, "--npy", str(box / "out.npy"), *texts)
-        if read_npy(box / "out.npy") != [[struct.unpack("f", struct.pack("f", x))[0] for x in row] for row in values]:
-            faults.append("--npy: other numbers than in JSON")
+    faults = check_embeddings(binary, golden, box) if "embeddings" in golden else []
+    for case in golden.get("cases", []):
+        faults += check_case(binary, **case)
     print("\n".join(faults), end="\n" if faults else "")
     return 1 if faults else 0
 

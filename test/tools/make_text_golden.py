@@ -1,11 +1,12 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Makes tiny encoders with a tokenizer, and what PyPI's sentence-transformers and transformers make of texts with them.
 
-make_text_golden.py FOLDER
+make_text_golden.py FOLDER [NAME…]
 
-Writes FOLDER/embed (a sentence-transformers model), FOLDER/classify and FOLDER/tokens (classifiers of texts and of their tokens), and golden.json
-in each: {"texts": […], "embeddings" | "labels" | "tokens": …}. Not part of the suite, which needs none of these:
-python -m pip install torch transformers sentence-transformers
+Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, or into
+those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
+Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here. Not
+part of the suite, which needs none of these: python -m pip install torch transformers sentence-transformers
 """
 import json
 import pathlib
@@ -14,39 +15,68 @@ import sys
 
 sys.path.pop(0)  # safetensors.py beside this file is not PyPI's, which transformers needs
 
-from sentence_transformers import SentenceTransformer, models
+import numpy
+import tokenizers
 import torch
 import transformers
 
 TEXTS = ["a bad day", "good", "The cat sat on the mat, and then it went away from all of the others who sat there", "xyz!", "fair dog"]
-SHORT = [text for text in TEXTS if len(text) < 20]  # no one cuts texts for this task
+SPANS = ["Angela met the dog in Paris, today", "good", "Zo\u00eb's caf\u00e9 in \u4eac\u90fd: a bad   day!", "xyz", "Bob Dylan, the cat"]
+MASKED = ["a [MASK] day", "[MASK]", "the cat and the [MASK] met [MASK] bad dog!", "caf\u00e9 [MASK]."]
+PAIRS = [["a bad day", "it is good"], ["the cat", "dog"], ["good " * 30, "the bad cat " * 8], ["", "bad"]]
+QUERY = ["who is bad", "the cat", "a dog is bad", "good day to the dog", "xyz"]
+QUESTIONS = [["who is bad?", "The caf\u00e9 cat is good, the dog is bad."],
+             ["what day", "a good day " * 5 + "and then Zo\u00eb went away from there " + "the bad cat sat on \u4eac " * 4],
+             ["where", "Paris"]]
 WORDS = ["the", "a", "cat", "dog", "bad", "good", "day"]
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=40)
 LABELS = {0: "bad", 1: "fair", 2: "good"}
+SPAN_LABELS = {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}
 
 
-def make_tokenizer(folder):
-    folder.mkdir(parents=True, exist_ok=True)
+def word_piece(folder):
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase, *("##" + c for c in string.ascii_lowercase), *WORDS]
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     return transformers.BertTokenizerFast(vocab={piece: i for i, piece in enumerate(vocabulary)}, model_max_length=40)
 
 
-def make_model(kind, **given):
+def byte_level(folder):
+    """RoBERTa's tokenizer with a vocabulary of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = tokenizers.ByteLevelBPETokenizer()
+    made.train_from_iterator((TEXTS + SPANS) * 3, vocab_size=320, min_frequency=2,
+                             special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"], show_progress=False)
+    made.save_model(str(folder))
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    merges = [tuple(line.split(" ")) for line in (folder / "merges.txt").read_text().splitlines()[1:]]
+    (folder / "vocab.json").unlink()
+    (folder / "merges.txt").unlink()
+    return transformers.RobertaTokenizerFast(vocab=vocabulary, merges=merges, model_max_length=40)
+
+
+def make_model(kind, config=transformers.BertConfig, scale=1.0, **given):
     torch.manual_seed(3)
-    model = kind(transformers.BertConfig(**SIZES, **given)).eval()
+    model = kind(config(**{**SIZES, **given})).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight.normal_(1.0 if "LayerNorm.weight" in name else 0.0, 0.2 if weight.dim() == 1 else weight.shape[-1] ** -0.5)
+            weight.normal_(1.0 if "LayerNorm.weight" in name else 0.0, scale * (0.2 if weight.dim() == 1 else weight.shape[-1] ** -0.5))
     return model
 
 
-def write(folder, **golden):
-    (folder / "golden.json").write_text(json.dumps({"texts": TEXTS} | golden, indent=1) + "\n")
+def save(folder, model, tokenizer, *cases):
+    model.save_pretrained(folder)
+    tokenizer.backend_tokenizer.no_truncation()  # which a pipeline leaves behind
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.save_pretrained(folder)
+    (folder / "vocab.txt").unlink(missing_ok=True)
+    listed = [dict(command=command, texts=texts, answers=answers) for command, texts, answers in cases]
+    (folder / "golden.json").write_text(json.dumps({"cases": listed}, indent=1) + "\n")
 
 
 def embed(folder):
-    tokenizer, model = make_tokenizer(folder / "base"), make_model(transformers.BertModel)
+    from sentence_transformers import SentenceTransformer, models
+    tokenizer, model = word_piece(folder / "base"), make_model(transformers.BertModel)
     model.save_pretrained(folder / "base")
     tokenizer.save_pretrained(folder / "base")
     body = models.Transformer(str(folder / "base"), max_seq_length=12)
@@ -57,32 +87,123 @@ def embed(folder):
         path.unlink()
     (folder / "base").rmdir()
     (folder / "README.md").unlink()
-    write(folder, embeddings=whole.encode(TEXTS).tolist())
+    (folder / "golden.json").write_text(json.dumps({"texts": TEXTS, "embeddings": whole.encode(TEXTS).tolist()}, indent=1) + "\n")
 
 
 def classify(folder):
-    tokenizer, model = make_tokenizer(folder), make_model(transformers.BertForSequenceClassification, id2label=LABELS)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    tokenizer, model = word_piece(folder), make_model(transformers.BertForSequenceClassification, id2label=LABELS)
     run = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
-    write(folder, labels=run(TEXTS, truncation=True))
+    answers = [dict(labels=found) for found in run(TEXTS, truncation=True)]
+    save(folder, model, tokenizer, (["--classify"], TEXTS, answers),
+         (["--classify", "--top-k", "1"], TEXTS, [dict(labels=answer["labels"][:1]) for answer in answers]))
+
+
+def pairs(folder):
+    """Labels that do not exclude each other, of pairs, as a RoBERTa joins them."""
+    tokenizer = byte_level(folder)
+    model = make_model(transformers.RobertaForSequenceClassification, transformers.RobertaConfig, id2label=LABELS, vocab_size=len(tokenizer),
+                       problem_type="multi_label_classification", max_position_embeddings=42, type_vocab_size=1)
+    run = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
+    found = run([dict(text=a, text_pair=b) for a, b in PAIRS], truncation=True)
+    save(folder, model, tokenizer, (["--classify", "--pairs"], PAIRS, [dict(labels=one) for one in found]))
+
+
+def rerank(folder):
+    tokenizer, model = word_piece(folder), make_model(transformers.BertForSequenceClassification, num_labels=1)
+    run = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+    query, *texts = QUERY
+    scores = [one["score"] for one in run([dict(text=query, text_pair=text) for text in texts])]
+    order = sorted(range(len(texts)), key=lambda i: -scores[i])
+    save(folder, model, tokenizer,
+         (["--rerank"], QUERY, [dict(texts=[dict(index=i, score=scores[i], text=texts[i]) for i in order])]))
+
+
+def span_cases(model, tokenizer):
+    for how in ("none", "simple", "first", "average", "max"):
+        run = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, device="cpu", aggregation_strategy=how)
+        answers = []
+        for text in SPANS:
+            spans = []
+            for one in run(text):
+                begin, end = int(one["start"]), int(one["end"])
+                token = dict(token=tokenizer.decode([tokenizer(text)["input_ids"][one["index"]]])) if how == "none" else {}
+                spans.append(token | dict(label=one["entity" if how == "none" else "entity_group"], score=float(one["score"]), start=begin, end=end,
+                                          text=text[begin:end]))
+            answers.append(dict(spans=spans))
+        yield ["--token-classify", "--aggregate", how], SPANS, answers
 
 
 def tokens(folder):
-    tokenizer, model = make_tokenizer(folder), make_model(transformers.BertForTokenClassification, id2label=LABELS)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    run = transformers.pipeline("token-classification", model=model, tokenizer=tokenizer, device="cpu", ignore_labels=[])
-    piece = lambda text, t: tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])[t["index"]]  # "word" is the text's own
-    found = [[{"token": piece(text, t), "label": t["entity"], "score": float(t["score"])} for t in run(text)] for text in SHORT]
-    write(folder, texts=SHORT, tokens=found)
+    tokenizer, model = word_piece(folder), make_model(transformers.BertForTokenClassification, scale=1.5, id2label=SPAN_LABELS)
+    save(folder, model, tokenizer, *span_cases(model, tokenizer))
+
+
+def tokens_bpe(folder):
+    tokenizer = byte_level(folder)
+    model = make_model(transformers.RobertaForTokenClassification, transformers.RobertaConfig, scale=1.5, id2label=SPAN_LABELS, vocab_size=len(tokenizer),
+                       max_position_embeddings=66, type_vocab_size=1)
+    save(folder, model, tokenizer, *span_cases(model, tokenizer))
+
+
+def mask_case(model, tokenizer, texts, *more):
+    run = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, device="cpu", top_k=int(more[1]) if more else 5)
+    answers = []
+    for text in texts:
+        found = run(text)
+        masks = found if isinstance(found[0], list) else [found]
+        answers.append(dict(masks=[[dict(token=one["token_str"], id=one["token"], score=one["score"]) for one in mask] for mask in masks]))
+    return ["--fill-mask", *more], texts, answers
+
+
+def fill(folder):
+    tokenizer, model = word_piece(folder), make_model(transformers.BertForMaskedLM)
+    save(folder, model, tokenizer, mask_case(model, tokenizer, MASKED), mask_case(model, tokenizer, MASKED, "--top-k", "2"))
+
+
+def fill_bpe(folder):
+    tokenizer = byte_level(folder)
+    model = make_model(transformers.RobertaForMaskedLM, transformers.RobertaConfig, vocab_size=len(tokenizer), max_position_embeddings=42, type_vocab_size=1)
+    save(folder, model, tokenizer, mask_case(model, tokenizer, [text.replace("[MASK]", "<mask>") for text in MASKED]))
+
+
+def find_answer(model, tokenizer, question, context, longest=15):
+    """What transformers 4's question-answering pipeline gave."""
+    most = min(tokenizer.model_max_length, 384)
+    found = tokenizer(question, context, truncation="only_second", max_length=most, stride=min(most // 2, 128), return_overflowing_tokens=True,
+                      return_offsets_mapping=True)
+    best = (-1.0, 0, 0)
+    for window in range(len(found["input_ids"])):
+        given = {key: torch.tensor([found[key][window]]) for key in ("input_ids", "attention_mask", "token_type_ids")}
+        with torch.no_grad():
+            said = model(**given)
+        kept = [side == 1 or place == 0 for place, side in enumerate(found.sequence_ids(window))]
+        chances = []
+        for logits in (said.start_logits[0].numpy(), said.end_logits[0].numpy()):
+            logits = numpy.where(kept, logits, -10000.0)
+            shares = numpy.exp(logits - logits.max())
+            shares = shares / shares.sum()
+            shares[0] = 0
+            chances.append(shares)
+        products = numpy.tril(numpy.triu(numpy.outer(*chances)), longest - 1)
+        first, last = numpy.unravel_index(products.argmax(), products.shape)
+        if products[first, last] > best[0]:
+            whole = found[window]
+            words = whole.token_to_word(int(first)), whole.token_to_word(int(last))
+            best = (float(products[first, last]), whole.word_to_chars(words[0], 1)[0], whole.word_to_chars(words[1], 1)[1])
+    score, begin, end = best
+    return dict(answer=context[begin:end], score=score, start=begin, end=end)
+
+
+def answer(folder):
+    tokenizer, model = word_piece(folder), make_model(transformers.BertForQuestionAnswering, scale=1.5)
+    save(folder, model, tokenizer, (["--answer"], QUESTIONS, [find_answer(model, tokenizer, *question) for question in QUESTIONS]))
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    embed(folder / "embed")
-    classify(folder / "classify")
-    tokens(folder / "tokens")
+    folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer):
+        if not names or make.__name__ in names:
+            make(folder / make.__name__)
 
 
 main()

@@ -270,6 +270,16 @@ TEST(PackageErrors, fieldsOutOfRange) {
          makeEncoder(m);
          m.encoder->task = package::EncoderTask::Classify;
        }},
+      {"encoder.outputs has no 'logits' of tokens",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->task = package::EncoderTask::FillMask;
+       }},
+      {"encoder.outputs has no 'start_logits' of tokens",
+       [](package::PackageT &m) {
+         makeEncoder(m);
+         m.encoder->task = package::EncoderTask::Answer;
+       }},
       {"encoder.embedding.pooling is 0",
        [](package::PackageT &m) {
          makeEncoder(m);

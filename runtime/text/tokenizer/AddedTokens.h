@@ -5,14 +5,10 @@
 #ifndef HEDDLE_RUNTIME_TEXT_TOKENIZER_ADDEDTOKENS_H
 #define HEDDLE_RUNTIME_TEXT_TOKENIZER_ADDEDTOKENS_H
 
+#include "runtime/text/tokenizer/TextOrigins.h"
 #include "runtime/text/tokenizer/Vocabulary.h"
 
 namespace heddle {
-
-// Bytes [begin, end) of a text.
-struct TextRange {
-  uint32_t begin, end;
-};
 
 // Whether [begin, end) meets one of `ranges`, which are ordered and disjoint.
 bool overlaps(const std::vector<TextRange> &ranges, size_t begin, size_t end);

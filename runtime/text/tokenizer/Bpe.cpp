@@ -111,12 +111,12 @@ void BpeModel::join(std::string_view word) {
   }
 }
 
-void BpeModel::emit(std::string_view word, std::vector<int32_t> &ids) {
+void BpeModel::emit(std::string_view word, TokenList &tokens) {
   bool afterUnknown = false;
   for (int32_t i = symbols.empty() ? -1 : 0; i >= 0; i = symbols[i].next) {
     const Symbol &symbol = symbols[i];
     if (symbol.id >= 0) {
-      ids.push_back(symbol.id);
+      tokens.add(symbol.id, symbol.begin, symbol.begin + symbol.length);
       afterUnknown = false;
       continue;
     }
@@ -125,25 +125,28 @@ void BpeModel::emit(std::string_view word, std::vector<int32_t> &ids) {
       fallback = vocabulary.byteToken(static_cast<uint8_t>(word[symbol.begin + k])) >= 0;
     if (fallback) {
       for (size_t k = 0; k < symbol.length; ++k)
-        ids.push_back(vocabulary.byteToken(static_cast<uint8_t>(word[symbol.begin + k])));
+        tokens.add(vocabulary.byteToken(static_cast<uint8_t>(word[symbol.begin + k])), symbol.begin + k,
+                   symbol.begin + k + 1);
     } else if (options.unknown >= 0 && !(afterUnknown && options.fuseUnknown)) {
-      ids.push_back(options.unknown);
+      tokens.add(options.unknown, symbol.begin, symbol.begin + symbol.length);
+    } else if (options.unknown >= 0) {
+      tokens.widen(symbol.begin, symbol.begin + symbol.length);
     }
     afterUnknown = !fallback;
   }
 }
 
-void BpeModel::encode(std::string_view word, std::vector<int32_t> &ids) {
+void BpeModel::encode(std::string_view word, TokenList &tokens) {
   if (options.ignoreMerges) {
     int32_t whole = vocabulary.find(word);
     if (whole >= 0) {
-      ids.push_back(whole);
+      tokens.add(whole, 0, word.size());
       return;
     }
   }
   split(word);
   join(word);
-  emit(word, ids);
+  emit(word, tokens);
 }
 
 } // namespace heddle

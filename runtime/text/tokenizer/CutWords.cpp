@@ -97,13 +97,24 @@ static bool split(const package::TextStep &step, const Regex *regex, CutText &cu
   return true;
 }
 
+static size_t endOfCharacter(std::string_view text, size_t begin) {
+  nextCharacter(text, begin);
+  return begin;
+}
+
+// What is put before a word stands for the word's first character, too.
 static void prefixSpaces(CutText &cut) {
   std::string text;
   for (TextRange &word : cut.words) {
     size_t begin = text.size();
-    if (cut.text[word.begin] != ' ')
+    if (cut.text[word.begin] != ' ') {
       text += ' ';
+      if (cut.origins)
+        cut.origins->became(text.size(), word.begin, endOfCharacter(cut.text, word.begin));
+    }
     text.append(cut.text, word.begin, word.end - word.begin);
+    if (cut.origins)
+      cut.origins->copied(word.begin, word.end);
     word = {static_cast<uint32_t>(begin), static_cast<uint32_t>(text.size())};
   }
   cut.text.swap(text);
@@ -119,8 +130,11 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
     bool starts = word.substr(0, 1) == " " || word.substr(0, sign.size()) == sign;
     bool prepend = (step.flags() & 1) || ((step.flags() & 2) && cut.first && cut.words[i].begin == 0);
     uint32_t begin = static_cast<uint32_t>(text.size());
-    if (prepend && !starts)
+    if (prepend && !starts) {
       text.append(sign);
+      if (cut.origins)
+        cut.origins->became(text.size(), cut.words[i].begin, endOfCharacter(cut.text, cut.words[i].begin));
+    }
     for (size_t k = 0; k < word.size(); ++k) {
       bool isSign = word[k] == ' ' || word.substr(k, sign.size()) == sign;
       if (isSign && (step.flags() & 4) && text.size() > begin) {
@@ -131,6 +145,8 @@ static void metaspace(const package::TextStep &step, CutText &cut) {
         text.append(sign);
       else
         text += word[k];
+      if (cut.origins)
+        cut.origins->became(text.size(), cut.words[i].begin + k, cut.words[i].begin + k + 1);
     }
     words.push_back({begin, static_cast<uint32_t>(text.size())});
   }
@@ -150,6 +166,8 @@ bool cutWords(const package::TextStep &step, const Regex *regex, CutText &cut, s
   default:
     return split(step, regex, cut, error);
   }
+  if (cut.origins)
+    cut.origins->finishStep();
   if (cut.text.size() <= limit)
     return true;
   error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is cut into words";

@@ -95,42 +95,76 @@ static void stripAccents(std::string_view text, bool allMarks, std::string &out)
   }
 }
 
-static void stripWhiteSpace(std::string_view text, uint32_t flags, std::string &out) {
+static void stripWhiteSpace(std::string_view text, uint32_t flags, TextOrigins *origins, std::string &out) {
   size_t begin = 0, end = text.size();
   for (size_t next = 0; (flags & 1) && next < end && isWhiteSpace(nextCharacter(text, next));)
     begin = next;
   for (size_t before = end; (flags & 2) && before > begin && isWhiteSpace(previousCharacter(text, before));)
     end = before;
   out = text.substr(begin, end - begin);
+  if (origins)
+    origins->copied(begin, end);
 }
 
-static void collapseSpaces(std::string_view text, std::string &out) {
-  for (char c : text)
-    if (c != ' ' || (!out.empty() && out.back() != ' '))
-      out += c;
-  if (!out.empty() && out.back() == ' ')
-    out.pop_back();
+static void collapseSpaces(std::string_view text, TextOrigins *origins, std::string &out) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    bool isFirstSpace = text[i] == ' ' && !out.empty() && out.back() != ' ';
+    if (text[i] == ' ' && (!isFirstSpace || text.find_first_not_of(' ', i) == std::string_view::npos))
+      continue;
+    out += text[i];
+    if (origins)
+      origins->copied(i, i + 1);
+  }
 }
+
+// Writes a text whose matches something else stands for.
+class Replacement {
+public:
+  Replacement(std::string_view text, TextOrigins *origins, std::string &out) : text(text), origins(origins), out(out) {}
+
+  // [begin, end) becomes `content`.
+  void replace(size_t begin, size_t end, std::string_view content) {
+    copyTo(begin);
+    out.append(content);
+    if (origins)
+      origins->became(out.size(), begin, end);
+    done = end;
+  }
+  void finish() { copyTo(text.size()); }
+
+private:
+  void copyTo(size_t end) {
+    out.append(text.substr(done, end - done));
+    if (origins)
+      origins->copied(done, end);
+  }
+
+  std::string_view text;
+  TextOrigins *origins;
+  std::string &out;
+  size_t done = 0;
+};
 
 static void replaceLiteral(std::string_view text, std::string_view pattern, std::string_view content, size_t limit,
-                           std::string &out) {
-  size_t done = 0;
-  for (size_t at; !pattern.empty() && (at = text.find(pattern, done)) != std::string_view::npos;
-       done = at + pattern.size()) {
-    out.append(text.substr(done, at - done)).append(content);
+                           TextOrigins *origins, std::string &out) {
+  Replacement replacement(text, origins, out);
+  for (size_t at, from = 0; !pattern.empty() && (at = text.find(pattern, from)) != std::string_view::npos;
+       from = at + pattern.size()) {
+    replacement.replace(at, at + pattern.size(), content);
     if (out.size() > limit)
       return;
   }
-  out.append(text.substr(done));
+  replacement.finish();
 }
 
 static bool replaceMatches(std::string_view text, const Regex &regex, std::string_view content, size_t limit,
-                           std::string &out, std::string &error) {
+                           TextOrigins *origins, std::string &out, std::string &error) {
   Regex::Matcher matcher(regex);
-  size_t done = 0, begin = 0, end = 0;
+  Replacement replacement(text, origins, out);
+  size_t begin = 0, end = 0;
   for (size_t from = 0; from <= text.size() && matcher.find(text, from, begin, end, error);) {
-    out.append(text.substr(done, begin - done)).append(content);
-    done = from = end;
+    replacement.replace(begin, end, content);
+    from = end;
     if (out.size() > limit)
       break;
     if (begin == end) {
@@ -139,62 +173,104 @@ static bool replaceMatches(std::string_view text, const Regex &regex, std::strin
       nextCharacter(text, from);
     }
   }
-  out.append(text.substr(done));
+  replacement.finish();
   return error.empty();
 }
 
-bool TextSteps::normalize(std::string &text, std::string &error) const {
+static void prepend(std::string_view text, std::string_view content, TextOrigins *origins, std::string &out) {
+  if (text.empty())
+    return;
+  out.append(content).append(text);
+  if (!origins)
+    return;
+  size_t first = 0;
+  nextCharacter(text, first);
+  origins->became(content.size(), 0, first);
+  origins->copied(0, text.size());
+}
+
+// The steps that see a character and the marks behind it, and no further.
+static void rewriteCharacters(const package::TextStep &step, std::string_view text, size_t limit, std::string &out) {
+  switch (step.op()) {
+  case TextOp::Lowercase:
+    return lowercase(text, out);
+  case TextOp::StripAccents:
+    return stripAccents(text, step.flags() & 1, out);
+  case TextOp::CleanText:
+    return cleanText(text, out);
+  case TextOp::IsolateChinese:
+    return isolateChinese(text, out);
+  case TextOp::Charsmap:
+    return Charsmap(*step.bytes()).map(text, limit, out);
+  default: // Nfc … Nfkd
+    appendNormalized(text, static_cast<NormalForm>(static_cast<int>(step.op()) - static_cast<int>(TextOp::Nfc)), out);
+  }
+}
+
+// Whether a character may join the one before it in a normal form: marks, vowels and final consonants of Hangul, voiced marks of half width.
+static bool joinsBefore(char32_t c) {
+  return isMark(c) || (c >= 0x1160 && c <= 0x11FF) || c == 0xFF9E || c == 0xFF9F;
+}
+
+// Origins of what rewriteCharacters made of `text`: each character is rewritten alone, with what may join it. Where that gives another text, as a
+// map of longer sequences can, all of it stands for all.
+static void traceCharacters(const package::TextStep &step, std::string_view text, size_t limit, std::string_view whole,
+                            TextOrigins &origins) {
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    nextCharacter(text, end);
+    for (size_t next = end; next < text.size() && joinsBefore(nextCharacter(text, next));)
+      end = next;
+    rewriteCharacters(step, text.substr(begin, end - begin), limit, out);
+    origins.became(out.size(), begin, end);
+  }
+  if (out == whole)
+    return;
+  origins.forgetStep();
+  origins.became(whole.size(), 0, text.size());
+}
+
+bool TextSteps::rewrite(const Step &step, std::string_view text, size_t limit, TextOrigins *origins, std::string &out,
+                        std::string &error) {
+  std::string_view content = view(step.step->content());
+  switch (step.step->op()) {
+  case TextOp::Prepend:
+    prepend(text, content, origins, out);
+    return true;
+  case TextOp::Strip:
+    stripWhiteSpace(text, step.step->flags(), origins, out);
+    return true;
+  case TextOp::CollapseSpaces:
+    collapseSpaces(text, origins, out);
+    return true;
+  case TextOp::Replace:
+    if (step.regex)
+      return replaceMatches(text, *step.regex, content, limit, origins, out, error);
+    replaceLiteral(text, view(step.step->pattern()), content, limit, origins, out);
+    return true;
+  default:
+    rewriteCharacters(*step.step, text, limit, out);
+    if (origins && out.size() <= limit)
+      traceCharacters(*step.step, text, limit, out, *origins);
+    return true;
+  }
+}
+
+bool TextSteps::normalize(std::string &text, TextOrigins *origins, std::string &error) const {
   const size_t limit = maxGrownText(text.size());
   for (const Step &step : normalizers) {
     std::string out;
-    switch (step.step->op()) {
-    case TextOp::Nfc:
-    case TextOp::Nfd:
-    case TextOp::Nfkc:
-    case TextOp::Nfkd: {
-      auto form = static_cast<NormalForm>(static_cast<int>(step.step->op()) - static_cast<int>(TextOp::Nfc));
-      appendNormalized(text, form, out);
-      break;
-    }
-    case TextOp::Lowercase:
-      lowercase(text, out);
-      break;
-    case TextOp::StripAccents:
-      stripAccents(text, step.step->flags() & 1, out);
-      break;
-    case TextOp::CleanText:
-      cleanText(text, out);
-      break;
-    case TextOp::IsolateChinese:
-      isolateChinese(text, out);
-      break;
-    case TextOp::Prepend:
-      if (!text.empty())
-        out.append(view(step.step->content()));
-      out += text;
-      break;
-    case TextOp::Strip:
-      stripWhiteSpace(text, step.step->flags(), out);
-      break;
-    case TextOp::Charsmap:
-      Charsmap(*step.step->bytes()).map(text, limit, out);
-      break;
-    case TextOp::CollapseSpaces:
-      collapseSpaces(text, out);
-      break;
-    default: // Replace
-      if (!step.regex)
-        replaceLiteral(text, view(step.step->pattern()), view(step.step->content()), limit, out);
-      else if (!replaceMatches(text, *step.regex, view(step.step->content()), limit, out, error)) {
-        error.insert(0, stepName("normalizer", static_cast<size_t>(&step - normalizers.data())));
-        return false;
-      }
+    if (!rewrite(step, text, limit, origins, out, error)) {
+      error.insert(0, stepName("normalizer", static_cast<size_t>(&step - normalizers.data())));
+      return false;
     }
     if (out.size() > limit) {
       error = "the text grows beyond the limit of " + std::to_string(limit) + " bytes when it is normalised";
       return false;
     }
     text.swap(out);
+    if (origins)
+      origins->finishStep();
   }
   return true;
 }

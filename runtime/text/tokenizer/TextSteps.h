@@ -13,7 +13,8 @@ namespace heddle {
 struct CutText {
   std::string text;
   std::vector<TextRange> words;
-  bool first = true; // it starts where the whole input starts
+  bool first = true;              // it starts where the whole input starts
+  TextOrigins *origins = nullptr; // of cut.text, where they are asked for
 };
 
 // One pre-tokenizer: replaces cut.words (and, where it adds characters, cut.text). `regex` is the compiled pattern, if any.
@@ -33,8 +34,8 @@ public:
   // Checks and compiles the steps of `table`, which outlives the object.
   bool create(const package::Tokenizer &table, std::string &error);
 
-  // Replaces `text` by its normal form.
-  bool normalize(std::string &text, std::string &error) const;
+  // Replaces `text` by its normal form. `origins` may be null.
+  bool normalize(std::string &text, TextOrigins *origins, std::string &error) const;
   // Cuts cut.text; cut.words is one word on entry.
   bool cut(CutText &cut, std::string &error) const;
 
@@ -43,6 +44,8 @@ private:
     const package::TextStep *step;
     std::unique_ptr<Regex> regex; // where flag 1 of Replace and Split asks for one
   };
+  static bool rewrite(const Step &step, std::string_view text, size_t limit, TextOrigins *origins, std::string &out,
+                      std::string &error);
   using Steps = flatbuffers::Vector<flatbuffers::Offset<package::TextStep>>;
   static bool compileAll(const Steps *steps, const char *field, bool normalizer, std::vector<Step> &out,
                          std::string &error);

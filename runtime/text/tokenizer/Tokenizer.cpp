@@ -3,6 +3,8 @@
 #include "runtime/text/tokenizer/TokenDecoder.h"
 #include "runtime/text/tokenizer/Unicode.h"
 
+#include <optional>
+
 namespace heddle {
 
 using package::PieceFlag;
@@ -29,9 +31,11 @@ bool Tokenizer::checkIds(std::string &error) const {
     return false;
   };
   if (!inRange("bos", source->bos()) || !inRange("eos", source->eos()) || !inRange("unknown", source->unknown()) ||
-      !inRange("pad", source->pad()))
+      !inRange("pad", source->pad()) || !inRange("mask", source->mask()))
     return false;
-  for (const auto *list : {source->prefix(), source->suffix()})
+  const package::TextPair *pair = source->pair();
+  for (const auto *list :
+       {source->prefix(), source->suffix(), pair ? pair->middle() : nullptr, pair ? pair->suffix() : nullptr})
     for (uint32_t i = 0; list && i < list->size(); ++i)
       if (list->Get(i) < 0 || !inRange("prefix or suffix id", list->Get(i)))
         return false;
@@ -74,7 +78,7 @@ bool Tokenizer::addAddedTokens(std::string &error) {
       continue;
     }
     std::string spelling(pieces.text(id));
-    if (!steps.normalize(spelling, error)) {
+    if (!steps.normalize(spelling, /*origins=*/nullptr, error)) {
       error.insert(0, "tokenizer: added token " + std::to_string(id) + ": ");
       return false;
     }
@@ -91,40 +95,73 @@ struct Tokenizer::Models {
   UnigramModel unigram;
 };
 
-bool Tokenizer::encodeSection(std::string_view text, const EncodeOptions &options, bool first, bool trusted,
-                              Models &models, std::vector<int32_t> &ids, std::string &error) const {
-  std::string normal(text);
-  if (!steps.normalize(normal, error))
+TokenPlace Tokenizer::placeOf(std::string_view text, TextRange range, int32_t word) {
+  auto continues = [&](size_t byte) { return byte < text.size() && (text[byte] & 0xC0) == 0x80; };
+  size_t begin = range.begin, end = range.end;
+  while (continues(begin))
+    --begin;
+  while (continues(end))
+    ++end;
+  for (size_t next = begin; next < end && isWhiteSpace(nextCharacter(text, next));)
+    begin = next;
+  for (size_t before = end; before > begin && isWhiteSpace(previousCharacter(text, before));)
+    end = before;
+  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end), word};
+}
+
+void Tokenizer::encodeWord(std::string_view word, Models &models, TokenList tokens) const {
+  if (modelOptions.model == TokenizerModel::Unigram)
+    models.unigram.encode(word, tokens);
+  else if (modelOptions.model == TokenizerModel::WordPiece)
+    encodeWordPiece(pieces, modelOptions, word, tokens);
+  else
+    models.bpe.encode(word, tokens);
+}
+
+bool Tokenizer::encodeSection(std::string_view text, TextSection whole, const EncodeOptions &options, Models &models,
+                              std::vector<int32_t> &ids, std::string &error, std::vector<TokenPlace> *places) const {
+  std::string normal(text.substr(whole.begin, whole.end - whole.begin));
+  std::optional<TextOrigins> origins;
+  if (places)
+    origins.emplace(whole.begin, whole.end);
+  if (!steps.normalize(normal, places ? &*origins : nullptr, error))
     return false;
+  int32_t word = places && !places->empty() ? places->back().word + 1 : 0;
   // Normalisation moves characters, so that here a stretch is trusted as a whole or not at all.
+  bool trusted = !overlaps(options.untrusted, whole.begin, whole.end);
   std::vector<TextRange> nothing;
   AddedTokens::Rules rules{pieces, options.parseSpecial && trusted, nothing};
   for (const TextSection &section : normalizedAdded.split(normal, rules)) {
     if (section.id >= 0) {
       ids.push_back(section.id);
+      if (places)
+        places->push_back(placeOf(text, origins->of(section.begin, section.end), word++));
       continue;
     }
     CutText cut;
     cut.text = normal.substr(section.begin, section.end - section.begin);
     cut.words = {{0, section.end - section.begin}};
-    cut.first = first && section.begin == 0;
+    cut.first = whole.begin == 0 && section.begin == 0;
+    std::optional<TextOrigins> cutOrigins;
+    if (places)
+      cut.origins = &cutOrigins.emplace(origins->slice(section.begin, section.end));
     if (!steps.cut(cut, error))
       return false;
+    std::vector<TextRange> ranges;
     for (const TextRange &range : cut.words) {
-      std::string_view word = std::string_view(cut.text).substr(range.begin, range.end - range.begin);
-      if (modelOptions.model == TokenizerModel::Unigram)
-        models.unigram.encode(word, ids);
-      else if (modelOptions.model == TokenizerModel::WordPiece)
-        encodeWordPiece(pieces, modelOptions, word, ids);
-      else
-        models.bpe.encode(word, ids);
+      ranges.clear();
+      encodeWord(std::string_view(cut.text).substr(range.begin, range.end - range.begin), models,
+                 {ids, places ? &ranges : nullptr});
+      for (const TextRange &token : ranges)
+        places->push_back(placeOf(text, cut.origins->of(range.begin + token.begin, range.begin + token.end), word));
+      ++word;
     }
   }
   return true;
 }
 
 bool Tokenizer::encode(std::string_view text, const EncodeOptions &options, std::vector<int32_t> &ids,
-                       std::string &error) const {
+                       std::string &error, std::vector<TokenPlace> *places) const {
   if (text.size() > maxText) {
     error = "the text of " + std::to_string(text.size()) + " bytes exceeds the limit of " + std::to_string(maxText);
     return false;
@@ -135,21 +172,24 @@ bool Tokenizer::encode(std::string_view text, const EncodeOptions &options, std:
     return false;
   }
   auto append = [&](const flatbuffers::Vector<int32_t> *list) {
-    if (list && options.addSpecial)
-      ids.insert(ids.end(), list->begin(), list->end());
+    if (!list || !options.addSpecial)
+      return;
+    ids.insert(ids.end(), list->begin(), list->end());
+    if (places)
+      places->resize(places->size() + list->size());
   };
   append(source->prefix());
   Models models(*this);
   AddedTokens::Rules rules{pieces, options.parseSpecial, options.untrusted};
   for (const TextSection &section : rawAdded.split(text, rules)) {
-    if (section.id >= 0) {
-      ids.push_back(section.id);
+    if (section.id < 0) {
+      if (!encodeSection(text, section, options, models, ids, error, places))
+        return false;
       continue;
     }
-    bool trusted = !overlaps(options.untrusted, section.begin, section.end);
-    std::string_view stretch = text.substr(section.begin, section.end - section.begin);
-    if (!encodeSection(stretch, options, section.begin == 0, trusted, models, ids, error))
-      return false;
+    ids.push_back(section.id);
+    if (places)
+      places->push_back(placeOf(text, {section.begin, section.end}, places->empty() ? 0 : places->back().word + 1));
   }
   append(source->suffix());
   return true;

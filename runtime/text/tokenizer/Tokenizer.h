@@ -22,6 +22,13 @@ struct EncodeOptions {
   std::vector<TextRange> untrusted;
 };
 
+// Bytes [begin, end) of the text that a token stands for, white space around them left out, and which of the words that the text is cut into it
+// is part of. Of a token that stands for no text: 0, 0 and -1.
+struct TokenPlace {
+  uint32_t begin = 0, end = 0;
+  int32_t word = -1;
+};
+
 class Tokenizer {
 public:
   static constexpr size_t maxText = 16 << 20;
@@ -30,8 +37,9 @@ public:
   static std::unique_ptr<Tokenizer> create(const package::Tokenizer &table, std::string &error);
 
   // Appends the ids of `text`. False, with the reason in `error`, for a text that is too long or not UTF-8, and where a
-  // pre-tokenizer hits its limits; `ids` is unspecified then.
-  bool encode(std::string_view text, const EncodeOptions &options, std::vector<int32_t> &ids, std::string &error) const;
+  // pre-tokenizer hits its limits; `ids` is unspecified then. `places`: of each of the ids; may be null.
+  bool encode(std::string_view text, const EncodeOptions &options, std::vector<int32_t> &ids, std::string &error,
+              std::vector<TokenPlace> *places = nullptr) const;
 
   // Appends the text of `ids`, whole; bytes that are not UTF-8 become U+FFFD. False for an id out of range.
   bool decode(const std::vector<int32_t> &ids, bool skipSpecial, std::string &text, std::string &error) const;
@@ -47,8 +55,11 @@ private:
   bool checkIds(std::string &error) const;
   bool readOptions(std::string &error);
   bool addAddedTokens(std::string &error);
-  bool encodeSection(std::string_view text, const EncodeOptions &options, bool first, bool trusted, Models &models,
-                     std::vector<int32_t> &ids, std::string &error) const;
+  bool encodeSection(std::string_view text, TextSection section, const EncodeOptions &options, Models &models,
+                     std::vector<int32_t> &ids, std::string &error, std::vector<TokenPlace> *places) const;
+  void encodeWord(std::string_view word, Models &models, TokenList tokens) const;
+  // A range of the text as the place of a token of a word, which is a new one.
+  static TokenPlace placeOf(std::string_view text, TextRange range, int32_t word);
 
   const package::Tokenizer *source = nullptr;
   Vocabulary pieces;

@@ -10,7 +10,10 @@
 #ifndef HEDDLE_RUNTIME_TEXT_TOKENIZER_TOKENIZERMODELS_H
 #define HEDDLE_RUNTIME_TEXT_TOKENIZER_TOKENIZERMODELS_H
 
+#include "runtime/text/tokenizer/TextOrigins.h"
 #include "runtime/text/tokenizer/Vocabulary.h"
+
+#include <algorithm>
 
 namespace heddle {
 
@@ -27,13 +30,31 @@ struct ModelOptions {
   double unknownScore = 0; // Unigram: of a character without a piece
 };
 
+// What a model appends to: ids and, where they are asked for, the bytes of the word that each stands for.
+struct TokenList {
+  std::vector<int32_t> &ids;
+  std::vector<TextRange> *ranges = nullptr;
+
+  void add(int32_t id, size_t begin, size_t end) {
+    ids.push_back(id);
+    if (ranges)
+      ranges->push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+  }
+  // The last token stands for bytes [begin, end) as well, beside its own.
+  void widen(size_t begin, size_t end) {
+    if (!ranges)
+      return;
+    TextRange &last = ranges->back();
+    last = {std::min(last.begin, static_cast<uint32_t>(begin)), std::max(last.end, static_cast<uint32_t>(end))};
+  }
+};
+
 class BpeModel {
 public:
   BpeModel(const Vocabulary &vocabulary, const ModelOptions &options)
       : vocabulary(vocabulary), options(options),
         ranked(vocabulary.hasMerges() || options.model == package::TokenizerModel::ByteLevelBpe) {}
-  // Appends the ids of `word` to `ids`.
-  void encode(std::string_view word, std::vector<int32_t> &ids);
+  void encode(std::string_view word, TokenList &tokens);
 
 private:
   // A run of bytes that is one piece so far; length 0 once it was joined to its left neighbour.
@@ -54,7 +75,7 @@ private:
   void append(uint32_t begin, size_t length, int32_t id);
   void offer(std::string_view word, int32_t left);
   void join(std::string_view word);
-  void emit(std::string_view word, std::vector<int32_t> &ids);
+  void emit(std::string_view word, TokenList &tokens);
 
   const Vocabulary &vocabulary;
   const ModelOptions &options;
@@ -67,7 +88,7 @@ class UnigramModel {
 public:
   UnigramModel(const Vocabulary &vocabulary, const ModelOptions &options, const std::vector<int32_t> &sorted)
       : vocabulary(vocabulary), options(options), sorted(sorted) {}
-  void encode(std::string_view word, std::vector<int32_t> &ids);
+  void encode(std::string_view word, TokenList &tokens);
   // Ids of the pieces the model may answer, ordered by their bytes.
   static std::vector<int32_t> sortPieces(const Vocabulary &vocabulary);
 
@@ -86,7 +107,7 @@ private:
 };
 
 void encodeWordPiece(const Vocabulary &vocabulary, const ModelOptions &options, std::string_view word,
-                     std::vector<int32_t> &ids);
+                     TokenList &tokens);
 
 } // namespace heddle
 

@@ -49,7 +49,7 @@ void UnigramModel::relaxFrom(std::string_view word, size_t begin) {
     best[characterEnd] = {score, static_cast<uint32_t>(begin), -1};
 }
 
-void UnigramModel::encode(std::string_view word, std::vector<int32_t> &ids) {
+void UnigramModel::encode(std::string_view word, TokenList &tokens) {
   best.assign(word.size() + 1, {0, 0, -2}); // -2: not reached
   best[0].id = -1;
   for (size_t begin = 0, end = 0; begin < word.size(); begin = end) {
@@ -57,7 +57,7 @@ void UnigramModel::encode(std::string_view word, std::vector<int32_t> &ids) {
     if (best[begin].id != -2)
       relaxFrom(word, begin);
   }
-  size_t firstId = ids.size();
+  size_t first = tokens.ids.size();
   bool afterUnknown = false;
   for (size_t end = word.size(); end; end = best[end].begin) {
     int32_t id = best[end].id;
@@ -66,15 +66,19 @@ void UnigramModel::encode(std::string_view word, std::vector<int32_t> &ids) {
       fallback = vocabulary.byteToken(static_cast<uint8_t>(word[i])) >= 0;
     if (fallback) {
       for (size_t i = end; i-- > best[end].begin;)
-        ids.push_back(vocabulary.byteToken(static_cast<uint8_t>(word[i])));
+        tokens.add(vocabulary.byteToken(static_cast<uint8_t>(word[i])), i, i + 1);
     } else if (id >= 0) {
-      ids.push_back(id);
+      tokens.add(id, best[end].begin, end);
     } else if (options.unknown >= 0 && !(afterUnknown && options.fuseUnknown)) {
-      ids.push_back(options.unknown);
+      tokens.add(options.unknown, best[end].begin, end);
+    } else if (options.unknown >= 0) {
+      tokens.widen(best[end].begin, end);
     }
     afterUnknown = id < 0 && !fallback;
   }
-  std::reverse(ids.begin() + static_cast<ptrdiff_t>(firstId), ids.end());
+  std::reverse(tokens.ids.begin() + static_cast<ptrdiff_t>(first), tokens.ids.end());
+  if (tokens.ranges)
+    std::reverse(tokens.ranges->end() - static_cast<ptrdiff_t>(tokens.ids.size() - first), tokens.ranges->end());
 }
 
 } // namespace heddle

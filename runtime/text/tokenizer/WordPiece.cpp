@@ -11,8 +11,8 @@ static size_t countCharacters(std::string_view word) {
 }
 
 void encodeWordPiece(const Vocabulary &vocabulary, const ModelOptions &options, std::string_view word,
-                     std::vector<int32_t> &ids) {
-  size_t firstId = ids.size();
+                     TokenList &tokens) {
+  size_t first = tokens.ids.size();
   bool known = countCharacters(word) <= options.maxWord;
   std::string decorated;
   for (size_t begin = 0; known && begin < word.size();) {
@@ -31,14 +31,16 @@ void encodeWordPiece(const Vocabulary &vocabulary, const ModelOptions &options, 
     }
     known = id >= 0;
     if (known)
-      ids.push_back(id);
+      tokens.add(id, begin, end);
     begin = end;
   }
   // One character without a piece makes the whole word unknown.
   if (!known) {
-    ids.resize(firstId);
+    if (tokens.ranges)
+      tokens.ranges->resize(tokens.ranges->size() - (tokens.ids.size() - first));
+    tokens.ids.resize(first);
     if (options.unknown >= 0)
-      ids.push_back(options.unknown);
+      tokens.add(options.unknown, 0, word.size());
   }
 }
 

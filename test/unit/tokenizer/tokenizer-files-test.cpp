@@ -49,6 +49,45 @@ TEST(TokenizerJson, RefusesBadIds) {
   expectPart(errorOfJson("[0]", "[999]"), "post_processor: id 999 is outside the vocabulary of 6");
 }
 
+// How the tokenizer of `json` joins two texts: "middle|suffix|type", or nothing.
+static std::string pairOf(const std::string &json) {
+  TemporaryFolder folder({{"tokenizer.json", json}});
+  LoadedTokenizer loaded = loadFrom(folder.path());
+  const package::TextPair *pair = loaded.tokenizer->table().pair();
+  if (!pair)
+    return "";
+  std::string text;
+  for (int32_t id : *pair->middle())
+    text += std::to_string(id) + " ";
+  text += "| ";
+  for (int32_t id : *pair->suffix())
+    text += std::to_string(id) + " ";
+  return text + "| " + std::to_string(pair->type());
+}
+
+TEST(TokenizerJson, TwoTextsAreJoinedAsTheTemplateSays) {
+  auto withPair = [](const std::string &pair) {
+    return replaced(byteLevelJson, "\"special_tokens\"", "\"pair\": [" + pair + "], \"special_tokens\"");
+  };
+  std::string before = R"({"SpecialToken": {"id": "<s>"}}, )", first = R"({"Sequence": {"id": "A", "type_id": 0}}, )",
+              second = R"({"Sequence": {"id": "B", "type_id": 1}})";
+  EXPECT_EQ(pairOf(byteLevelJson), "");
+  EXPECT_EQ(pairOf(withPair(before + first + before + before + second +
+                            R"(, {"SpecialToken": {"id": "<s>", "type_id": 1}})")),
+            "0 0 | 0 | 1");
+  EXPECT_EQ(pairOf(withPair(before + first + second)), "| | 1");
+  // Another beginning than of one text, other types, another order: no program knows how.
+  EXPECT_EQ(pairOf(withPair(first + second)), "");
+  EXPECT_EQ(pairOf(withPair(before + first + R"({"SpecialToken": {"id": "<s>", "type_id": 1}}, )" + second)), "");
+  EXPECT_EQ(
+      pairOf(withPair(before + R"({"Sequence": {"id": "B", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 1}})")),
+      "");
+  std::string roberta =
+      replaced(byteLevelJson, "\"TemplateProcessing\"", R"("RobertaProcessing", "sep": ["a", 1], "cls": ["<s>", 0])");
+  EXPECT_EQ(pairOf(roberta), "1 1 | 1 | 0");
+  EXPECT_EQ(pairOf(replaced(roberta, "Roberta", "Bert")), "1 | 1 | 1");
+}
+
 TEST(TokenizerJson, RefusesBadPieces) {
   expectPart(errorOfJson("\"b\": 2", "\"" + std::string(100000, 'x') + "\": 2"),
              "length of token 2 (100000 bytes) exceeds the limit of 65536");
