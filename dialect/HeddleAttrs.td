@@ -88,6 +88,12 @@ def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
     `sigmoid`: scores are sigmoids of the router's logits instead of their softmax. The top_groups best of num_groups
     groups of experts take part. Weights are multiplied by `scale`. Of a sequence an expert computes the first `capacity` tokens that choose it
     (Switch Transformers, arXiv:2101.03961), and of others nothing; 0: all.
+    With `jitter` (SparseMixer, arXiv:2409.12136) an expert's weight is its softmax among the experts that were not chosen before it and whose
+    logit l is so near to its own, m, that (m - l) / max(|l|, m) is at most 2 jitter.
+
+    Constraints:
+      * C1: 1 <= topGroups <= numGroups; scale is finite; capacity and jitter are not negative.
+      * C2: jitter excludes sigmoids and groups.
 
     ```mlir
     func.func private @deepseek_v3() attributes {routing = #heddle.routing<sigmoid = true, numGroups = 8, topGroups = 4, scale = 2.5>}
@@ -95,7 +101,7 @@ def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
   }];
   let parameters = (ins DefaultValuedParameter<"bool", "false">:$sigmoid, DefaultValuedParameter<"int64_t", "1">:$numGroups,
                         DefaultValuedParameter<"int64_t", "1">:$topGroups, OptionalParameter<"::mlir::FloatAttr">:$scale,
-                        DefaultValuedParameter<"int64_t", "0">:$capacity);
+                        DefaultValuedParameter<"int64_t", "0">:$capacity, OptionalParameter<"::mlir::FloatAttr">:$jitter);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

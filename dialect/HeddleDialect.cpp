@@ -184,14 +184,18 @@ LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, boo
 
 //===- RoutingAttr --------------------------------------------------------===//
 
-LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool, int64_t numGroups,
-                                  int64_t topGroups, FloatAttr scale, int64_t capacity) {
-  if (numGroups < 1 || topGroups < 1 || topGroups > numGroups)
+LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool sigmoid, int64_t numGroups,
+                                  int64_t topGroups, FloatAttr scale, int64_t capacity, FloatAttr jitter) {
+  if (numGroups < 1 || topGroups < 1 || topGroups > numGroups) // routing_c1
     return emitError() << "topGroups (" << topGroups << ") must be 1 to numGroups (" << numGroups << ")";
   if (scale && !scale.getValue().isFinite())
     return emitError() << "scale must be finite";
   if (capacity < 0)
     return emitError() << "capacity (" << capacity << ") must not be negative";
+  if (jitter && !(jitter.getValueAsDouble() >= 0 && jitter.getValue().isFinite()))
+    return emitError() << "jitter (" << jitter.getValueAsDouble() << ") must not be negative";
+  if (jitter && (sigmoid || numGroups > 1)) // routing_c2
+    return emitError() << "jitter excludes sigmoids and groups (" << numGroups << ")";
   return success();
 }
 

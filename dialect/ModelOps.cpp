@@ -313,6 +313,8 @@ LogicalResult heddle::verifyRouting(Operation *op, RoutingAttr routing, bool has
     return op->emitOpError("num_experts (")
            << numExperts << ") must be a multiple of num_groups (" << groups << "), whose top_groups (" << top
            << ") hold top_k (" << topK << ") experts";
+  if (routing && routing.getJitter() && hasCorrection)
+    return op->emitOpError("correction changes which experts are chosen, which jitter does not know");
   return success();
 }
 

@@ -385,7 +385,7 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
       * C3: 1 <= top_k <= num_experts.
       * C4: correction is (num_experts).
       * C5: num_experts is a multiple of num_groups, the top_groups hold at least top_k experts, and with `correction` a group
-        at least two.
+        at least two; `jitter` excludes a correction.
       * C6: router_bias is (num_experts).
       * C7: gate_biases, up_biases and down_biases are none, or one for each gate, up or down, as long as it has rows.
 

@@ -208,6 +208,8 @@ struct WindowRules {
   bool statesFullEvery = false;
   // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
   int64_t fullLayersFirst = 0;
+  // The same, but for the layers from that one on.
+  int64_t slidingLayersFirst = 0;
 };
 
 struct RopeRules {
@@ -225,6 +227,8 @@ struct ExpertNames {
   const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj", *router = "gate";
   const char *gateAndUp = nullptr; // one matrix instead of gate and up, whose rows are theirs in turn
   const char *expert = "experts."; // before the number of one
+  // Those that every token passes, and what gives the number whose sigmoid multiplies what they give; null: nothing does.
+  const char *shared = "shared_experts", *sharedGate = nullptr;
 };
 
 // What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.

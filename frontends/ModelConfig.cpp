@@ -175,6 +175,8 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
     return failScaling("factor", rope.factor, "a positive number");
   if (rope.attentionFactor && !isPositive(*rope.attentionFactor))
     return failScaling("attention_factor", *rope.attentionFactor, "a positive number");
+  if (rope.longAttentionFactor && !isPositive(*rope.longAttentionFactor))
+    return failScaling("long_mscale", *rope.longAttentionFactor, "a positive number");
   if (rope.scaling != RopeScalingKind::Linear && (rope.originalContext < 2 || rope.originalContext > 1 << 30))
     return failScaling("original_max_position_embeddings", static_cast<double>(rope.originalContext),
                        "a length from 2 to 2^30");
@@ -234,6 +236,8 @@ Status ConfigChecker::checkMoe() {
                                   " experts that hold " + std::to_string(moe.expertsPerToken));
   if (moe.hasCorrection && moe.numGroups > 1 && perGroup < 2)
     return fail("n_group", "is " + std::to_string(moe.numGroups) + ", expected groups of at least 2 experts");
+  if (moe.jitter && !(*moe.jitter >= 0.0 && std::isfinite(*moe.jitter)))
+    return fail("router_jitter_noise", "is " + shown(*moe.jitter) + ", expected a number from 0");
   if (!isPositive(moe.routedScale))
     return fail("routed_scaling_factor", "is " + shown(moe.routedScale) + ", expected a positive number");
   return Status();

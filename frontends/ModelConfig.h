@@ -34,6 +34,7 @@ struct RopeConfig {
   double betaFast = 32.0, betaSlow = 1.0, mscale = 0.0, mscaleAllDim = 0.0; // yarn
   bool truncate = true;                                                     // yarn
   std::optional<double> attentionFactor;
+  std::optional<double> longAttentionFactor; // longrope: that of long contexts, where it is another one
   // longrope: (rotary_dim / 2) each. Without scaling, shortFactor holds GGUF's rope_freqs, if it has them: divisors.
   std::vector<double> shortFactor, longFactor;
   // (rotary_dim / 2) where a graph says the frequencies themselves: they are used as they are, with attentionFactor.
@@ -52,11 +53,12 @@ struct MoeConfig {
   int64_t expertsPerToken = 0;
   int64_t intermediateSize = 0;
   bool normTopkProb = true;
-  bool sigmoidScores = false; // scoring_func
-  bool hasCorrection = false; // e_score_correction_bias takes part in the choice of experts
-  double routedScale = 1.0;   // routed_scaling_factor
-  bool hasRouterBias = false; // where a family has routers with a bias, and without
-  int64_t capacity = 0;       // tokens of a sequence that an expert computes, the first that choose it; 0: all
+  bool sigmoidScores = false;   // scoring_func
+  bool hasCorrection = false;   // e_score_correction_bias takes part in the choice of experts
+  double routedScale = 1.0;     // routed_scaling_factor
+  std::optional<double> jitter; // router_jitter_noise: weights are those of a sparse mixer (arXiv:2409.12136)
+  bool hasRouterBias = false;   // where a family has routers with a bias, and without
+  int64_t capacity = 0;         // tokens of a sequence that an expert computes, the first that choose it; 0: all
   int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
   // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
   double gateLimit = 0.0, gateAlpha = 1.0, upOffset = 0.0;

@@ -144,6 +144,8 @@ std::vector<float> RopeConfig::inverseFrequency(bool longContext, float &attenti
   case RopeScalingKind::Longrope:
     frequencies = dividedFrequencies(*this, longContext ? longFactor : shortFactor);
     scale = attentionFactor.value_or(longropeAttention(*this));
+    if (longContext)
+      scale = longAttentionFactor.value_or(scale);
     break;
   }
   attention = static_cast<float>(scale);

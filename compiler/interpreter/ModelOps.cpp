@@ -251,6 +251,18 @@ static SmallVector<double> choiceScores(ArrayRef<double> p, ArrayRef<double> cor
   return scores;
 }
 
+// p of the experts that are chosen, best first, as a sparse mixer weighs them: each among those behind it in `order` that are near to it.
+static void weighByNeighbours(ArrayRef<int64_t> order, ArrayRef<double> logits, int64_t topK, double jitter,
+                              MutableArrayRef<double> p) {
+  for (int64_t i = 0; i < topK; ++i) {
+    double own = logits[order[i]], sum = 0;
+    for (int64_t e : order.drop_front(i))
+      if (double l = logits[e]; !((own - l) / std::max(std::abs(l), own) > 2 * jitter))
+        sum += std::exp(l - own);
+    p[order[i]] = 1 / sum;
+  }
+}
+
 SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logits, ArrayRef<double> correction,
                                                            int64_t topK, bool normalize, RoutingAttr routing) {
   SmallVector<double> p(logits);
@@ -262,6 +274,8 @@ SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logi
   SmallVector<double> scores = choiceScores(p, correction, routing);
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, p.size()));
   llvm::stable_sort(order, [&](int64_t a, int64_t b) { return scores[a] > scores[b]; }); // ties: the lower index
+  if (routing && routing.getJitter())
+    weighByNeighbours(order, logits, topK, routing.getJitter().getValueAsDouble(), p);
   double sum = 0;
   for (int64_t e : ArrayRef(order).take_front(topK))
     sum += p[e];

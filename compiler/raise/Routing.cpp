@@ -372,7 +372,7 @@ static bool choose(const Samples &samples, const RoutingFunction &function, Rout
               continue;
             routing.normalize = normalize;
             routing.correction = correction;
-            routing.attr = RoutingAttr::get(context, sigmoid, groups, top, FloatAttr(), 0);
+            routing.attr = RoutingAttr::get(context, sigmoid, groups, top, FloatAttr(), 0, FloatAttr());
             ArrayRef<double> values;
             if (correction)
               values = function.correctionValues.find(correction)->second.reals;
@@ -382,7 +382,8 @@ static bool choose(const Samples &samples, const RoutingFunction &function, Rout
             double written = asWritten(*scale);
             FloatAttr factor = std::abs(written - 1) < 1e-5 ? FloatAttr() : Builder(context).getF64FloatAttr(written);
             bool isPlain = !sigmoid && groups == 1 && !factor;
-            routing.attr = isPlain ? RoutingAttr() : RoutingAttr::get(context, sigmoid, groups, top, factor, 0);
+            routing.attr =
+                isPlain ? RoutingAttr() : RoutingAttr::get(context, sigmoid, groups, top, factor, 0, FloatAttr());
             return true;
           }
     }

@@ -56,6 +56,8 @@ static void planBeyond(Model model, VerifyPlan &plan) {
       original = std::min(original, rope.originalContext);
       plan.isDynamic |= rope.scaling == RopeScalingKind::Dynamic;
       rope.shortFactor = rope.longFactor;
+      if (rope.longAttentionFactor)
+        rope.attentionFactor = rope.longAttentionFactor;
     }
   int64_t length = std::min({model.config.longestContext(), 2 * original, manyTokens});
   plan.longestSequence = original;

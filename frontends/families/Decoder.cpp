@@ -70,7 +70,12 @@ TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   if (!moe.numExperts || !moe.layerIsMoe[layer])
     return feedForward(b, x);
   TensorHandle routed = b.moe(x, b.config().family->experts.block);
-  return moe.sharedIntermediateSize ? b.add(routed, gatedFeedForward(b, x, "mlp.shared_experts")) : routed;
+  if (!moe.sharedIntermediateSize)
+    return routed;
+  const ExpertNames &names = b.config().family->experts;
+  std::string shared = std::string(names.block) + names.shared;
+  return b.add(routed, names.sharedGate ? b.gatedExpert(x, shared, std::string(names.block) + names.sharedGate)
+                                        : gatedFeedForward(b, x, shared));
 }
 
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {

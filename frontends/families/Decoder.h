@@ -70,6 +70,17 @@ inline constexpr TensorRule expertRules[] = {
      ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
+// The same under Mixtral's names, in every layer: w1 gates, w3 is "up", w2 is "down".
+inline constexpr TensorRule blockSparseExpertRules[] = {
+    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate},
+    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+};
+
 // The biases of LayerNorm, where norms stand as Llama has them.
 inline constexpr TensorRule normBiasRules[] = {
     {"model.norm.bias", "output_norm.bias", ConfigDim::Hidden},

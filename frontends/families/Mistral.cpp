@@ -22,17 +22,6 @@ static constexpr Family describeMistral() {
 }
 const Family family::mistral = describeMistral();
 
-// w1 gates, w3 is "up", w2 is "down".
-static constexpr TensorRule mixtralExpertRules[] = {
-    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
-     ConfigDim::Hidden},
-    {"model.layers.#.block_sparse_moe.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
-     ConfigDim::ExpertIntermediate},
-    {"model.layers.#.block_sparse_moe.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
-     ConfigDim::Hidden},
-};
-
 static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
   readExpertCounts(object, moe, /*numExperts=*/8, /*expertsPerToken=*/2);
@@ -46,7 +35,7 @@ static constexpr Family describeMixtral() {
   row.modelType = "mixtral";
   row.gguf = "llama";
   row.hasExperts = true;
-  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, mixtralExpertRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, blockSparseExpertRules};
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
   row.defaults.normEps = 1e-5;

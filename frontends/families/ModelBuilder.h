@@ -128,6 +128,8 @@ public:
   // The experts of the layer, under the family's names for them; `block`: ExpertNames::block of this layer. Where the config corrects scores,
   // e_score_correction_bias of the router does.
   virtual TensorHandle moe(TensorHandle x, const std::string &block) = 0;
+  // The one expert `expert`, times the sigmoid of what `gate`, a matrix of one row, gives.
+  virtual TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) = 0;
 
   // Ends @forward with logits (batch, sequence, vocab_size), x W^T of the head (+ `bias`, where the model has it), scaled and softcapped as
   // the config says.

@@ -1,10 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Qwen2 (arXiv:2407.10671): Llama with biases of q, k and v. Qwen3 (arXiv:2505.09388): without them, with norms of query and key heads;
-// Qwen3-MoE: the same with experts in some layers. A window counts where use_sliding_window says so; GGUF files are read without one.
+// Qwen3-MoE: the same with experts in some layers; Qwen2-MoE: Qwen2 with them, and one beside them that every token passes, multiplied by a
+// sigmoid of its own. A window counts where use_sliding_window says so; GGUF files are read without one.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -45,10 +47,8 @@ static constexpr Family describeQwen3() {
 const Family family::qwen3 = describeQwen3();
 
 // Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
-static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
+static void readSparseLayers(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  readExpertCounts(object, moe, /*numExperts=*/128, /*expertsPerToken=*/8);
-  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(768);
   moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
   int64_t step = object.integer("decoder_sparse_step").value_or(1);
   if (step < 1)
@@ -63,6 +63,12 @@ static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
   }
 }
 
+static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
+  readExpertCounts(object, config.moe, /*numExperts=*/128, /*expertsPerToken=*/8);
+  config.moe.intermediateSize = object.integer("moe_intermediate_size").value_or(768);
+  readSparseLayers(object, config);
+}
+
 static constexpr Family describeQwen3Moe() {
   Family row = describeQwen("qwen3_moe", "qwen3moe", 4);
   row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
@@ -73,5 +79,55 @@ static constexpr Family describeQwen3Moe() {
   return row;
 }
 const Family family::qwen3Moe = describeQwen3Moe();
+
+static constexpr TensorRule gatedExpertRules[] = {
+    {"model.layers.#.mlp.shared_expert.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.shared_expert.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.shared_expert.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Sparse},
+    {"model.layers.#.mlp.shared_expert_gate.weight", "blk.#.ffn_gate_inp_shexp.weight", ConfigDim::One,
+     ConfigDim::Hidden, When::Sparse, StoredOrder::Flattened},
+};
+
+static void readQwen2Experts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, moe, /*numExperts=*/60, /*expertsPerToken=*/4);
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(1408);
+  moe.sharedIntermediateSize = object.integer("shared_expert_intermediate_size").value_or(5632);
+  if (moe.sharedIntermediateSize < 1)
+    object.fail("shared_expert_intermediate_size",
+                "is " + std::to_string(moe.sharedIntermediateSize) + ", expected at least 1");
+  readSparseLayers(object, config);
+}
+
+// Widths that the file does not say follow from feed_forward_length, as in llama.cpp.
+static void readGgufQwen2Experts(GgufKeys &keys, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  moe.normTopkProb = keys.boolean("expert_weights_norm", false);
+  moe.sharedIntermediateSize = keys.integer("expert_shared_feed_forward_length", config.intermediateSize);
+  if (!keys.has("expert_feed_forward_length") && moe.expertsPerToken > 0)
+    moe.intermediateSize = config.intermediateSize / moe.expertsPerToken;
+}
+
+static constexpr Family describeQwen2Moe() {
+  Family row = describeQwen("qwen2_moe", "qwen2moe", 16);
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules,  feedForwardNormRules,
+               feedForwardRules, expertRules,        gatedExpertRules};
+  row.hasExperts = true;
+  row.biases.attentionKey = "qkv_bias";
+  row.biases.attentionDefault = true;
+  row.biases.inOutput = false;
+  row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 2;
+  row.windows.slidingLayersFirst = 28;
+  row.experts.shared = "shared_expert";
+  row.experts.sharedGate = "shared_expert_gate";
+  row.readers.huggingFaceRest = readQwen2Experts;
+  row.readers.ggufRest = readGgufQwen2Experts;
+  return row;
+}
+const Family family::qwen2Moe = describeQwen2Moe();
 
 } // namespace heddle

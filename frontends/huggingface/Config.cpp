@@ -235,6 +235,10 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
          layer < std::min(config.numHiddenLayers, object.integer("max_window_layers").value_or(rules.fullLayersFirst));
          ++layer)
       types[layer] = "full_attention";
+  if (rules.slidingLayersFirst)
+    for (int64_t layer = std::max<int64_t>(0, object.integer("max_window_layers").value_or(rules.slidingLayersFirst));
+         layer < config.numHiddenLayers; ++layer)
+      types[layer] = "full_attention";
   return types;
 }
 

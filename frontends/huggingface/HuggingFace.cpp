@@ -196,7 +196,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
-  model.config.hasLogitsBias = family.logitsBias && model.checkpoint.find(family.logitsBias);
+  model.config.hasLogitsBias |= family.logitsBias && model.checkpoint.find(family.logitsBias);
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);

@@ -111,6 +111,7 @@ public:
                                const std::vector<TensorHandle> &valueUps) override;
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
   TensorHandle moe(TensorHandle x, const std::string &block) override;
+  TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) override;
   void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
   void beginDecoder(TensorHandle lastHiddenState) override;
@@ -678,9 +679,10 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
   RoutingAttr routing;
-  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity)
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
-                               b.getF64FloatAttr(moe.routedScale), moe.capacity);
+                               b.getF64FloatAttr(moe.routedScale), moe.capacity,
+                               moe.jitter ? b.getF64FloatAttr(*moe.jitter) : FloatAttr());
   GatingAttr gating;
   if (moe.gateLimit > 0)
     gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),
@@ -690,6 +692,20 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
                             upBiases, downBiases, b.getI64IntegerAttr(moe.expertsPerToken),
                             b.getBoolAttr(moe.normTopkProb), routing, gating,
                             ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+TensorHandle ModelImporter::gatedExpert(TensorHandle input, const std::string &expert, const std::string &gate) {
+  Value x = unwrap(input);
+  const ExpertNames &names = config().family->experts;
+  enter(expert);
+  auto matrix = [&](const char *name) { return weight(expert + "." + name + ".weight"); };
+  Value router = weight(gate + ".weight"), gates = matrix(names.gate), ups = matrix(names.up);
+  // Of one expert each token chooses that one, by a score that its sigmoid is.
+  auto routing = RoutingAttr::get(b.getContext(), /*sigmoid=*/true, 1, 1, FloatAttr(), 0, FloatAttr());
+  return wrap(MoeOp::create(b, loc, x.getType(), x, router, Value(), Value(), gates, ups, matrix(names.down),
+                            ValueRange(), ValueRange(), ValueRange(), b.getI64IntegerAttr(1), b.getBoolAttr(false),
+                            routing, GatingAttr(),
+                            ActivationKindAttr::get(b.getContext(), kindOf(config().activation))));
 }
 
 void ModelImporter::finish(TensorHandle x, const std::string &head, const std::string &bias) {

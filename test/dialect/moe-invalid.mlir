@@ -57,6 +57,29 @@ func.func @moe_c2_gating(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x
 
 // -----
 
+// expected-error @+1 {{jitter (-1.000000e+00) must not be negative}}
+func.func private @routing_c1() attributes {routing = #heddle.routing<jitter = -1.0>}
+
+// -----
+
+// expected-error @+1 {{jitter excludes sigmoids and groups (2)}}
+func.func private @routing_c2() attributes {routing = #heddle.routing<numGroups = 2, jitter = 0.01>}
+
+// -----
+
+// expected-error @+1 {{jitter excludes sigmoids and groups (1)}}
+func.func private @routing_c2_sigmoid() attributes {routing = #heddle.routing<sigmoid = true, jitter = 0.01>}
+
+// -----
+
+func.func @moe_c5_jitter(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %c: tensor<1xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{correction changes which experts are chosen, which jitter does not know}}
+  %0 = heddle.moe <silu> %x, %r correction(%c : tensor<1xf32>) routing <jitter = 0.01> gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = false} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{capacity (-1) must not be negative}}
 func.func private @capacity() attributes {routing = #heddle.routing<capacity = -1>}
 

@@ -26,6 +26,13 @@ func.func @gates_and_ups_in_turn(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: t
   return %0 : tensor<?x8xf32>
 }
 
+// CHECK-LABEL: @sparse_mixer
+func.func @sparse_mixer(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  // CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} routing <jitter = 1.000000e-02 : f64> gates(
+  %0 = heddle.moe <silu> %x, %r routing <jitter = 0.01> gates(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = false} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
 // CHECK-LABEL: @activation_alone
 func.func @activation_alone(%x: tensor<?x?x8xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x?x8xf32> {
   // CHECK: heddle.moe <relu> %{{.*}}, %{{.*}} routing <capacity = 2> gates(%{{.*}} : tensor<3x8xf32>) downs(%{{.*}} : tensor<8x3xf32>) {

@@ -89,6 +89,36 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
   }
 }
 
+// Logits 10, 9, 1 and so on: each chosen expert is weighed among those that are left and near to it, in every lane.
+TEST_P(MoeTest, ASparseMixerWeighsNeighbours) {
+  MoeRouteSpec spec{20, 3};
+  spec.jitter = 0.1f;
+  KernelLibrary library(GetParam());
+  buildMoeRoute(library.module(), "route", spec);
+  ASSERT_TRUE(library.load());
+  Random random(1);
+  std::vector<float> logits(2 * 20, 1.0f), weights(2 * 3);
+  std::vector<int32_t> experts(2 * 3, -1);
+  logits[17] = 10, logits[2] = 9, logits[19] = 8;
+  for (int64_t e = 0; e < 20; ++e)
+    logits[20 + e] = random.uniform(); // either sign
+  library.find<RouteFunction>("route")(logits.data(), nullptr, experts.data(), weights.data(), 0, 2);
+  for (int64_t row = 0; row < 2; ++row) {
+    const float *l = &logits[row * 20];
+    std::vector<int32_t> order = ranked(l, 20);
+    for (size_t i = 0; i < 3; ++i) {
+      double own = l[order[i]], sum = 0;
+      for (size_t j = i; j < order.size(); ++j)
+        if (double other = l[order[j]]; !((own - other) / std::max(std::abs(other), own) > 2 * 0.1))
+          sum += std::exp(other - own);
+      EXPECT_EQ(experts[row * 3 + i], order[i]);
+      EXPECT_NEAR(weights[row * 3 + i], 1 / sum, 1e-6) << row << ", " << i;
+    }
+  }
+  EXPECT_LT(weights[0], 0.8f); // 9 is near to 10
+  EXPECT_EQ(weights[2], 1.0f); // and nothing to 8
+}
+
 // Corrected scores may be negative: those of the groups that stay are still chosen before any other expert.
 TEST_P(MoeTest, ExpertsOfOtherGroupsAreNotChosen) {
   MoeRouteSpec spec{6, 3};

@@ -78,7 +78,7 @@ def main():
         tensors = {}
         cases = list((image_cases if model.main_input_name == "pixel_values" else text_cases)(model, config, tensors))
     model.save_pretrained(folder)
-    save_file({key: value.contiguous() for key, value in tensors.items()}, folder / "golden.safetensors")
+    save_file({key: value.contiguous().clone() for key, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": config.model_type, "task": "encoder", "architecture": name, "model_type": config.model_type, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
     if hasattr(model.base_model, "embeddings") and hasattr(model.base_model.embeddings, "create_position_ids_from_input_ids"):

@@ -138,6 +138,11 @@ FAMILIES = {
     "olmoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"],
                          "expert_used_count": c["num_experts_per_tok"]}, {}),
     "phi": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "phimoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_local_experts"],
+                          "expert_used_count": c["num_experts_per_tok"]}, {}),
+    "qwen2_moe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+                             "expert_feed_forward_length": c["moe_intermediate_size"],
+                             "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
     "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
@@ -213,7 +218,8 @@ def main(folder, out):
     tensors = []
     for name, (kind, shape, values) in safetensors.load(folder / "model.safetensors").items():
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
-        tensors.append((gguf_name(entry["names"], name), (shape, change(shape, values))))
+        values = change(shape, values)
+        tensors.append((gguf_name(entry["names"], name), ([dim for dim in shape if dim > 1] or [1], values)))  # the converter squeezes
     write(pathlib.Path(out), keys, stack(tensors))
 
 

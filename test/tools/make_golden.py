@@ -102,6 +102,9 @@ def main():
     save_file({name: value.contiguous() for name, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": model_type, "task": "causal-lm", "model_type": model_type, "seed": seed, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
+    original = (getattr(config, "rope_parameters", None) or {}).get("original_max_position_embeddings", 0)
+    if any(length <= original < length + NEW_TOKENS for length in PROMPTS.values()):
+        about["rotates_by_length"] = True  # a longer sequence turns all of its keys otherwise
     (folder / "golden.json").write_text(json.dumps(about, indent=1) + "\n")
     print(f"{folder}: seed {seed}")
 

@@ -209,6 +209,45 @@ TEST(DecoderConfig, dots1Experts) {
                   {"dots1", {{"num_experts_per_tok", nullptr}}, "num_experts_per_tok is 0, expected 1 to"}});
 }
 
+TEST(DecoderConfig, qwen2MoeLayers) {
+  ModelConfig config = familyConfig("qwen2_moe_dense_layer");
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 32);
+  EXPECT_FALSE(config.attentionBias);
+  // Without layer_types every second layer slides, of those before max_window_layers.
+  json noTypes = {{"layer_types", nullptr}};
+  EXPECT_EQ(familyConfig("qwen2_moe_dense_layer", noTypes).layerWindow, (std::vector<int64_t>{6, 0}));
+  noTypes["max_window_layers"] = 0;
+  EXPECT_EQ(familyConfig("qwen2_moe_dense_layer", noTypes).layerWindow, (std::vector<int64_t>{0, 0}));
+  EXPECT_TRUE(familyConfig("qwen2_moe").attentionBias);
+  EXPECT_FALSE(familyConfig("qwen2_moe").attentionOutputBias);
+  expectRefusals({{"qwen2_moe",
+                   {{"shared_expert_intermediate_size", 0}},
+                   "shared_expert_intermediate_size is 0, expected at least 1"},
+                  {"qwen2_moe", {{"decoder_sparse_step", 0}}, "decoder_sparse_step is 0, expected at least 1"},
+                  {"qwen2_moe", {{"mlp_only_layers", json::array({2})}}, "mlp_only_layers holds 2, expected layers"}});
+}
+
+TEST(DecoderConfig, phiMoeMixerAndRope) {
+  ModelConfig config = familyConfig("phimoe_longrope");
+  EXPECT_EQ(config.moe.jitter, 0.3);
+  EXPECT_EQ(config.moe.expertsPerToken, 2);
+  EXPECT_EQ(familyConfig("phimoe", {{"router_jitter_noise", nullptr}}).moe.jitter, 0.01);
+  EXPECT_TRUE(familyConfig("phimoe").hasLogitsBias);
+  ASSERT_EQ(config.ropes.size(), 1u);
+  float shortFactor = 0, longFactor = 0;
+  std::vector<float> frequencies = config.ropes[0].inverseFrequency(false, shortFactor, 128);
+  EXPECT_EQ(config.ropes[0].inverseFrequency(true, longFactor, 128), frequencies);
+  EXPECT_EQ(shortFactor, 1.1f);
+  EXPECT_EQ(longFactor, 1.3f);
+  expectRefusals({{"phimoe_longrope", {{"rope_parameters", {{"long_mscale", nullptr}}}}, "long_mscale is missing"},
+                  {"phimoe_longrope",
+                   {{"rope_parameters", {{"long_mscale", -1}}}},
+                   "long_mscale is -1, expected a positive number"},
+                  {"phimoe", {{"router_jitter_noise", -0.1}}, "router_jitter_noise is -0.1, expected a number from 0"},
+                  {"phimoe", {{"num_local_experts", 1}}, "num_experts_per_tok is 2, expected 1 to"}});
+}
+
 TEST(DecoderConfig, miniCpm3) {
   ModelConfig config = familyConfig("minicpm3");
   EXPECT_EQ(config.latent.kvLoraRank, 16);

@@ -217,6 +217,20 @@ TEST(Interpreter, MoeWithRoomForOneTokenOfASequence) {
              {20 * p(1), 0, 120 * p(3), 80 * p(4), 0, 0}, 1e-5);
 }
 
+TEST(Interpreter, MoeOfASparseMixer) {
+  // Logits 10, 9, 1: 9 is near to 10, which is at most 20 % above it, and nothing is near to 9 once 10 is chosen.
+  Evaluation run(R"(
+    func.func @main(%x: tensor<1x1xf32>, %r: tensor<3x1xf32>, %g: tensor<1x1xf32>, %a: tensor<1x1xf32>, %b: tensor<1x1xf32>) -> tensor<1x1xf32> {
+      %0 = heddle.moe <relu> %x, %r routing <jitter = 0.1> gates(%g, %g, %g : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>)
+        downs(%a, %b, %b : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>)
+        {top_k = 2 : i64, normalize = false} : tensor<1x1xf32>, tensor<3x1xf32> -> tensor<1x1xf32>
+      return %0 : tensor<1x1xf32>
+    })");
+  expectNear(run.reals({run.f32({1, 1}, {1}), run.f32({3, 1}, {10, 9, 1}), run.f32({1, 1}, {1}), run.f32({1, 1}, {100}),
+                        run.f32({1, 1}, {7})}),
+             {100 / (1 + std::exp(-1.0)) + 7}, 1e-4);
+}
+
 //===- calls and errors ---------------------------------------------------===//
 
 TEST(Interpreter, WeightsAreReadThroughTheCallback) {

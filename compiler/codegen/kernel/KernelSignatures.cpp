@@ -161,6 +161,8 @@ MoeRouteSpec heddle::specOf(RouteExpertsOp op) {
   spec.numGroups = routing.getNumGroups();
   spec.topGroups = routing.getTopGroups();
   spec.capacity = routing.getCapacity();
+  if (routing.getJitter())
+    spec.jitter = routing.getJitter().getValueAsDouble();
   return spec;
 }
 
@@ -175,6 +177,8 @@ std::string heddle::signatureOf(RouteExpertsOp op) {
     name += llvm::formatv("_s{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(spec.scale)));
   if (spec.capacity)
     name += llvm::formatv("_c{0}", spec.capacity);
+  if (spec.jitter)
+    name += llvm::formatv("_j{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(*spec.jitter)));
   return name;
 }
 

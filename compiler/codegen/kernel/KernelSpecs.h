@@ -137,6 +137,7 @@ struct MoeRouteSpec {
   // of the two greatest; others are not chosen.
   int64_t numGroups = 1, topGroups = 1;
   int64_t capacity = 0; // tokens of a sequence that an expert computes, the first that choose it; 0: all
+  std::optional<float> jitter = std::nullopt; // weights are those of a sparse mixer (RoutingAttr)
 };
 
 } // namespace heddle

@@ -10,6 +10,7 @@
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -91,6 +92,26 @@ static Value takeLargest(KernelBuilder &b, int64_t count, Value scores, Value ta
   return best[0];
 }
 
+// What a sparse mixer divides an expert's weight of 1 by: the expert's logit is `own`, those of the experts that are not taken compete with it.
+static Value sumOfNeighbours(KernelBuilder &b, float jitter, Value own, const Scratch &scratch) {
+  Value all = b.splat(own), zero = b.splatReal(0);
+  SmallVector<Value> sums =
+      b.loop(b.index(0), b.index(scratch.chunks), 1, zero, [&](Value chunk, ArrayRef<Value> carried) {
+        Value offset = b.mul(chunk, 64), logits = b.load(b.v16f32, b.at(scratch.scores, offset));
+        Value below = b.sub(all, logits), size = arith::MaximumFOp::create(b, math::AbsFOp::create(b, logits), all);
+        Value isFar = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, arith::DivFOp::create(b, below, size),
+                                            b.splatReal(2 * jitter));
+        auto flags = VectorType::get(16, b.i32);
+        Value taken = b.load(flags, b.at(scratch.taken, offset));
+        Value isTaken = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, taken,
+                                              arith::ConstantOp::create(b, DenseElementsAttr::get(flags, 0)));
+        Value values = emitExpOfNegative(b, b.sub(logits, all));
+        Value out = arith::OrIOp::create(b, isFar, isTaken);
+        return SmallVector<Value>{b.add(carried[0], arith::SelectOp::create(b, out, zero, values))};
+      });
+  return b.add(b.real(1), vector::ReductionOp::create(b, vector::CombiningKind::ADD, sums[0]));
+}
+
 // Scores of experts whose group does not take part no longer count.
 static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scratch &scratch) {
   int64_t size = spec.numExperts / spec.numGroups;
@@ -126,8 +147,8 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
   b.store(b.splatReal(-std::numeric_limits<float>::infinity()), b.at(scratch.scores, 64 * (chunks - 1)));
   b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
     copyLogits(b, spec, b.at(call.logits, b.mul(row, 4 * spec.numExperts)), scratch);
-    // What weights are divided by; none for sigmoids.
-    Value total = spec.sigmoid ? Value() : exponentiate(b, scratch);
+    // What weights are divided by; none for sigmoids and sparse mixers.
+    Value total = spec.sigmoid || spec.jitter ? Value() : exponentiate(b, scratch);
     if (spec.sigmoid)
       applySigmoid(b, scratch);
     if (spec.hasCorrection)
@@ -139,7 +160,13 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
     SmallVector<Value> sum =
         b.loop(b.index(0), b.index(spec.topK), 1, b.real(0), [&](Value i, ArrayRef<Value> carried) {
           Value expert = takeLargest(b, spec.numExperts, scratch.scores, scratch.taken);
-          Value exponential = b.load(b.f32, b.at(scratch.exponentials, b.mul(expert, 4)));
+          Value place = b.mul(expert, 4);
+          Value exponential =
+              spec.jitter ? arith::DivFOp::create(
+                                b, b.real(1),
+                                sumOfNeighbours(b, *spec.jitter, b.load(b.f32, b.at(scratch.scores, place)), scratch))
+                                .getResult()
+                          : b.load(b.f32, b.at(scratch.exponentials, place));
           b.store(arith::TruncIOp::create(b, b.i32, expert), b.at(rowExperts, b.mul(i, 4)));
           b.store(exponential, b.at(rowWeights, b.mul(i, 4)));
           return SmallVector<Value>{b.add(carried[0], exponential)};
