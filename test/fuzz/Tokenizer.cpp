@@ -10,6 +10,28 @@
 
 using namespace heddle;
 
+// What is wrong with where tokens of `text` stand in it; `ids` are those that were given without.
+static std::string wrongPlaces(const Tokenizer &tokenizer, std::string_view text, const std::vector<int32_t> &ids) {
+  std::vector<int32_t> placed;
+  std::vector<TokenPlace> places;
+  std::string error;
+  if (!tokenizer.encode(text, EncodeOptions(), placed, error, &places))
+    return "a text has ids, but no places: " + error;
+  if (placed != ids || places.size() != ids.size())
+    return "a text has other ids where places are asked for";
+  auto isInside = [&](size_t byte) { return byte < text.size() && (text[byte] & 0xC0) == 0x80; };
+  int32_t word = -1;
+  for (const TokenPlace &place : places) {
+    bool isPart = place.word >= 0;
+    if (place.begin > place.end || place.end > text.size() || isInside(place.begin) || isInside(place.end) ||
+        (isPart && place.word < word) || (!isPart && place.end > 0))
+      return "a token stands at bytes " + std::to_string(place.begin) + " to " + std::to_string(place.end) +
+             ", in word " + std::to_string(place.word);
+    word = isPart ? place.word : word;
+  }
+  return {};
+}
+
 // What is wrong with ids and text of `text`.
 static std::string wrongIds(const Tokenizer &tokenizer, std::string_view text) {
   std::vector<int32_t> ids;
@@ -19,7 +41,9 @@ static std::string wrongIds(const Tokenizer &tokenizer, std::string_view text) {
   for (int32_t id : ids)
     if (id < 0 || id >= tokenizer.size())
       return "id " + std::to_string(id) + " of a vocabulary of " + std::to_string(tokenizer.size());
-  return tokenizer.decode(ids, false, back, error) ? std::string() : "ids of a text have none: " + error;
+  if (!tokenizer.decode(ids, false, back, error))
+    return "ids of a text have none: " + error;
+  return wrongPlaces(tokenizer, text, ids);
 }
 
 static const package::Tokenizer &tableOf(const std::string &bytes) {

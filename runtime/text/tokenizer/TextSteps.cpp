@@ -212,17 +212,33 @@ static bool joinsBefore(char32_t c) {
   return isMark(c) || (c >= 0x1160 && c <= 0x11FF) || c == 0xFF9E || c == 0xFF9F;
 }
 
-// Origins of what rewriteCharacters made of `text`: each character is rewritten alone, with what may join it. Where that gives another text, as a
-// map of longer sequences can, all of it stands for all.
+// Origins of what rewriteCharacters made of `text`, which is `whole`. A character stands alone; where that gives something else, it stands with what
+// joins it; and where that still does, as a map of longer sequences can, all of the text stands for all.
 static void traceCharacters(const package::TextStep &step, std::string_view text, size_t limit, std::string_view whole,
                             TextOrigins &origins) {
-  std::string out;
+  std::string out, alone;
+  std::vector<std::pair<size_t, size_t>> ends; // of the joined characters: in `text`, and in what is made of them
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    nextCharacter(text, end);
-    for (size_t next = end; next < text.size() && joinsBefore(nextCharacter(text, next));)
-      end = next;
+    ends.clear();
+    alone.clear();
+    size_t last = begin;
+    do {
+      nextCharacter(text, end);
+      rewriteCharacters(step, text.substr(last, end - last), limit, alone);
+      ends.emplace_back(last = end, alone.size());
+      size_t next = end;
+      if (next == text.size() || !joinsBefore(nextCharacter(text, next)))
+        break;
+    } while (true);
+    size_t made = out.size();
     rewriteCharacters(step, text.substr(begin, end - begin), limit, out);
-    origins.became(out.size(), begin, end);
+    if (std::string_view(out).substr(made) != alone)
+      ends = {{end, out.size() - made}};
+    last = begin;
+    for (auto [to, size] : ends) {
+      origins.became(made + size, last, to);
+      last = to;
+    }
   }
   if (out == whole)
     return;

@@ -48,9 +48,9 @@ TEST(Places, AnUnknownWordIsWhole) {
 }
 
 TEST(Places, AccentsAndSpacesThatComeAndGo) {
-  // e with a mark behind it, and as one character; a control character that goes; an ideograph that gets spaces.
+  // e with a mark behind it, which goes, and as one character; a control character that goes; an ideograph that gets spaces.
   EXPECT_EQ(placesOf(wordPiece(), "cafe\xCC\x81,Caf\xC3\xA9 \x01\xE4\xB8\xADUN"),
-            "0-0/-1 0-6/0 6-7/1 7-12/2 14-17/3 17-19/4 0-0/-1");
+            "0-0/-1 0-4/0 6-7/1 7-12/2 14-17/3 17-19/4 0-0/-1");
 }
 
 TEST(Places, ATokenInTheTextIsAWord) {
@@ -75,6 +75,16 @@ TEST(Places, UnigramAndItsUnknown) {
   draft.preTokenizer = {StepDraft{TextOp::Metaspace, {}, "\xE2\x96\x81", {}, 1}};
   // A token of white space alone has a place without a length.
   EXPECT_EQ(placesOf(draft, "  a   xyz a"), "2-3/0 4-4/0 6-9/0 10-11/0");
+}
+
+TEST(Places, AComposedCharacterStandsForItsParts) {
+  TokenizerDraft draft = draftOf(package::TokenizerModel::SentencePieceBpe,
+                                 {"<unk>", "\xC3\xA9", "a", "x\xCC\x81", "x", "\xCC\x81", "\xEA\xB0\x80"});
+  draft.unknown = 0;
+  draft.normalizer = {StepDraft::of(TextOp::Nfc)};
+  // e and a mark join; x and a mark do not; two letters of Hangul do.
+  EXPECT_EQ(placesOf(draft, "ae\xCC\x81x\xCC\x81\xE1\x84\x80\xE1\x85\xA1"), "0-1/0 1-4/0 4-7/0 7-13/0");
+  EXPECT_EQ(placesOf(draft, "\xCC\x81x\xCC\x81\xCC\x81"), "0-2/0 2-5/0 5-7/0");
 }
 
 TEST(Places, WhatReplacesStandsForWhatItReplaced) {
