@@ -126,6 +126,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.tokenTypes;
   case ConfigDim::Hidden:
     return config.hiddenSize;
+  case ConfigDim::TwiceHidden:
+    return 2 * config.hiddenSize;
+  case ConfigDim::Registers:
+    return config.image.specialTokens - 1;
   case ConfigDim::Embedding:
     return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
   case ConfigDim::Heads:

@@ -38,6 +38,8 @@ enum class ConfigDim : uint8_t {
   One,
   Two,
   Hidden,
+  TwiceHidden /* a token beside a mean of others */,
+  Registers /* learned tokens behind the class token */,
   Embedding /* hidden_size, or less where a projection widens embeddings */,
   Heads,
   Buckets /* of distances */,

@@ -102,6 +102,9 @@ public:
                                     const std::string &other = "") = 0;
   virtual TensorHandle meanToken(TensorHandle x) = 0;
   virtual TensorHandle addTable(TensorHandle x, const std::string &name) = 0;
+  // Each column times its number of the vector `name`; and the numbers of y behind those of x, both (rows, width).
+  virtual TensorHandle scaleColumns(TensorHandle x, const std::string &name) = 0;
+  virtual TensorHandle sideBySide(TensorHandle x, TensorHandle y) = 0;
   // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, (rows of x, rows of y).
   virtual TensorHandle unitRows(TensorHandle x) = 0;
   virtual TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) = 0;

@@ -95,6 +95,8 @@ public:
   TensorHandle firstTokens(TensorHandle x) override;
   TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
                             const std::string &other) override;
+  TensorHandle scaleColumns(TensorHandle x, const std::string &name) override;
+  TensorHandle sideBySide(TensorHandle x, TensorHandle y) override;
   TensorHandle unitRows(TensorHandle x) override;
   TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) override;
   TensorHandle meanToken(TensorHandle x) override;
@@ -530,6 +532,16 @@ TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32
                                          const std::string &other) {
   enter("gather_tokens");
   return wrap(tokensOf(b, loc, unwrap(x), tokens, group, other.empty() ? Value() : weight(other)));
+}
+
+TensorHandle ModelImporter::scaleColumns(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(columnsScaled(b, loc, unwrap(x), weight(name)));
+}
+
+TensorHandle ModelImporter::sideBySide(TensorHandle x, TensorHandle y) {
+  enter("side_by_side");
+  return wrap(tensor::ConcatOp::create(b, loc, 1, {unwrap(x), unwrap(y)}));
 }
 
 TensorHandle ModelImporter::unitRows(TensorHandle x) {

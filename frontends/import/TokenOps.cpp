@@ -178,6 +178,12 @@ Value heddle::tableAdded(OpBuilder &b, Location loc, Value x, Value table) {
                  [&](OpBuilder &b, ValueRange e) -> Value { return arith::AddFOp::create(b, loc, e[0], e[1]); });
 }
 
+Value heddle::columnsScaled(OpBuilder &b, Location loc, Value x, Value factors) {
+  return generic(
+      b, loc, roomLike(b, loc, x), {x, factors}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+      [&](OpBuilder &b, ValueRange e) -> Value { return arith::MulFOp::create(b, loc, e[0], widened(b, loc, e[1])); });
+}
+
 Value heddle::checkedIntegers(OpBuilder &b, Location loc, Value integers, const std::string &name, int64_t limit) {
   Value zero = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(0));
   Value end = arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(limit));

@@ -21,6 +21,9 @@ mlir::Value meanOfTokens(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 // x plus a stored table (tokens, width), or as many rows of it as x has tokens; a call whose texts are longer ends.
 mlir::Value tableAdded(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value table);
 
+// x, each column times its number of a stored vector (width).
+mlir::Value columnsScaled(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value factors);
+
 // Integers of 64 bits, (batch, sequence), in 32 bits; a call that gives input `name` others than those in [0, limit) ends.
 mlir::Value checkedIntegers(mlir::OpBuilder &b, mlir::Location loc, mlir::Value integers, const std::string &name,
                             int64_t limit);

@@ -47,7 +47,8 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(model->config.headDim, 16);
   std::ifstream file(folder.path() + "/config.json");
   json said = json::parse(file);
-  json context = takesImages ? json(isEncoder ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12
+  json context =
+      takesImages ? json(config.image.specialTokens ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12
   if (hasTowers)
     context = said["text_config"]["max_position_embeddings"];
   if (config.relativeBuckets)
