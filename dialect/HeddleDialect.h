@@ -44,6 +44,8 @@ struct LatentDims {
   // more a query needs for each key where it meets the latent instead of the rebuilt key and value.
   int64_t rebuildCost() const { return rank * (nope + value); }
   int64_t latentCost() const { return 2 * rank - nope - value; }
+  // The most heads that share a load of the cached rows, where folded queries meet them.
+  static constexpr int64_t headsOfItem = 16;
   // "automatic: 24 + 8 values cached per token; …", with the formula of the threshold and its value for long contexts.
   std::string describe(LatentForm form) const;
   // Floats that hold a row and head while blocks of keys go by: maximum and sum, then the output, each in whole cache lines.

@@ -520,9 +520,10 @@ int64_t CombineSplitsOp::getBytesPerRow() {
 }
 
 LogicalResult PreferSplitsOp::verify() {
-  if (int64_t(getMaxRows()) <= 0 || int64_t(getSplitKv()) <= 0 || int64_t(getItemsPerThread()) <= 0) // prefer_splits_c1
-    return emitOpError("max_rows (") << getMaxRows() << "), split_kv (" << getSplitKv() << ") and items_per_thread ("
-                                     << getItemsPerThread() << ") must be positive";
+  if (int64_t(getItems()) <= 0 || int64_t(getMaxRows()) <= 0 || int64_t(getSplitKv()) <= 0 ||
+      int64_t(getItemsPerThread()) <= 0) // prefer_splits_c1
+    return emitOpError("items (") << getItems() << "), max_rows (" << getMaxRows() << "), split_kv (" << getSplitKv()
+                                  << ") and items_per_thread (" << getItemsPerThread() << ") must be positive";
   return success();
 }
 
@@ -547,7 +548,8 @@ LogicalResult OnlineLatentAttentionOp::verify() {
     return emitOpError("needs a latent cache, and num_heads (")
            << dims.numHeads << ") a multiple of num_kv_heads (" << dims.numKvHeads << ")";
   int64_t queryWidth = dims.numHeads * dims.queryDim(), width = dims.numHeads * dims.value;
-  if (getInits().size() != 2 || !isMatrix(getQuery(), queryWidth) || !isMatrix(getInits()[0], width) ||
+  bool isSplit = getSplitKv().has_value();
+  if (getInits().size() != (isSplit ? 3 : 2) || !isMatrix(getQuery(), queryWidth) || !isMatrix(getInits()[0], width) ||
       !isMatrix(getInits()[1], dims.scratchDim())) // online_latent_attention_c1
     return emitOpError("query must be (rows, ")
            << queryWidth << "), the destinations (rows, " << width << ") and (rows, " << dims.scratchDim() << ")";
@@ -556,6 +558,17 @@ LogicalResult OnlineLatentAttentionOp::verify() {
       !(fits(getKeyUps()) || (getKeyUps().empty() && getKeyFolds()))) // online_latent_attention_c3
     return emitOpError("key_ups (") << getKeyUps().size() << ") and value_ups (" << getValueUps().size() << ") must be "
                                     << dims.numKvHeads << " matrices or one packed tensor";
+  if (!isSplit)
+    return verifyResults(*this);
+  int64_t state = dims.numHeads * (dims.rank + 2); // of a row and split
+  ShapedType states = shaped(getInits()[2]);
+  if (int64_t(*getSplitKv()) <= 0 || getForm() == LatentForm::Materialised || !states.hasStaticShape() ||
+      states.getRank() != 2 || states.getDimSize(1) % state ||
+      !states.getElementType().isF32()) // online_latent_attention_c4
+    return emitOpError("split_kv (")
+           << *getSplitKv()
+           << ") must be positive, of a body with folded queries, and come with f32 (max_rows, splits * " << state
+           << ")";
   return verifyResults(*this);
 }
 

@@ -381,23 +381,23 @@ def Heddle_CombineSplitsOp : Heddle_KernelOp<"combine_splits", [AttrSizedOperand
 def Heddle_PreferSplitsOp : Heddle_Op<"prefer_splits", [MemoryEffects<[MemRead]>]> {
   let summary = "Whether a step has too little attention for its threads unless the keys are split";
   let description = [{
-    True if the step has at most max_rows rows, its longest sequence more than split_kv tokens, and its sequences times the
-    cache's KV heads are fewer than items_per_thread for each of several threads. Both answers lead to the same bits; where
-    there are no threads (the interpreter), the last condition holds.
+    True if the step has at most max_rows rows, its longest sequence more than split_kv tokens, and its sequences times
+    `items`, what threads divide of one without splits, are fewer than items_per_thread for each of several threads. Both
+    answers lead to the same bits; where there are no threads (the interpreter), the last condition holds.
 
     Constraints:
-      * C1: max_rows, split_kv and items_per_thread are positive.
+      * C1: items, max_rows, split_kv and items_per_thread are positive.
 
     Folds to false where rows is a constant above max_rows.
 
     ```mlir
     func.func @few_rows(%cache: !heddle.kv_cache<2 x 2 x 8 x bf16>, %rows: index) -> i1 {
-      %few = heddle.prefer_splits %cache, %rows {max_rows = 16, split_kv = 512, items_per_thread = 4} : <2 x 2 x 8 x bf16>
+      %few = heddle.prefer_splits %cache, %rows {items = 2, max_rows = 16, split_kv = 512, items_per_thread = 4} : <2 x 2 x 8 x bf16>
       return %few : i1
     }
     ```
   }];
-  let arguments = (ins Heddle_KvCacheType:$cache, Index:$rows, I64Attr:$max_rows, I64Attr:$split_kv,
+  let arguments = (ins Heddle_KvCacheType:$cache, Index:$rows, I64Attr:$items, I64Attr:$max_rows, I64Attr:$split_kv,
                        DefaultValuedAttr<I64Attr, "1">:$items_per_thread);
   let results = (outs I1:$result);
   let hasFolder = 1;
@@ -417,13 +417,16 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
 
     key_ups and value_ups are one matrix per KV head up to lower-to-kernels, then one packed tensor: each head packed for
     itself, one after the other. key_folds are the transposed key_ups, packed likewise, where the absorbed body may run.
-    The second destination is scratch.
+    The second destination is scratch. With `split_kv`, folded queries attend to splits of so many keys, which threads divide
+    (Flash-Decoding), and a third destination holds what they saw of each, outputs, maxima and sums, until it is merged in
+    ascending order.
 
     Constraints:
       * C1: query is (rows, num_heads * (nope + rope)), the destinations (rows, num_heads * value) and (rows, the scratch
         of the dimensions).
       * C2: the cache is latent and num_heads a multiple of num_kv_heads.
       * C3: key_ups and value_ups are num_kv_heads matrices or one packed tensor; key_ups may be left out where key_folds are there.
+      * C4: split_kv is positive, is not of the materialised body, and comes with f32 (max_rows, splits * num_heads * (latent + 2)).
 
     ```mlir
     func.func @step(%q: tensor<?x18xf32>, %cache: !heddle.kv_cache<2 x 1 x 11 x bf16, latent = 7>, %u: tensor<5x7xf32>,
@@ -442,7 +445,7 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
                        Variadic<Heddle_Buffer>:$value_ups, Optional<Heddle_Buffer>:$key_folds, Variadic<Heddle_Buffer>:$inits,
                        I64Attr:$num_heads, I64Attr:$num_kv_heads, I64Attr:$nope, I64Attr:$value, Heddle_MaskAttr:$mask,
                        F64Attr:$scale, Heddle_LatentFormAttr:$form, OptionalAttr<StrAttr>:$key_format,
-                       OptionalAttr<StrAttr>:$fold_format, OptionalAttr<StrAttr>:$value_format);
+                       OptionalAttr<StrAttr>:$fold_format, OptionalAttr<StrAttr>:$value_format, OptionalAttr<I64Attr>:$split_kv);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
     $form $mask `ins` `(` $query `,` $cache `[` $layer `]` `:` type($query) `,` type($cache) `)`

@@ -184,7 +184,9 @@ static LogicalResult onlineLatentAttention(Frame &frame, OnlineLatentAttentionOp
   attendCache(op, dims, cache, layer, *keyUp, *valueUp, query, result,
               [&](int64_t r, int64_t h) { return r * dims.numHeads + h; });
   frame.set(op.getResults()[0], std::move(result));
-  frame.set(op.getResults()[1], frame.value(op.getInits()[1]));
+  // Scratch and splits, whose bytes are the bodies' own.
+  for (auto [used, init] : llvm::drop_begin(llvm::zip_equal(op.getResults(), op.getInits())))
+    frame.set(used, frame.value(init));
   return success();
 }
 

@@ -159,7 +159,7 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
         b, loc, TypeRange(ValueRange(inits)), query, view.getCache(), view.getLayer(), op.getKeyUps(), op.getValueUps(),
         Value(), inits, b.getI64IntegerAttr(dims.numHeads), b.getI64IntegerAttr(dims.numKvHeads),
         b.getI64IntegerAttr(dims.nope), b.getI64IntegerAttr(dims.value), op.getMaskAttr(), op.getScaleAttr(),
-        op.getFormAttr(), StringAttr(), StringAttr(), StringAttr());
+        op.getFormAttr(), StringAttr(), StringAttr(), StringAttr(), IntegerAttr());
     replaceHeads(b, op.getResult(), online.getResult(0));
     op.erase();
     if (view->use_empty())

@@ -43,7 +43,8 @@ def SplitKv : StagePass<"heddle-split-kv", "::mlir::ModuleOp", "Optimize"> {
   let description = [{
     `online_attention` becomes a branch on `prefer_splits`: on one side attention to splits of `split-kv` keys and
     `combine_splits`, on the other what was there. Split points are multiples of `split-kv` in the sequence, whatever the
-    threads and the rows, so both sides leave the same bits. Must hold before: attention is tiled. After: a split attention
+    threads and the rows, so both sides leave the same bits. `online_latent_attention` whose queries may be folded becomes
+    such a branch of two of itself, of which one has `split_kv` and merges what it splits. Must hold before: attention is tiled. After: a split attention
     writes to buffers for max_rows rows and the splits of `context` tokens, `slots` in all. One split, nothing changes.
     Example: test/schedule/split-kv.mlir.
 
@@ -55,7 +56,7 @@ def SplitKv : StagePass<"heddle-split-kv", "::mlir::ModuleOp", "Optimize"> {
       return %o : tensor<?x64xf32>
     }
     // becomes, with context=2000
-    %few = heddle.prefer_splits %cache, %rows {max_rows = 64 : i64, split_kv = 512 : i64} : …
+    %few = heddle.prefer_splits %cache, %rows {items = 2 : i64, max_rows = 64 : i64, split_kv = 512 : i64} : …
     %o = scf.if %few -> (tensor<?x64xf32>) {
     %s:3 = heddle.online_attention <causal> ins(%q, %cache[%layer] : …) outs(…) {…, split_kv = 512 : i64} -> …
     %c = heddle.combine_splits <causal> ins(%s#0, %s#1, %s#2, %cache : …) outs(%out : …

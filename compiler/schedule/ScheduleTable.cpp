@@ -219,7 +219,7 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
 }
 
 // A tile for each of its bodies, and what its products with packed weights take.
-static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
+static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims, int64_t splitKv) {
   if (target.getDevice() != TargetDevice::Cpu)
     return {};
   MLIRContext *context = target.getContext();
@@ -229,7 +229,7 @@ static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims) {
                             attentionRegisters(target)};
   schedule.tiles.insert(schedule.tiles.begin(), std::begin(tiles), std::end(tiles));
   schedule.blockKv = 64;
-  schedule.splitKv = defaultSplitKv;
+  schedule.splitKv = splitKv;
   return schedule.get(context, cpuAttentionEvidence);
 }
 
@@ -245,13 +245,12 @@ ScheduleAttr heddle::rowsSchedule(TargetAttr target) {
 }
 
 // Split and whole attention of a model merge the same splits, so that they leave the same bits.
-static int64_t splitOf(OnlineAttentionOp op) {
-  if (op.getSplitKv())
-    return *op.getSplitKv();
-  std::optional<int64_t> split;
-  op->getParentOfType<ModuleOp>().walk([&](CombineSplitsOp merge) {
-    split = merge.getSplitKv();
-    return WalkResult::interrupt();
+template <typename Op> static int64_t splitOf(Op op) {
+  std::optional<int64_t> split = op.getSplitKv();
+  op->template getParentOfType<ModuleOp>().walk([&](Op other) {
+    if (!split)
+      split = other.getSplitKv();
+    return split ? WalkResult::interrupt() : WalkResult::advance();
   });
   return split.value_or(defaultSplitKv);
 }
@@ -274,7 +273,7 @@ ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, ScheduleOptio
   if (auto merge = dyn_cast<CombineSplitsOp>(op))
     return attentionSchedule(target, merge.getCache().getType().getHeadDim(), 64, merge.getSplitKv());
   if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))
-    return latentSchedule(target, latent.getDims());
+    return latentSchedule(target, latent.getDims(), splitOf(latent));
   if (auto flash = dyn_cast<FlashAttentionOp>(op))
     return attentionSchedule(target, std::max(flash.getQueryShape()[3], flash.getValueShape()[3]));
   if (auto ragged = dyn_cast<RaggedAttentionOp>(op))

@@ -34,7 +34,7 @@ func.func @combine_splits_c3(%a: tensor<4x144xf32>, %m: tensor<4x18xf32>, %c: !h
 // -----
 
 func.func @prefer_splits_c1(%c: !heddle.kv_cache<2 x 2 x 8 x f32>, %rows: index) -> i1 {
-  // expected-error @+1 {{max_rows (0), split_kv (512) and items_per_thread (1) must be positive}}
-  %0 = heddle.prefer_splits %c, %rows {max_rows = 0 : i64, split_kv = 512 : i64} : <2 x 2 x 8 x f32>
+  // expected-error @+1 {{items (2), max_rows (0), split_kv (512) and items_per_thread (1) must be positive}}
+  %0 = heddle.prefer_splits %c, %rows {items = 2 : i64, max_rows = 0 : i64, split_kv = 512 : i64} : <2 x 2 x 8 x f32>
   return %0 : i1
 }

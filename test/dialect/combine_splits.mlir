@@ -25,7 +25,7 @@ func.func @states_of_splits(%q: tensor<?x48xf32>, %c: !heddle.kv_cache<2 x 2 x 8
 
 // CHECK-LABEL: @preference
 func.func @preference(%c: !heddle.kv_cache<2 x 2 x 8 x f32>, %rows: index) -> i1 {
-  // CHECK: heddle.prefer_splits %{{.*}}, %{{.*}} {items_per_thread = 4 : i64, max_rows = 16 : i64, split_kv = 512 : i64} : <2 x 2 x 8 x f32>
-  %0 = heddle.prefer_splits %c, %rows {max_rows = 16 : i64, split_kv = 512 : i64, items_per_thread = 4 : i64} : <2 x 2 x 8 x f32>
+  // CHECK: heddle.prefer_splits %{{.*}}, %{{.*}} {items = 2 : i64, items_per_thread = 4 : i64, max_rows = 16 : i64, split_kv = 512 : i64} : <2 x 2 x 8 x f32>
+  %0 = heddle.prefer_splits %c, %rows {items = 2 : i64, max_rows = 16 : i64, split_kv = 512 : i64, items_per_thread = 4 : i64} : <2 x 2 x 8 x f32>
   return %0 : i1
 }

@@ -177,7 +177,7 @@ static const char *splitStep = R"(
       -> tensor<3x16xf32>, tensor<3x8xf32>, tensor<3x8xf32>
     %merged = heddle.combine_splits <causal, window = 3> ins(%s#0, %s#1, %s#2, %cache sinks %sinks : tensor<3x16xf32>, tensor<3x8xf32>,
       tensor<3x8xf32>, <1 x 1 x 2 x f32>, tensor<2xf32>) outs(%out : tensor<?x4xf32>) {num_heads = 2 : i64, split_kv = 2 : i64} -> tensor<?x4xf32>
-    %few = heddle.prefer_splits %cache, %rows {max_rows = 2 : i64, split_kv = 2 : i64} : <1 x 1 x 2 x f32>
+    %few = heddle.prefer_splits %cache, %rows {items = 1 : i64, max_rows = 2 : i64, split_kv = 2 : i64} : <1 x 1 x 2 x f32>
     return %whole, %merged, %s#2, %few : tensor<?x4xf32>, tensor<?x4xf32>, tensor<3x8xf32>, i1
   })";
 

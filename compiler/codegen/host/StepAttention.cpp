@@ -40,9 +40,9 @@ LogicalResult StepLauncher::lowerAttention(OnlineAttentionOp op) {
   return launch(op, CallOperands::of(call, form | AttentionCall::StoredScores));
 }
 
-// Splits that buffers of (max_rows, splits * num_heads) have room for.
-static int64_t maxSplits(Value maxima, int64_t numHeads) {
-  return cast<MemRefType>(maxima.getType()).getDimSize(1) / numHeads;
+// Splits that buffers of (max_rows, splits * columns) have room for.
+static int64_t maxSplits(Value states, int64_t columns) {
+  return cast<MemRefType>(states.getType()).getDimSize(1) / columns;
 }
 
 LogicalResult StepLauncher::lowerSplitAttention(OnlineAttentionOp op) {
@@ -107,7 +107,17 @@ LogicalResult StepLauncher::lowerLatentAttention(OnlineLatentAttentionOp op) {
   call.qStride = rowStride(op.getQuery());
   call.outStride = rowStride(op.getInits()[0]);
   call.isFixed = isFixed();
-  return launch(op, CallOperands::of(call));
+  if (!op.getSplitKv())
+    return launch(op, CallOperands::of(call));
+  Value states = op.getInits()[2]; // of all rows and splits outputs, then maxima, then sums
+  LatentDims dims = op.getDims();
+  int64_t splits = maxSplits(states, dims.numHeads * (dims.rank + 2));
+  int64_t plane = cast<MemRefType>(states.getType()).getDimSize(0) * splits * dims.numHeads * int64_t(sizeof(float));
+  call.outputs = pointer(states);
+  call.maxima = b.at(call.outputs, plane * dims.rank);
+  call.sums = b.at(call.maxima, plane);
+  call.maxSplits = b.constant(splits);
+  return launch(op, CallOperands::of(call, LatentAttentionCall::Splits));
 }
 
 // Every thread comes to the same answer.
@@ -117,7 +127,7 @@ LogicalResult StepLauncher::lowerPreference(PreferSplitsOp op) {
     return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
   })[0];
   Value threads = b.extend(frame.numThreads);
-  Value items = b.mul(count, op.getCache().getType().getNumKvHeads());
+  Value items = b.mul(count, int64_t(op.getItems()));
   Value answer = b.lessThan(toInteger(b, op.getRows()), b.constant(op.getMaxRows() + 1));
   for (Value condition : {b.lessThan(b.constant(op.getSplitKv()), longest), b.lessThan(b.constant(1), threads),
                           b.lessThan(items, b.mul(threads, op.getItemsPerThread()))})

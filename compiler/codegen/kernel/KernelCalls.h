@@ -306,9 +306,12 @@ struct LatentAttentionCall {
   mlir::Value sequences, numSequences;    // const heddle_sequence *
   mlir::Value kOffset;                    // bytes of this layer's rows inside a page
   mlir::Value qStride, outStride;
-  mlir::Value isFixed; // not 0: `automatic` is `absorbed`
+  mlir::Value isFixed;               // not 0: `automatic` is `absorbed`
+  mlir::Value outputs, maxima, sums; // of the splits of absorbed sequences, as of AttentionSplitCall
+  mlir::Value maxSplits;
   mlir::Value thread, numThreads;
 
+  enum Form : unsigned { Whole = 0, Splits = 1 };
   static constexpr Parameter<LatentAttentionCall> parameters[] = {
       {ParameterKind::Pointer, &LatentAttentionCall::q},
       {ParameterKind::Pointer, &LatentAttentionCall::out},
@@ -322,6 +325,10 @@ struct LatentAttentionCall {
       {ParameterKind::Size, &LatentAttentionCall::qStride},
       {ParameterKind::Size, &LatentAttentionCall::outStride},
       {ParameterKind::Size, &LatentAttentionCall::isFixed},
+      {ParameterKind::Pointer, &LatentAttentionCall::outputs, Splits},
+      {ParameterKind::Pointer, &LatentAttentionCall::maxima, Splits},
+      {ParameterKind::Pointer, &LatentAttentionCall::sums, Splits},
+      {ParameterKind::Size, &LatentAttentionCall::maxSplits, Splits},
       {ParameterKind::Thread, &LatentAttentionCall::thread},
       {ParameterKind::NumThreads, &LatentAttentionCall::numThreads},
   };

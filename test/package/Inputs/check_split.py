@@ -1,6 +1,6 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""check_split.py TOOLS FOLDER SPLIT WHOLE: two binaries of one model, with and without split keys, generate behind a prompt of
-1100 tokens. Ids and logits have the same bytes for both, for every number of threads, and as the logits of one prefill.
+"""check_split.py TOOLS FOLDER SPLIT WHOLE [FLAG…]: two binaries of one model, with and without split keys, generate behind a prompt of
+1100 tokens, run with the flags. Ids and logits have the same bytes for both, for every number of threads, and as the logits of one prefill.
 """
 import os
 import struct
@@ -10,14 +10,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import safetensors
 
-folder, split, whole = sys.argv[2:5]
+folder, split, whole, *common = sys.argv[2:]
 NEW = 20
 source, target = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
 
 
 def run(binary, threads, ids, *flags):
     safetensors.save(source, {"input_ids": ("I64", (1, len(ids)), ids)})
-    subprocess.run([binary, "--io", source, target, "--threads", str(threads), *flags], check=True)
+    subprocess.run([binary, "--io", source, target, "--threads", str(threads), *common, *flags], check=True)
     return safetensors.load(target)
 
 

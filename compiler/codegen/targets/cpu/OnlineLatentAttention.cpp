@@ -23,16 +23,13 @@ using namespace heddle;
 static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 
-// Heads of a tile of folded queries: few enough that a decoding step has work for several threads, enough to share the
-// transposition of a page, which costs as much as 4 rows of products.
-static int64_t foldedTileHeads(int64_t numHeads) {
-  int64_t most = std::min<int64_t>(16, std::max<int64_t>(1, numHeads / 2));
-  while (numHeads % most)
+int64_t LatentAttentionSpec::tileHeads(int64_t most) const {
+  while (dims.numHeads % most)
     --most;
   return most;
 }
 
-AttentionSpec LatentAttentionSpec::absorbed() const {
+AttentionSpec LatentAttentionSpec::absorbed(int64_t tileHeads) const {
   AttentionSpec spec;
   spec.numHeads = dims.numHeads;
   spec.numKvHeads = 1;
@@ -43,7 +40,7 @@ AttentionSpec LatentAttentionSpec::absorbed() const {
   spec.causal = causal;
   spec.kv = kv;
   spec.valuesInKeys = true;
-  spec.tileHeads = foldedTileHeads(dims.numHeads);
+  spec.tileHeads = tileHeads;
   applySchedule(spec, schedule, 0);
   return spec;
 }
@@ -78,6 +75,9 @@ public:
   }
   // `body` for each sequence whose body this is.
   void forEachSequence(bool isAbsorbed, function_ref<void(Value index, const SequenceValues &)> body);
+  // `body` for each absorbed sequence, and the number of this thread in its division: each sequence begins with another thread,
+  // so that short ones spread.
+  void forEachAbsorbed(function_ref<void(Value sequence, Value thread)> body);
   // `body` for each of this thread's heads.
   void forEachHead(function_ref<void(Value)> body) { b.loop(thread, b.constant(spec.dims.numHeads), numThreads, body); }
   // out (rows, n) = act (rows, k) W^T for a head's packed W; strides in floats.
@@ -103,8 +103,9 @@ private:
 
 LatentKernel::LatentKernel(ModuleOp module, StringRef name, const LatentAttentionSpec &spec)
     : b(module.getLoc(), module.getContext()), spec(spec) {
-  function = beginFunction(b, module, name, parameterTypes<LatentAttentionCall>(b.getContext()));
-  call = argumentsOf<LatentAttentionCall>(function);
+  unsigned form = spec.splitKv ? LatentAttentionCall::Splits : LatentAttentionCall::Whole;
+  function = beginFunction(b, module, name, parameterTypes<LatentAttentionCall>(b.getContext(), form));
+  call = argumentsOf<LatentAttentionCall>(function, form);
   thread = b.extend(call.thread);
   numThreads = b.extend(call.numThreads);
 }
@@ -173,8 +174,15 @@ func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const Late
   return k.finish();
 }
 
+void LatentKernel::forEachAbsorbed(function_ref<void(Value, Value)> body) {
+  forEachSequence(true, [&](Value index, const SequenceValues &) {
+    Value first = b.remainder(b.add(thread, index), numThreads);
+    body(b.at(call.sequences, index, sizeof(heddle_sequence)), arith::TruncIOp::create(b, b.getI32Type(), first));
+  });
+}
+
 func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
-                                       func::FuncOp attention) {
+                                       func::FuncOp shared, func::FuncOp divided) {
   LatentKernel k(module, name, spec);
   RawBuilder &b = k.b;
   AttentionCall folded;
@@ -184,12 +192,58 @@ func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const La
   folded.kOffset = folded.vOffset = k.call.kOffset;
   folded.qStride = folded.outStride = b.constant(spec.dims.scratchDim());
   folded.numThreads = k.call.numThreads;
-  k.forEachSequence(true, [&](Value index, const SequenceValues &) {
-    // Each sequence begins with another thread, so that short ones spread.
-    Value first = b.remainder(b.add(k.thread, index), k.numThreads);
-    folded.thread = arith::TruncIOp::create(b, b.getI32Type(), first);
-    folded.sequences = b.at(k.call.sequences, index, sizeof(heddle_sequence));
+  int64_t tiles = spec.dims.numHeads / spec.tileHeads(LatentDims::headsOfItem);
+  Value isBusy = b.lessThan(k.numThreads, b.add(b.mul(k.call.numSequences, tiles), 1));
+  Value isIdle = arith::XOrIOp::create(b, isBusy, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  k.forEachAbsorbed([&](Value sequence, Value thread) {
+    folded.sequences = sequence;
+    folded.thread = thread;
+    auto call = [&](func::FuncOp attention) { func::CallOp::create(b, attention, operandsOf(b, b.getLoc(), folded)); };
+    b.ifThen(isBusy, [&] { call(shared); });
+    b.ifThen(isIdle, [&] { call(divided); });
+  });
+  return k.finish();
+}
+
+func::FuncOp heddle::buildLatentAttendSplits(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                             func::FuncOp attention) {
+  LatentKernel k(module, name, spec);
+  RawBuilder &b = k.b;
+  AttentionSplitCall folded;
+  folded.q = k.call.scratch;
+  folded.outputs = k.call.outputs;
+  folded.maxima = k.call.maxima;
+  folded.sums = k.call.sums;
+  folded.maxSplits = k.call.maxSplits;
+  folded.numSequences = b.constant(1);
+  folded.kOffset = folded.vOffset = k.call.kOffset;
+  folded.qStride = b.constant(spec.dims.scratchDim());
+  folded.numThreads = k.call.numThreads;
+  k.forEachAbsorbed([&](Value sequence, Value thread) {
+    folded.sequences = sequence;
+    folded.thread = thread;
     func::CallOp::create(b, attention, operandsOf(b, b.getLoc(), folded));
+  });
+  return k.finish();
+}
+
+func::FuncOp heddle::buildLatentCombine(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
+                                        func::FuncOp combine) {
+  LatentKernel k(module, name, spec);
+  RawBuilder &b = k.b;
+  CombineSplitsCall merge;
+  merge.outputs = k.call.outputs;
+  merge.maxima = k.call.maxima;
+  merge.sums = k.call.sums;
+  merge.maxSplits = k.call.maxSplits;
+  merge.out = b.at(k.call.scratch, k.attendedBegin() * floatBytes);
+  merge.outStride = b.constant(spec.dims.scratchDim());
+  merge.numSequences = b.constant(1);
+  merge.numThreads = k.call.numThreads;
+  k.forEachAbsorbed([&](Value sequence, Value thread) {
+    merge.sequences = sequence;
+    merge.thread = thread;
+    func::CallOp::create(b, combine, operandsOf(b, b.getLoc(), merge));
   });
   return k.finish();
 }
@@ -393,6 +447,7 @@ static LatentAttentionSpec specOf(OnlineLatentAttentionOp op) {
   spec.window = op.getMask().getWindow();
   spec.causal = op.getMask().getCausal();
   spec.kv = kvTypeOf(op.getCache().getType());
+  spec.splitKv = op.getSplitKv().value_or(0);
   return spec;
 }
 
@@ -405,7 +460,7 @@ FailureOr<std::string> OnlineLatentAttention::nameOf(OnlineLatentAttentionOp op)
                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
   for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
     name += "_" + format.value_or("none").str();
-  return name;
+  return spec.splitKv ? name + "_split" + std::to_string(spec.splitKv) : name;
 }
 
 FailureOr<func::FuncOp> OnlineLatentAttention::plainMatmul(OnlineLatentAttentionOp op, ScheduleAttr schedule,
@@ -430,7 +485,12 @@ FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, Sche
   spec.schedule = schedule;
   const LatentDims &dims = spec.dims;
   std::string error;
-  if (failed(verifyAttention(spec.absorbed(), error)) || failed(verifyAttention(spec.rebuilt(), error)))
+  // Half of the heads at most, so that a decoding step has work for two threads.
+  AttentionSpec shared = spec.absorbed(spec.tileHeads(LatentDims::headsOfItem)),
+                divided =
+                    spec.absorbed(spec.tileHeads(std::clamp<int64_t>(dims.numHeads / 2, 1, LatentDims::headsOfItem)));
+  if (failed(verifyAttention(shared, error)) || failed(verifyAttention(divided, error)) ||
+      failed(verifyAttention(spec.rebuilt(), error)))
     return op.emitError(error);
   auto once = [&](const char *body, function_ref<func::FuncOp(StringRef)> make) {
     std::string name = (body + suffix).str();
@@ -449,10 +509,25 @@ FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, Sche
       return failure();
     kernels.push_back(
         once("latent_fold", [&](StringRef name) { return buildLatentFold(code, name, spec, *matmulFold); }));
-    func::FuncOp attention =
-        once("latent_attention", [&](StringRef name) { return buildAttention(code, name, spec.absorbed(), target); });
-    kernels.push_back(
-        once("latent_attend", [&](StringRef name) { return buildLatentAttend(code, name, spec, attention); }));
+    if (spec.splitKv) {
+      func::FuncOp attention =
+          once("latent_attention", [&](StringRef name) { return buildAttentionSplit(code, name, shared, target); });
+      func::FuncOp combine =
+          once("latent_merge", [&](StringRef name) { return buildCombineSplits(code, name, shared, target); });
+      kernels.push_back(
+          once("latent_attend", [&](StringRef name) { return buildLatentAttendSplits(code, name, spec, attention); }));
+      kernels.push_back(
+          once("latent_combine", [&](StringRef name) { return buildLatentCombine(code, name, spec, combine); }));
+    } else {
+      auto attention = [&](const char *body, const AttentionSpec &folded) {
+        return once(body, [&](StringRef name) { return buildAttention(code, name, folded, target); });
+      };
+      func::FuncOp ofShared = attention("latent_attention", shared);
+      func::FuncOp ofDivided =
+          divided.tileHeads == shared.tileHeads ? ofShared : attention("latent_attention_divided", divided);
+      kernels.push_back(once("latent_attend",
+                             [&](StringRef name) { return buildLatentAttend(code, name, spec, ofShared, ofDivided); }));
+    }
     kernels.push_back(
         once("latent_project", [&](StringRef name) { return buildLatentProject(code, name, spec, *matmulValue); }));
   }
