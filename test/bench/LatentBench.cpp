@@ -5,6 +5,7 @@
 #include "test/bench/LatentBench.h"
 
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
+#include "compiler/schedule/Passes.h"
 #include "compiler/schedule/ScheduleTable.h"
 #include "compiler/tune/MatmulRun.h"
 #include "compiler/weights/PackedLayout.h"
@@ -25,6 +26,10 @@ using LatentCall = void(const float *q, float *out, float *scratch, const uint8_
                         const uint8_t *valueUps, const heddle_sequence *sequences, int64_t numSequences,
                         int64_t keyOffset, int64_t qStride, int64_t outStride, int64_t isFixed, int32_t thread,
                         int32_t numThreads);
+using SplitLatentCall = void(const float *q, float *out, float *scratch, const uint8_t *keyUps, const uint8_t *keyFolds,
+                             const uint8_t *valueUps, const heddle_sequence *sequences, int64_t numSequences,
+                             int64_t keyOffset, int64_t qStride, int64_t outStride, int64_t isFixed, float *outputs,
+                             float *maxima, float *sums, int64_t maxSplits, int32_t thread, int32_t numThreads);
 
 static LatentDims latentDims() {
   LatentDims dims;
@@ -38,7 +43,7 @@ static LatentDims latentDims() {
 //===- kernels ------------------------------------------------------------===//
 
 // The op, alone in a function, with each of its matrices packed.
-static std::string latentModule(LatentForm form) {
+static std::string latentModule(LatentForm form, int64_t splits) {
   const LatentDims dims = latentDims();
   PackedLayout layout = *layoutFor(TensorType::BF16);
   int64_t queries = dims.numHeads * dims.queryDim(), width = dims.numHeads * dims.value;
@@ -49,30 +54,35 @@ static std::string latentModule(LatentForm form) {
               values = packed(dims.value, dims.rank), query = llvm::formatv("tensor<?x{0}xf32>", queries).str(),
               out = llvm::formatv("tensor<?x{0}xf32>", width).str(),
               scratch = llvm::formatv("tensor<?x{0}xf32>", dims.scratchDim()).str(),
+              states = llvm::formatv("tensor<1x{0}xf32>", splits * dims.numHeads * (dims.rank + 2)).str(),
               cache = llvm::formatv("<1 x 1 x {0} x bf16, latent = {1}>", dims.cachedDim(), dims.rank).str();
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "func.func @step(%q: " << query << ", %cache: !heddle.kv_cache" << cache << ", %ups: " << ups
-     << ", %folds: " << folds << ", %values: " << values << ", %out: " << out << ", %scratch: " << scratch << ") -> "
-     << out << " {\n  %layer = arith.constant 0 : index\n  %o, %used = heddle.online_latent_attention <"
-     << stringifyLatentForm(form) << "> <causal> ins(%q, %cache[%layer] : " << query << ", " << cache << ")";
+     << ", %folds: " << folds << ", %values: " << values << ", %out: " << out << ", %scratch: " << scratch
+     << (splits ? ", %states: " + states : "") << ") -> " << out << " {\n  %layer = arith.constant 0 : index\n  %o"
+     << (splits ? ":3" : ":2") << " = heddle.online_latent_attention <" << stringifyLatentForm(form)
+     << "> <causal> ins(%q, %cache[%layer] : " << query << ", " << cache << ")";
   if (form != LatentForm::Absorbed)
     os << " key_ups(%ups : " << ups << ")";
   os << " value_ups(%values : " << values << ")";
   if (form != LatentForm::Materialised)
     os << " key_folds(%folds : " << folds << ")";
-  os << " outs(%out, %scratch : " << out << ", " << scratch << ") {num_heads = " << dims.numHeads
-     << ", num_kv_heads = " << dims.numKvHeads << ", nope = " << dims.nope << ", value = " << dims.value
-     << ", scale = 0.0721, key_format = \"bf16\", value_format = \"bf16\", fold_format = \"bf16\"} -> " << out << ", "
-     << scratch << "\n  return %o : " << out << "\n}\n";
+  std::string destinations = out + ", " + scratch + (splits ? ", " + states : "");
+  os << " outs(%out, %scratch" << (splits ? ", %states : " : " : ") << destinations
+     << ") {num_heads = " << dims.numHeads << ", num_kv_heads = " << dims.numKvHeads << ", nope = " << dims.nope
+     << ", value = " << dims.value << (splits ? ", split_kv = " + std::to_string(defaultSplitKv) : "")
+     << ", scale = 0.0721, key_format = \"bf16\", value_format = \"bf16\", fold_format = \"bf16\"} -> " << destinations
+     << "\n  return %o#0 : " << out << "\n}\n";
   return text;
 }
 
-LatentKernels::LatentKernels(const std::string &targetName, LatentForm form) : form(form), library(targetName) {}
+LatentKernels::LatentKernels(const std::string &targetName, LatentForm form, int64_t splits)
+    : form(form), splits(splits), library(targetName) {}
 
 bool LatentKernels::load() {
   mlir::MLIRContext *context = library.module().getContext();
-  auto source = mlir::parseSourceString<mlir::ModuleOp>(latentModule(form), context);
+  auto source = mlir::parseSourceString<mlir::ModuleOp>(latentModule(form, splits), context);
   if (!source)
     return false;
   OnlineLatentAttentionOp op;
@@ -119,7 +129,7 @@ public:
 private:
   const LatentWeights &weights;
   MeetingPoint point;
-  PageMemory cached, scratch;
+  PageMemory cached, scratch, states;
   std::vector<uint8_t *> pages;
   std::vector<float> queries, out;
   heddle_sequence sequence;
@@ -164,6 +174,10 @@ LatentWeights::LatentWeights() {
   pack(valueUps, dims.value, dims.rank, false, 200);
 }
 
+static int64_t splitsOf(int64_t keys) {
+  return (keys + defaultSplitKv - 1) / defaultSplitKv;
+}
+
 LatentRun::LatentRun(const LatentWeights &weights, int32_t past, int32_t rows, int32_t threads)
     : past(past), rows(rows), threads(threads), weights(weights), point(threads) {
   const LatentDims dims = latentDims();
@@ -174,6 +188,7 @@ LatentRun::LatentRun(const LatentWeights &weights, int32_t past, int32_t rows, i
   for (int64_t page = 0; page < count; ++page)
     pages.push_back(cached.data() + page * pageNumbers * 2);
   scratch = PageMemory(rows * dims.scratchDim() * 4);
+  states = PageMemory(rows * splitsOf(past + rows + 1) * dims.numHeads * (dims.rank + 2) * 4);
   queries.resize(rows * dims.numHeads * dims.queryDim());
   draw(queries, 2);
   out.resize(rows * dims.numHeads * dims.value);
@@ -187,10 +202,18 @@ Turn LatentRun::turn(const LatentKernels &kernels) {
     for (size_t i = 0; i < kernels.functions.size(); ++i) {
       if (i)
         point.wait();
-      reinterpret_cast<LatentCall *>(kernels.functions[i])(
-          queries.data(), out.data(), reinterpret_cast<float *>(scratch.data()), weights.keyUps.data(),
-          weights.keyFolds.data(), weights.valueUps.data(), &sequence, 1, 0, dims.numHeads * dims.queryDim(),
-          dims.numHeads * dims.value, /*isFixed=*/0, thread, threads);
+      auto *used = reinterpret_cast<float *>(scratch.data()), *outputs = reinterpret_cast<float *>(states.data());
+      int64_t plane = rows * kernels.splits * dims.numHeads, qStride = dims.numHeads * dims.queryDim(),
+              outStride = dims.numHeads * dims.value;
+      if (kernels.splits)
+        reinterpret_cast<SplitLatentCall *>(kernels.functions[i])(
+            queries.data(), out.data(), used, weights.keyUps.data(), weights.keyFolds.data(), weights.valueUps.data(),
+            &sequence, 1, 0, qStride, outStride, /*isFixed=*/0, outputs, outputs + plane * dims.rank,
+            outputs + plane * (dims.rank + 1), kernels.splits, thread, threads);
+      else
+        reinterpret_cast<LatentCall *>(kernels.functions[i])(
+            queries.data(), out.data(), used, weights.keyUps.data(), weights.keyFolds.data(), weights.valueUps.data(),
+            &sequence, 1, 0, qStride, outStride, /*isFixed=*/0, thread, threads);
     }
   };
   return turn;
@@ -237,16 +260,24 @@ bool heddle::test::measureLatent(const std::string &target, int32_t threads, int
   auto isWanted = [&](const Shape &shape) { return shape.name.compare(0, only.size(), only) == 0; };
   if (llvm::none_of(shapes, isWanted))
     return true;
-  std::array<LatentKernels, 3> kernels = {LatentKernels(target, LatentForm::Absorbed),
-                                          LatentKernels(target, LatentForm::Materialised),
-                                          LatentKernels(target, LatentForm::Automatic)};
-  for (LatentKernels &each : kernels)
-    if (!each.load())
-      return false;
+  using Kernels = std::array<LatentKernels, 3>;
+  auto ofSplits = [&](int64_t splits) {
+    return Kernels{LatentKernels(target, LatentForm::Absorbed, splits), LatentKernels(target, LatentForm::Materialised),
+                   LatentKernels(target, LatentForm::Automatic, splits)};
+  };
+  // Several threads divide the keys where a step has few rows, as heddle-split-kv has it.
+  Kernels whole = ofSplits(0), split = ofSplits(splitsOf(context + 1));
+  for (Kernels *kernels : {&whole, &split})
+    for (LatentKernels &each : *kernels)
+      if (!each.load())
+        return false;
   LatentWeights weights;
   const char *separator = "";
   for (const Shape &shape : llvm::make_filter_range(shapes, isWanted)) {
     LatentRun run(weights, shape.past, shape.rows, threads);
+    bool divides = threads > 1 && shape.past + shape.rows > defaultSplitKv &&
+                   shape.rows * splitsOf(context + 1) <= SplitKvOptions().slots;
+    Kernels &kernels = divides ? split : whole;
     std::array<Turn, 3> turns;
     std::vector<float> expected;
     for (auto [turn, each] : llvm::zip(turns, kernels)) {

@@ -23,13 +23,15 @@ struct LatentCost {
 // The kernels of one form of `online_latent_attention`, made as a program's are: by the target's emitter and schedule.
 class LatentKernels {
 public:
-  LatentKernels(const std::string &targetName, LatentForm form);
+  // `splits`: keys are divided as those of a step of few rows are; 0: they are whole.
+  LatentKernels(const std::string &targetName, LatentForm form, int64_t splits = 0);
   // False, with the reason printed, where they cannot be made.
   bool load();
 
   // In the order in which a step calls them; all threads meet between two.
   std::vector<void *> functions;
   const LatentForm form;
+  const int64_t splits;
   // Of a query row whatever the keys, as the op says; `fixedBytes` are the up-projections.
   int64_t fixedBytes = 0, bytesPerRow = 0;
 
