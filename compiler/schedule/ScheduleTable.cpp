@@ -117,7 +117,8 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
   ScheduleFields schedule;
   schedule.kBlock = 128;
   schedule.rowBlock = 256;
-  schedule.termBytes = 96 << 10;
+  // Rounded rows of 16 sequences at K = 8192, in L2: one pass over the weights.
+  schedule.termBytes = 320 << 10;
   schedulePrefetch(schedule, target, format, k);
   if (isInStep && hasBf16Tiles(target))
     schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;

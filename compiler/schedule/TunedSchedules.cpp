@@ -69,8 +69,8 @@ DictionaryAttr heddle::scheduleKeys(Operation *op, ScheduleAttr base) {
 
 // Registers are a few dozen, and code is unrolled by them.
 static constexpr int64_t maxSums = 64, maxRows = 32;
-// Of a kernel's stack: with a long row of integers in the place of termBytes, 156 KiB at most, that is 256 KiB.
-static constexpr int64_t maxStackBytes = 196 << 10;
+// Of a kernel's stack. A row of integers that is longer than termBytes takes what it needs.
+static constexpr int64_t maxStackBytes = 420 << 10;
 static constexpr int64_t panel = PackedLayout::panelRows, lineBytes = 4 * panel;
 
 static std::string text(const Twine &message) {

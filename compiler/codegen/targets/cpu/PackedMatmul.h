@@ -18,7 +18,7 @@ namespace heddle {
 // With the tiles of a CPU's schedule for products, adds to `module` the function `name`, called with a MatmulCall, with the list of rows where these are not Dense,
 // which computes output columns [16 panelBegin, min(16 panelEnd, N)) of every row. An element's bits depend on its row
 // of `act` and of W alone: not on `rows` (but for int16FewRows), the slice of panels, the row's place nor, but for Bf16, the
-// target. It takes up to 256 KiB of stack: 192 KiB where a row of 16-bit integers fits into the schedule's termBytes.
+// target. It takes up to 416 KiB of stack.
 // Panels are those of `out`: gated, a pair of W's. Fails, with an error at the module, for integer activations with weights
 // that are not quantised, Bf16 ones with weights that are neither quantised nor bf16, and for a gated product with bias.
 mlir::FailureOr<mlir::func::FuncOp> buildMatmul(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec,
