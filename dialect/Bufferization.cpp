@@ -54,6 +54,8 @@ template <typename Op> struct KernelModel : DstBufferizableOpInterfaceExternalMo
       return true;
     if (auto matmul = dyn_cast<PackedMatmulOp>(op))
       return matmul.getAccumulate();
+    if (auto attention = dyn_cast<RaggedAttentionOp>(op))
+      return attention.getOfGlobals();
     auto experts = dyn_cast<ExpertMatmulOp>(op);
     return experts && experts.getAccumulate();
   }

@@ -49,14 +49,20 @@ def Heddle_QuantAttr : Heddle_EnumAttr<Heddle_QuantKind, "quant"> {
 def Heddle_MaskAttr : Heddle_Attr<"Mask", "mask"> {
   let summary = "Which keys a query sees, where that follows from positions alone";
   let description = [{
-    Key j is visible to query i if j <= i (causal; keys and queries counted from the start of the sequence) and, with a
-    window, i - window < j. `#heddle.mask<full>` lets every query see every key of its sequence.
+    Key j is visible to query i if j <= i (causal; keys and queries counted from the start of the sequence), with a
+    window i - window < j, and with `ahead` j < i + ahead. `#heddle.mask<full>` lets every query see every key of its sequence. A causal
+    mask has no `ahead`.
 
     ```mlir
     func.func private @sliding_window() attributes {mask = #heddle.mask<causal, window = 4096>}
+    func.func private @on_both_sides() attributes {mask = #heddle.mask<full, window = 257, ahead = 257>}
     ```
   }];
-  let parameters = (ins "bool":$causal, "int64_t":$window);
+  let parameters = (ins "bool":$causal, "int64_t":$window, DefaultValuedParameter<"int64_t", "0">:$ahead);
+  let builders = [AttrBuilder<(ins "bool":$causal, "int64_t":$window, CArg<"int64_t", "0">:$ahead), [{
+    return $_get($_ctxt, causal, window, ahead);
+  }]>];
+  let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }

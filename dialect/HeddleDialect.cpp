@@ -114,30 +114,43 @@ void HeddleDialect::initialize() {
 
 Attribute MaskAttr::parse(AsmParser &parser, Type) {
   StringRef kind;
-  int64_t window = 0;
+  int64_t window = 0, ahead = 0;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseKeyword(&kind))
     return {};
   if (kind != "causal" && kind != "full")
     return parser.emitError(loc, "expected 'causal' or 'full', got '") << kind << "'", Attribute();
-  if (succeeded(parser.parseOptionalComma()))
-    if (parser.parseKeyword("window") || parser.parseEqual() || parser.parseInteger(window))
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef side;
+    SMLoc place = parser.getCurrentLocation();
+    if (parser.parseKeyword(&side) || parser.parseEqual())
       return {};
+    if (side != "window" && side != "ahead")
+      return parser.emitError(place, "expected 'window' or 'ahead', got '") << side << "'", Attribute();
+    if (parser.parseInteger(side == "window" ? window : ahead))
+      return {};
+  }
   if (parser.parseGreater())
     return {};
-  return MaskAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), kind == "causal", window);
+  return MaskAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), kind == "causal", window,
+                              ahead);
 }
 
 void MaskAttr::print(AsmPrinter &printer) const {
   printer << "<" << (getCausal() ? "causal" : "full");
   if (getWindow())
     printer << ", window = " << getWindow();
+  if (getAhead())
+    printer << ", ahead = " << getAhead();
   printer << ">";
 }
 
-LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool causal, int64_t window) {
+LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool causal, int64_t window,
+                               int64_t ahead) {
   if (window < 0)
     return emitError() << "window (" << window << ") must not be negative";
+  if (ahead < 0 || (causal && ahead))
+    return emitError() << "ahead (" << ahead << ") must not be negative, and 0 where the mask is causal";
   return success();
 }
 

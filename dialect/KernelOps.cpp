@@ -463,6 +463,11 @@ LogicalResult RaggedAttentionOp::verify() {
     return emitOpError("sinks must be f32 (") << heads << ")";
   if (failed(verifyTileOfPositions(*this, heads))) // ragged_attention_c5
     return failure();
+  if (getGlobals() && (shaped(getGlobals()).getRank() != 1 ||
+                       !shaped(getGlobals()).getElementType().isInteger(32))) // ragged_attention_c6
+    return emitOpError("globals ") << getGlobals().getType() << " must be i32 (rows)";
+  if (getOfGlobals() && !getGlobals()) // ragged_attention_c6
+    return emitOpError("of globals needs them");
   return verifyResults(*this);
 }
 

@@ -308,7 +308,8 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
   let description = [{
     What `attention` with `sequences` computes, in tiles as `flash_attention`: row r of query, key, value and destination is token r of
     the batch, with its heads side by side. Row s of `sequences` is the first row of a sequence and how many it has; their rows follow
-    each other. A query sees what the mask lets through of its own sequence.
+    each other. A query sees what the mask lets through of its own sequence, and with `globals` the keys of its global tokens, those whose
+    number is not 0. With `of_globals` none but rows of global tokens are computed; the others stay what the destination holds.
 
     Constraints:
       * C1: query is (rows, num_heads * head_dim), key (rows, num_kv_heads * head_dim), value (rows, num_kv_heads * value_dim) and the
@@ -317,6 +318,7 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
       * C3: sequences is i32 (count, 2).
       * C4: sinks is f32 (num_heads).
       * C5: positions, with starts and rows, are as in `online_attention` (C6).
+      * C6: globals is i32 (rows); `of_globals` needs it.
 
     ```mlir
     func.func @encode(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: tensor<?x16xf32>, %sequences: tensor<?x2xi32>,
@@ -329,14 +331,15 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
     ```
   }];
   let arguments = (ins Heddle_Buffer:$query, Heddle_Buffer:$key, Heddle_Buffer:$value, Heddle_Buffer:$sequences,
-                       Optional<Heddle_Buffer>:$positions, Optional<Heddle_Buffer>:$sinks, Variadic<Heddle_Buffer>:$inits,
-                       I64Attr:$num_heads, I64Attr:$num_kv_heads, Heddle_MaskAttr:$mask, F64Attr:$scale,
-                       DefaultValuedAttr<F64Attr, "0.0">:$softcap, OptionalAttr<DenseI64ArrayAttr>:$starts,
-                       OptionalAttr<DenseI64ArrayAttr>:$rows);
+                       Optional<Heddle_Buffer>:$positions, Optional<Heddle_Buffer>:$sinks, Optional<Heddle_Buffer>:$globals,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_heads, I64Attr:$num_kv_heads, Heddle_MaskAttr:$mask,
+                       F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap, OptionalAttr<DenseI64ArrayAttr>:$starts,
+                       OptionalAttr<DenseI64ArrayAttr>:$rows, UnitAttr:$of_globals);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    $mask `ins` `(` $query `,` $key `,` $value `,` $sequences (`positions` $positions^)? (`sinks` $sinks^)? `:` type($query) `,`
-    type($key) `,` type($value) `,` type($sequences) (`positions` type($positions)^)? (`sinks` type($sinks)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+    $mask `ins` `(` $query `,` $key `,` $value `,` $sequences (`positions` $positions^)? (`sinks` $sinks^)? (`globals` $globals^)? `:`
+    type($query) `,` type($key) `,` type($value) `,` type($sequences) (`positions` type($positions)^)? (`sinks` type($sinks)^)?
+    (`globals` type($globals)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let extraClassDeclaration = dpsMethods # [{
     int64_t getHeadDim();

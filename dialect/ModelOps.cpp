@@ -180,6 +180,22 @@ LogicalResult PositionBiasOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShape
 
 //===- attention ----------------------------------------------------------===//
 
+// attention_c8
+static LogicalResult verifyGlobals(AttentionOp op) {
+  if (!op.getGlobals())
+    return op.getGlobalOperands().empty() ? success() : op.emitOpError("has global operands, but no globals");
+  int64_t rank = op.getSequences() ? 1 : 2;
+  if (shaped(op.getGlobals()).getRank() != rank)
+    return op.emitOpError("globals ") << op.getGlobals().getType() << " must have rank " << rank;
+  Value locals[] = {op.getQuery(), op.getKey(), op.getValue()};
+  if (op.getGlobalOperands().getTypes() != ValueRange(locals).getTypes())
+    return op.emitOpError("global operands must be three of the types of query, key and value");
+  if (op.getBias() || op.getPositions() || op.getSinks() ||
+      failed(verifyCompatibleShape({shaped(op.getQuery()).getDimSize(2)}, {shaped(op.getKey()).getDimSize(2)})))
+    return op.emitOpError("of globals needs as many queries as keys and neither bias, positions nor sinks");
+  return success();
+}
+
 LogicalResult AttentionOp::verify() {
   RankedTensorType query = shaped(getQuery()), key = shaped(getKey()), value = shaped(getValue());
   if (key.getDimSize(1) == 0 || query.getDimSize(1) % key.getDimSize(1)) // attention_c2
@@ -212,6 +228,8 @@ LogicalResult AttentionOp::verify() {
       return emitOpError("positions ") << shaped(getPositions()) << " must be of num_heads (" << query.getDimSize(1)
                                        << ")";
   }
+  if (failed(verifyGlobals(*this)))
+    return failure();
   if (!getSequences())
     return success();
   if (shaped(getSequences()).getDimSize(1) != 2) // attention_c6

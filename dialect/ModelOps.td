@@ -239,6 +239,9 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     With `sequences` the rows are those of a ragged batch: row s of it is the first row of a sequence and how many it has, and a
     query sees keys of its own sequence alone, at the positions that they have there.
 
+    With `globals` a token whose number is not 0 is global: each query of its sequence sees its key, whatever the mask says, and its own
+    result is that of global_query, global_key and global_value, of which it sees all (Longformer, arXiv:2004.05150).
+
     Constraints:
       * C1: query, key and value have rank 4: (batch, heads, sequence, head_dim).
       * C2: num_heads is a multiple of num_kv_heads.
@@ -247,6 +250,8 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
       * C5: sinks is (num_heads).
       * C6: sequences is (count, 2); batch is then 1, there are as many queries as keys, and there is no bias.
       * C7: positions, with starts and rows, is a table as `position_bias` has it (C1 to C3) and excludes a bias.
+      * C8: globals is (rows) with `sequences` and else (batch, sequence); there are as many queries as keys, neither bias, positions nor
+        sinks, and global_operands are three of the types of query, key and value.
 
     Canonical form: no bias where it, or the table of its `position_bias`, is zero.
 
@@ -262,13 +267,15 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
   let arguments = (ins 4DTensorOf<[AnyFloat]>:$query, 4DTensorOf<[AnyFloat]>:$key, 4DTensorOf<[AnyFloat]>:$value,
                        Optional<4DTensorOf<[AnyFloat]>>:$bias, Optional<TensorOf<[AnyFloat]>>:$positions,
                        Optional<1DTensorOf<[AnyFloat]>>:$sinks, Optional<2DTensorOf<[I32]>>:$sequences,
+                       Optional<TensorOf<[I32]>>:$globals, Variadic<4DTensorOf<[AnyFloat]>>:$global_operands,
                        Heddle_MaskAttr:$mask, F64Attr:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
                        OptionalAttr<DenseI64ArrayAttr>:$starts, OptionalAttr<DenseI64ArrayAttr>:$rows);
   let results = (outs 4DTensorOf<[AnyFloat]>:$result);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` `(` $bias^ `:` type($bias) `)`)? (`positions` `(` $positions^ `:` type($positions) `)`)?
-    (`sinks` `(` $sinks^ `:` type($sinks) `)`)? (`sequences` `(` $sequences^ `:` type($sequences) `)`)? $mask
+    (`sinks` `(` $sinks^ `:` type($sinks) `)`)? (`sequences` `(` $sequences^ `:` type($sequences) `)`)?
+    (`globals` `(` $globals^ `,` $global_operands `:` type($globals) `,` type($global_operands) `)`)? $mask
     attr-dict `:` type($query) `,` type($key) `,` type($value) `->` type($result)
   }];
   let extraClassDeclaration = [{

@@ -251,6 +251,9 @@ struct ConfigReaders {
 // What a head is for. The numbers of those that classify stand for labels.
 enum class HeadTask : uint8_t { None, Classify, ClassifyTokens, FillMask, Answer };
 
+// Which tokens of a model with global ones are global where nothing says it.
+enum class GlobalDefault : uint8_t { None, First, Question /* those before the first separator */ };
+
 // What an encoder computes beyond its hidden states, as one of transformers' classes does.
 struct Head {
   const char *architecture; // in config.json's architectures
@@ -258,6 +261,7 @@ struct Head {
   // `pooled` is null where the checkpoint has no pooler.
   void (*build)(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled) = nullptr;
   HeadTask task = HeadTask::None;
+  GlobalDefault globals = GlobalDefault::None;
 };
 
 struct Family {

@@ -176,6 +176,8 @@ struct ModelConfig {
   // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
   bool hasPooler = false;
+  bool hasGlobalTokens = false; // some tokens see all others and are seen by all, whatever the windows
+  int64_t separatorId = -1;     // of a model with global tokens: what a question ends with
   const Head *head = nullptr;
   std::vector<std::string> labels;
   LabelScores labelScores = LabelScores::Softmax;

@@ -66,7 +66,33 @@ template <typename Op> static AttentionRow rowOf(Op op) {
   row.softcap = op.getSoftcap().convertToDouble();
   row.causal = op.getMask().getCausal();
   row.window = op.getMask().getWindow();
+  row.ahead = op.getMask().getAhead();
   return row;
+}
+
+namespace {
+// Global tokens: `flags`, a number for each token, or null where there are none. Their keys are seen by all; or, with `isQuery`, they are the
+// queries that are computed, `given` being what the others stay.
+struct GlobalRows {
+  const Tensor *flags = nullptr;
+  bool isQuery = false;
+  const Tensor *given = nullptr;
+};
+} // namespace
+
+// Begins the row of query `i` of the sequence whose first token has number `first`; false where it is not computed.
+template <typename Op>
+static bool beginRow(Op op, const GlobalRows &globals, int64_t first, int64_t i, AttentionRow &row) {
+  row = rowOf(op);
+  auto isGlobal = [flags = globals.flags, first](int64_t token) { return flags->integers[first + token] != 0; };
+  if (!globals.isQuery) {
+    if (globals.flags)
+      row.isGlobal = isGlobal;
+    return true;
+  }
+  row.causal = false;
+  row.window = row.ahead = 0;
+  return isGlobal(i);
 }
 
 // The keys and values of a KV head in the cache that a query at `place` sees.
@@ -155,7 +181,7 @@ static double biasAt(const Tensor &bias, ArrayRef<int64_t> index) {
 // The formula of attention over tensors, (batch, heads, sequence, head_dim), as (batch, heads, queries, value_dim).
 template <typename Op>
 static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const Tensor &query, const Tensor &key,
-                                       const Tensor &value) {
+                                       const Tensor &value, const GlobalRows &globals = {}) {
   int64_t batch = query.dim(0), heads = query.dim(1), queries = query.dim(2), headDim = query.dim(3);
   int64_t kvHeads = key.dim(1), keys = key.dim(2), valueDim = value.dim(3), group = heads / kvHeads;
   if (key.dim(0) != batch || value.dim(0) != batch || value.dim(2) != keys) // attention_c3, flash_attention_c3
@@ -166,10 +192,12 @@ static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const 
     if (bias->dim(d) != 1 && bias->dim(d) != scores[d])
       return op.emitOpError("bias has ") << bias->dim(d) << " elements in dimension " << d << " of " << scores[d];
 
-  Tensor result = Tensor::zeros(element, {batch, heads, queries, valueDim});
+  Tensor result = globals.isQuery ? *globals.given : Tensor::zeros(element, {batch, heads, queries, valueDim});
   forEachIndex({batch, heads, queries}, [&](ArrayRef<int64_t> index) {
     int64_t b = index[0], h = index[1], i = index[2], kvHead = b * kvHeads + h / group;
-    AttentionRow row = rowOf(op);
+    AttentionRow row;
+    if (!beginRow(op, globals, b * keys, i, row))
+      return;
     row.keys = keys;
     row.position = keys - queries + i;
     row.query = ArrayRef<double>(query.reals).slice(((b * heads + h) * queries + i) * headDim, headDim);
@@ -198,17 +226,20 @@ static ArrayRef<double> headOfRow(const Tensor &rows, int64_t heads, int64_t r, 
 // The formula of attention within sequences, on (rows, heads * head_dim); (rows, num_heads * value_dim). Rows of no sequence are zeros.
 template <typename Op>
 static FailureOr<Tensor> attendSequences(Frame &frame, Op op, Type element, const Tensor &query, const Tensor &key,
-                                         const Tensor &value, int64_t heads, int64_t kvHeads) {
+                                         const Tensor &value, int64_t heads, int64_t kvHeads,
+                                         const GlobalRows &globals) {
   const Tensor &sequences = frame.tensor(op.getSequences());
   int64_t rows = query.dim(0), valueDim = value.dim(1) / kvHeads;
-  Tensor result = Tensor::zeros(element, {rows, heads * valueDim});
+  Tensor result = globals.isQuery ? *globals.given : Tensor::zeros(element, {rows, heads * valueDim});
   for (int64_t s = 0; s < sequences.dim(0); ++s) {
     int64_t first = sequences.integers[2 * s], count = sequences.integers[2 * s + 1];
     if (first < 0 || count < 0 || first + count > rows)
       return op.emitOpError("has a sequence of ") << count << " rows from row " << first << " on, of " << rows;
     for (int64_t i = 0; i < count; ++i)
       for (int64_t h = 0; h < heads; ++h) {
-        AttentionRow row = rowOf(op);
+        AttentionRow row;
+        if (!beginRow(op, globals, first, i, row))
+          continue;
         int64_t kvHead = h / (heads / kvHeads);
         row.keys = count;
         row.position = i;
@@ -236,14 +267,31 @@ static Tensor exchangeHeads(const Tensor &tensor, int64_t outer, int64_t inner, 
   return result;
 }
 
+// What `attend` gives for query, key and value, then for the global ones.
+static FailureOr<Tensor> attendWithGlobals(
+    Frame &frame, AttentionOp op,
+    function_ref<FailureOr<Tensor>(Value query, Value key, Value value, const GlobalRows &globals)> attend) {
+  GlobalRows globals;
+  if (op.getGlobals())
+    globals.flags = &frame.tensor(op.getGlobals());
+  FailureOr<Tensor> result = attend(op.getQuery(), op.getKey(), op.getValue(), globals);
+  if (!op.getGlobals() || failed(result))
+    return result;
+  OperandRange global = op.getGlobalOperands();
+  return attend(global[0], global[1], global[2], {globals.flags, /*isQuery=*/true, &*result});
+}
+
 static LogicalResult attendRaggedHeads(Frame &frame, AttentionOp op) {
   auto rowsOf = [&](Value heads) {
     const Tensor &tensor = frame.tensor(heads);
     return exchangeHeads(tensor, tensor.dim(1), tensor.dim(2), {tensor.dim(2), tensor.dim(1) * tensor.dim(3)});
   };
   int64_t heads = op.getNumHeads();
-  FailureOr<Tensor> rows = attendSequences(frame, op, getElementTypeOrSelf(op.getType()), rowsOf(op.getQuery()),
-                                           rowsOf(op.getKey()), rowsOf(op.getValue()), heads, op.getNumKvHeads());
+  auto attendRows = [&](Value query, Value key, Value value, const GlobalRows &globals) {
+    return attendSequences(frame, op, getElementTypeOrSelf(op.getType()), rowsOf(query), rowsOf(key), rowsOf(value),
+                           heads, op.getNumKvHeads(), globals);
+  };
+  FailureOr<Tensor> rows = attendWithGlobals(frame, op, attendRows);
   if (failed(rows))
     return failure();
   frame.set(op, exchangeHeads(*rows, rows->dim(0), heads, {1, heads, rows->dim(0), rows->dim(1) / heads}));
@@ -259,8 +307,11 @@ static LogicalResult attention(Frame &frame, AttentionOp op) {
     return attendView(frame, op, *keyView, *valueView);
   if (keyView || valueView)
     return op.emitOpError("must read keys and values of one layer of one cache");
-  FailureOr<Tensor> result = attendTensors(frame, op, getElementTypeOrSelf(op.getType()), frame.tensor(op.getQuery()),
-                                           frame.tensor(op.getKey()), frame.tensor(op.getValue()));
+  auto attendHeads = [&](Value query, Value key, Value value, const GlobalRows &globals) {
+    return attendTensors(frame, op, getElementTypeOrSelf(op.getType()), frame.tensor(query), frame.tensor(key),
+                         frame.tensor(value), globals);
+  };
+  FailureOr<Tensor> result = attendWithGlobals(frame, op, attendHeads);
   if (failed(result))
     return failure();
   frame.set(op, std::move(*result));
@@ -307,9 +358,13 @@ static LogicalResult flashAttention(Frame &frame, FlashAttentionOp op) {
 //===- ragged_attention ---------------------------------------------------===//
 
 static LogicalResult raggedAttention(Frame &frame, RaggedAttentionOp op) {
+  const Tensor &given = frame.tensor(op.getInits()[0]);
+  GlobalRows globals;
+  if (op.getGlobals())
+    globals = {&frame.tensor(op.getGlobals()), op.getOfGlobals(), &given};
   FailureOr<Tensor> result =
-      attendSequences(frame, op, frame.tensor(op.getInits()[0]).elementType, frame.tensor(op.getQuery()),
-                      frame.tensor(op.getKey()), frame.tensor(op.getValue()), op.getNumHeads(), op.getNumKvHeads());
+      attendSequences(frame, op, given.elementType, frame.tensor(op.getQuery()), frame.tensor(op.getKey()),
+                      frame.tensor(op.getValue()), op.getNumHeads(), op.getNumKvHeads(), globals);
   if (failed(result))
     return failure();
   frame.set(op.getResults()[0], std::move(*result));
@@ -448,6 +503,7 @@ static LogicalResult combineSplits(Frame &frame, CombineSplitsOp op) {
       AttentionRow row;
       row.causal = op.getMask().getCausal();
       row.window = op.getMask().getWindow();
+      row.ahead = op.getMask().getAhead();
       row.position = place.position;
       SmallVector<int64_t> seen; // states of the splits that the row sees a key of
       double max = op.getSinks() ? frame.tensor(op.getSinks()).reals[h] * log2e : emptyMax;

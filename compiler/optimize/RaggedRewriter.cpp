@@ -97,9 +97,11 @@ AttentionOp RaggedRewriter::attend(AttentionOp op, Value keys, Value values) {
     starts = distances.getStartsAttr();
     rows = distances.getRowsAttr();
   }
+  Value globals = op.getGlobals() ? map.lookup(op.getGlobals()) : Value();
+  auto globalOperands = llvm::map_to_vector(op.getGlobalOperands(), [&](Value heads) { return map.lookup(heads); });
   auto attention = AttentionOp::create(b, op.getLoc(), raggedType(op.getResult().getType()), map.lookup(op.getQuery()),
-                                       keys, values, Value(), positions, sinks, sequences, op.getMaskAttr(),
-                                       op.getScaleAttr(), op.getSoftcapAttr(), starts, rows);
+                                       keys, values, Value(), positions, sinks, sequences, globals, globalOperands,
+                                       op.getMaskAttr(), op.getScaleAttr(), op.getSoftcapAttr(), starts, rows);
   map.map(op.getResult(), attention.getResult());
   return attention;
 }
@@ -121,6 +123,9 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
     attend(op, k, v);
     return success();
   }
+  if (op.getGlobals())
+    return op.emitError(
+        "has global tokens, which see all: some are not there yet where tokens are computed step by step");
   if (failed(beginAttention(op)))
     return failure();
   KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);

@@ -248,6 +248,18 @@ fb::Offset<package::MemoryPlan> MetadataBuilder::memoryPlan(ModuleOp module) {
                                    waits ? uint32_t(waits.getInt()) : 0, bytes(threadBytesAttr));
 }
 
+static package::GlobalTokens globalsOf(GlobalDefault which) {
+  switch (which) {
+  case GlobalDefault::None:
+    return package::GlobalTokens::Given;
+  case GlobalDefault::First:
+    return package::GlobalTokens::First;
+  case GlobalDefault::Question:
+    return package::GlobalTokens::Question;
+  }
+  llvm_unreachable("all defaults are listed");
+}
+
 fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::Offset<package::KvPlan> cross) {
   func::FuncOp encode = raggedEntries(module).back();
   std::vector<fb::Offset<package::EncoderOutput>> outputs;
@@ -279,10 +291,14 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
                                       uint32_t(from.hop), uint32_t(from.samples));
     speech = speechTable(b, config.speech);
   }
+  bool isWindowed = llvm::any_of(config.layerWindow, [](int64_t window) { return window > 0; });
+  auto globals = package::GlobalTokens::Absent;
+  if (config.hasGlobalTokens)
+    globals = globalsOf(config.head ? config.head->globals : GlobalDefault::None);
   return package::CreateEncoder(b, uint32_t(config.tokenTypes), int32_t(config.positionPadding.value_or(-1)), table,
                                 task, labels, package::LabelScores(config.labelScores), embedding, image,
                                 info.sourceContext, info.sourceRows, uint32_t(config.vocabSize), cross, audio, speech,
-                                config.relativeBuckets > 0);
+                                config.relativeBuckets > 0 || isWindowed, globals, int32_t(config.separatorId));
 }
 
 fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &variant,

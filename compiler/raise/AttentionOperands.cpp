@@ -218,9 +218,9 @@ bool AttentionMatcher::emit() {
   Value old = values->op->getResult(0);
   // Products of 16-bit floats give f32, which is rounded after them.
   type = type.clone(shape, shaped(old).getElementType());
-  Value result = AttentionOp::create(b, loc, type, q->tensor, k->tensor, v->tensor, bias, Value(), sinks, Value(), attr,
-                                     b.getF64FloatAttr(scale), b.getF64FloatAttr(softcap), DenseI64ArrayAttr(),
-                                     DenseI64ArrayAttr());
+  Value result = AttentionOp::create(b, loc, type, q->tensor, k->tensor, v->tensor, bias, Value(), sinks, Value(),
+                                     Value(), ValueRange(), attr, b.getF64FloatAttr(scale), b.getF64FloatAttr(softcap),
+                                     DenseI64ArrayAttr(), DenseI64ArrayAttr());
   SmallVector<Axis> axes{{batch, batchSize}, {head, numHeads}, {query, queries}, {valueDepth, valueDim}};
   result = splitHeads(result, axes);
   std::string why;

@@ -83,6 +83,11 @@ Value Decomposition::isVisible(ImplicitLocOpBuilder &at, Value i, Value j) {
     Value isInside = arith::CmpIOp::create(at, arith::CmpIPredicate::slt, first, j);
     visible = visible ? Value(arith::AndIOp::create(at, visible, isInside)) : isInside;
   }
+  if (mask.getAhead()) {
+    Value end = arith::AddIOp::create(at, position, arith::ConstantIndexOp::create(at, mask.getAhead()));
+    Value isInside = arith::CmpIOp::create(at, arith::CmpIPredicate::slt, j, end);
+    visible = visible ? Value(arith::AndIOp::create(at, visible, isInside)) : isInside;
+  }
   return visible;
 }
 

@@ -66,6 +66,8 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
   LogicalResult tile(AttentionOp op) {
     if (op.getSequences())
       return tileSequences(op);
+    if (op.getGlobals())
+      return op.emitError("attends globally, which has a form within sequences alone");
     auto view = op.getKey().getDefiningOp<KvViewOp>();
     if (!view && !op.getValue().getDefiningOp<KvViewOp>()) {
       tileTensors(op);
@@ -106,11 +108,21 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
     Value rows = tensor::DimOp::create(b, loc, query, 0);
     Value room = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(op.getNumHeads() * op.getType().getDimSize(3))},
                                          cast<RankedTensorType>(query.getType()).getElementType());
-    auto ragged = RaggedAttentionOp::create(
-        b, loc, TypeRange(room), query, key, value, op.getSequences(), op.getPositions(), op.getSinks(), room,
-        b.getI64IntegerAttr(op.getNumHeads()), b.getI64IntegerAttr(op.getNumKvHeads()), op.getMaskAttr(),
-        op.getScaleAttr(), op.getSoftcapAttr(), op.getStartsAttr(), op.getRowsAttr());
-    replaceHeads(b, op.getResult(), ragged.getResult(0));
+    auto attend = [&](ArrayRef<Value> of, Value out, MaskAttr mask, bool ofGlobals) {
+      return RaggedAttentionOp::create(b, loc, TypeRange(out), of[0], of[1], of[2], op.getSequences(),
+                                       op.getPositions(), op.getSinks(), op.getGlobals(), out,
+                                       b.getI64IntegerAttr(op.getNumHeads()), b.getI64IntegerAttr(op.getNumKvHeads()),
+                                       mask, op.getScaleAttr(), op.getSoftcapAttr(), op.getStartsAttr(),
+                                       op.getRowsAttr(), ofGlobals ? b.getUnitAttr() : UnitAttr())
+          .getResult(0);
+    };
+    Value result = attend({query, key, value}, room, op.getMask(), /*ofGlobals=*/false);
+    if (op.getGlobals()) {
+      auto global = llvm::map_to_vector(op.getGlobalOperands(), [&](Value heads) { return toRows(b, loc, heads); });
+      result =
+          attend(global, result, MaskAttr::get(b.getContext(), /*causal=*/false, /*window=*/0), /*ofGlobals=*/true);
+    }
+    replaceHeads(b, op.getResult(), result);
     op.erase();
     return success();
   }

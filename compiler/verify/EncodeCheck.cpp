@@ -19,13 +19,16 @@ static Tensor grid(MLIRContext *context, int64_t rows, int64_t columns) {
 bool EncodeCheck::runAlone(const std::string &binary, const std::string &folder, ArrayRef<int64_t> sequence,
                            StringRef threads, Tensor &lastHiddenState, std::string &error) const {
   int64_t length = sequence.size();
-  Tensor input = grid(reference.elementType.getContext(), 1, length), positions = input, types = input;
+  Tensor input = grid(reference.elementType.getContext(), 1, length), positions = input, types = input, globals = input;
   input.integers.assign(sequence.begin(), sequence.end());
   std::iota(positions.integers.begin(), positions.integers.end(), 0);
   types.integers = tokenTypesOf(length, given.tokenTypes);
+  globals.integers = globalsOf(length);
   std::vector<NamedTensor> inputs = {{"input_ids", input}, {"position_ids", positions}};
   if (given.tokenTypes)
     inputs.push_back({"token_type_ids", types});
+  if (given.hasGlobals)
+    inputs.push_back({"global_attention_mask", globals});
   std::vector<NamedTensor> outputs = {
       {"last_hidden_state", Tensor::zeros(reference.elementType, {1, length, reference.lastDim()})}};
   if (!runBinary(binary, folder, inputs, outputs, error, {"--threads", threads, "--outputs", "last_hidden_state"}))
@@ -41,21 +44,26 @@ bool EncodeCheck::checkBatch(const std::string &binary, const std::string &folde
   const int64_t lengths[rows] = {width, (width + 1) / 2, std::max<int64_t>(1, width - 1)},
                 begins[rows] = {0, width - lengths[1], 0};
   MLIRContext *context = reference.elementType.getContext();
-  Tensor sequences = grid(context, rows, width), mask = sequences, positions = sequences, types = sequences;
+  Tensor sequences = grid(context, rows, width), mask = sequences, positions = sequences, types = sequences,
+         globals = sequences;
   for (int64_t row = 0; row < rows; ++row) {
-    std::vector<int64_t> typesOfRow = tokenTypesOf(lengths[row], given.tokenTypes);
+    std::vector<int64_t> typesOfRow = tokenTypesOf(lengths[row], given.tokenTypes),
+                         globalsOfRow = globalsOf(lengths[row]);
     for (int64_t token = 0; token < lengths[row]; ++token) {
       int64_t at = row * width + begins[row] + token;
       sequences.integers[at] = ids[token];
       mask.integers[at] = 1;
       positions.integers[at] = token;
       types.integers[at] = typesOfRow[token];
+      globals.integers[at] = globalsOfRow[token];
     }
   }
   std::vector<NamedTensor> batch = {{"last_hidden_state", Tensor::zeros(reference.elementType, {rows, width, hidden})}};
   std::vector<NamedTensor> inputs = {{"input_ids", sequences}, {"attention_mask", mask}, {"position_ids", positions}};
   if (given.tokenTypes)
     inputs.push_back({"token_type_ids", types});
+  if (given.hasGlobals)
+    inputs.push_back({"global_attention_mask", globals});
   if (!runBinary(binary, folder, inputs, batch, error, {"--threads", "2", "--outputs", "last_hidden_state"}))
     return false;
   for (int64_t row = 0; row < rows; ++row) {

@@ -224,14 +224,16 @@ std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
   return text;
 }
 
-// @encode(ids, positions, output_rows, sequence_rows, token_types, outputs…), with patches before the outputs where it takes images
+// @encode(ids, positions, output_rows, sequence_rows, token_types, outputs…), with patches before the outputs where it takes images, or global tokens where it has them
 std::string KernelRecorder::encodeFeeds(ArrayRef<RuntimeValue> arguments) {
   std::vector<int32_t> ids = integersOf(arguments[0]), places = integersOf(arguments[3]),
                        types = integersOf(arguments[4]);
   size_t numOutputs = outputsOf(raggedEntry(module)).size();
-  Tensor patches;
-  if (arguments.size() > 5 + numOutputs)
-    patches = std::get<Buffer>(arguments[5]).load();
+  Tensor patches, globals;
+  if (arguments.size() > 5 + numOutputs) {
+    Tensor last = std::get<Buffer>(arguments[5]).load();
+    (last.elementType.isInteger() ? globals : patches) = std::move(last);
+  }
   outputs.clear();
   for (const RuntimeValue &output : arguments.take_back(numOutputs))
     outputs.push_back(std::get<Buffer>(output));
@@ -242,6 +244,10 @@ std::string KernelRecorder::encodeFeeds(ArrayRef<RuntimeValue> arguments) {
     append(text, ReplayFeed{int32_t(i / 2), places[i + 1]});
     appendNumbers(text, ArrayRef(ids).slice(places[i], places[i + 1]));
     appendNumbers(text, ArrayRef(types).slice(places[i], places[i + 1]));
+    if (!globals.integers.empty()) {
+      std::vector<int32_t> numbers(globals.integers.begin(), globals.integers.end());
+      appendNumbers(text, ArrayRef(numbers).slice(places[i], places[i + 1]));
+    }
     if (patches.reals.empty())
       continue;
     size_t width = patches.reals.size() / ids.size();

@@ -330,6 +330,14 @@ std::vector<int64_t> heddle::tokenTypesOf(int64_t length, int64_t types) {
   return result;
 }
 
+std::vector<int64_t> heddle::globalsOf(int64_t length) {
+  constexpr int64_t every = 7;
+  std::vector<int64_t> result(length);
+  for (int64_t token = 0; token < length; token += every)
+    result[token] = 1;
+  return result;
+}
+
 // A number in [-1, 1) that the place of a pixel decides.
 static double pixelAt(int64_t place) {
   uint64_t bits = (uint64_t(place) + 1) * 0x9e3779b97f4a7c15ull;
@@ -373,7 +381,7 @@ static RuntimeValue destination(ShapedType type, int64_t rows) {
 // Arguments of @encode for whole sequences.
 static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<std::vector<int64_t>> sequences,
                                                  const EncodeInputs &given) {
-  std::vector<int64_t> ids, positions, firstRows, places, types;
+  std::vector<int64_t> ids, positions, firstRows, places, types, globals;
   for (const std::vector<int64_t> &sequence : sequences) {
     int64_t length = sequence.size(), first = ids.size();
     firstRows.push_back(first);
@@ -381,9 +389,13 @@ static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<st
     llvm::append_range(ids, sequence);
     llvm::append_range(positions, llvm::seq(length));
     llvm::append_range(types, tokenTypesOf(length, given.tokenTypes));
+    llvm::append_range(globals, globalsOf(length));
   }
   SmallVector<RuntimeValue> arguments;
-  for (const std::vector<int64_t> *numbers : {&ids, &positions, &firstRows, &places, &types}) {
+  SmallVector<const std::vector<int64_t> *> inputs = {&ids, &positions, &firstRows, &places, &types};
+  if (given.hasGlobals)
+    inputs.push_back(&globals);
+  for (const std::vector<int64_t> *numbers : inputs) {
     int64_t count = numbers->size();
     Tensor tensor =
         Tensor::zeros(IntegerType::get(entry.getContext(), 32),
@@ -441,9 +453,9 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     auto name = entry.getArgAttrOfType<StringAttr>(i, "heddle.name"); // of a graph's input
     bool isMask = name && name.getValue() == "attention_mask", isIds = name ? name.getValue() == "input_ids" : i == 0;
     bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
-    // The third argument of an encoder's @forward; a step's output rows are all.
+    // The third argument of an encoder's @forward, and perhaps a fourth; a step's output rows are all.
     bool isTokenType = !name && tensorType.getRank() == 2;
-    std::vector<int64_t> types = tokenTypesOf(length, given.tokenTypes);
+    std::vector<int64_t> types = i > 2 ? globalsOf(length) : tokenTypesOf(length, given.tokenTypes);
     for (int64_t row = 0; row < length; ++row)
       tensor.set(row, {0, isMask        ? 1
                           : isIds       ? ids[row]

@@ -20,18 +20,22 @@ std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t se
 // token_type_ids of `length` tokens for an encoder of so many types: the second half is another text, where there is another type.
 std::vector<int64_t> tokenTypesOf(int64_t length, int64_t types);
 
+// global_attention_mask of `length` tokens: now and then one is, beginning with the first.
+std::vector<int64_t> globalsOf(int64_t length);
+
 // What an encoder is given besides ids.
 struct EncodeInputs {
   int64_t tokenTypes = 2;
-  ImageConfig image; // of one that takes images: ids then tell nothing but how many tokens there are
+  bool hasGlobals = false; // some tokens are global
+  ImageConfig image;       // of one that takes images: ids then tell nothing but how many tokens there are
 };
 
 // An image that is the same on every machine, as pixel_values (1, channels, size, size).
 Tensor imagePixels(const ImageConfig &image, mlir::MLIRContext *context);
 
 // Inputs of a model's entry for `ids` as the one sequence, whichever form the entry has: @forward(ids, positions) of (1,
-// sequence), an encoder's with token types and perhaps patches; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
-// sequence; or @encode(ids, positions, output rows, sequences, token types, perhaps patches, destinations).
+// sequence), an encoder's with token types and perhaps patches or global tokens; @step(ids, positions, output rows, cache, destinations) of (rows), the step being the whole
+// sequence; or @encode(ids, positions, output rows, sequences, token types, perhaps patches or global tokens, destinations).
 std::function<mlir::FailureOr<llvm::SmallVector<RuntimeValue>>(mlir::func::FuncOp)>
 modelInputs(const std::vector<int64_t> &ids, const EncodeInputs &given = {});
 

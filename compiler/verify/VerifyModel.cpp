@@ -174,7 +174,10 @@ LogicalResult StageCheck::chooseTokens(ModuleOp module, NumericCheckOptions &num
       inputs.push_back({"position_ids", sequence});
       sequence.integers = tokenTypesOf(ids.size(), plan.given.tokenTypes);
       if (plan.given.tokenTypes)
-        inputs.push_back({"token_type_ids", std::move(sequence)});
+        inputs.push_back({"token_type_ids", sequence});
+      sequence.integers = globalsOf(ids.size());
+      if (plan.given.hasGlobals)
+        inputs.push_back({"global_attention_mask", sequence});
     }
     return success();
   }

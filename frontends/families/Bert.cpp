@@ -43,7 +43,11 @@ static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   auto heads = [&](const char *name) {
     return b.splitHeads(b.linear(x, std::string("attention.self.") + name), b.config().numHeads);
   };
-  TensorHandle attended = b.attention(heads("query"), heads("key"), heads("value"));
+  TensorHandle query = heads("query"), key = heads("key"), value = heads("value");
+  AttentionTerms terms;
+  if (b.config().hasGlobalTokens)
+    terms.global = {heads("query_global"), heads("key_global"), heads("value_global")};
+  TensorHandle attended = b.attention(query, key, value, terms);
   return b.linear(b.mergeHeads(attended), "attention.output.dense");
 }
 

@@ -26,6 +26,8 @@ struct AttentionTerms {
   DistanceBias positions;
   TensorHandle bias; // of a graph: added to scores, of one shape with them where its sizes are not 1; null: nothing is
   bool causal = false; // of a graph: a token sees those before it
+  // Of an encoder with global tokens: heads of their queries, and of the keys and values that these see; else empty.
+  std::vector<TensorHandle> global;
   std::string
       sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };

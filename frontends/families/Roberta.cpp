@@ -3,35 +3,16 @@
 // RoBERTa (Liu et al. 2019, arXiv:1907.11692): BERT's encoder, whose tokens are numbered behind the padding id, with heads of its own.
 // XLM-RoBERTa (Conneau et al. 2019, arXiv:1911.02116) and CamemBERT (Martin et al. 2019, arXiv:1911.03894) differ in what they were trained on.
 
-#include "frontends/families/Bert.h"
+#include "frontends/families/Roberta.h"
 #include "frontends/families/Families.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
 static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("roberta.")};
-static constexpr TensorRule maskedRules[] = {
-    HEDDLE_LINEAR_RULES("lm_head.dense", Hidden, Hidden),
-    HEDDLE_NORM_RULES("lm_head.layer_norm", Hidden),
-    {"lm_head.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Tied},
-    {"lm_head.decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
-    {"lm_head.decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Untied},
-};
-static constexpr TensorRule sequenceRules[] = {HEDDLE_LINEAR_RULES("classifier.dense", Hidden, Hidden),
-                                               HEDDLE_LINEAR_RULES("classifier.out_proj", Labels, Hidden)};
+static constexpr UnreadTensor unread[] = {HEDDLE_ROBERTA_UNREAD("roberta.")};
 
-// Of heads that are not compiled, and what older releases saved.
-static constexpr UnreadTensor unread[] = {
-    {"roberta.embeddings.position_ids"},
-    {"lm_head.decoder.bias"}, // the other bias again where embeddings are tied
-    {"lm_head.bias"},
-    {"lm_head.*", /*isLoss=*/true},
-    {"classifier.*", /*isLoss=*/true},
-    {"qa_outputs.*", /*isLoss=*/true},
-};
-
-// Positions begin behind that of padding, and the table holds both.
-static void readSizes(JsonObject &object, ModelConfig &config) {
+void readRobertaSizes(JsonObject &object, ModelConfig &config) {
   readBertSizes(object, config);
   int64_t padding = object.integer("pad_token_id").value_or(1);
   if (padding < 0 || padding + 1 >= config.contextLength)
@@ -43,19 +24,19 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
   config.contextLength -= padding + 1;
 }
 
-static void buildMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
+void buildRobertaMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
   x = b.layerNorm(b.activation(b.linear(x, "lm_head.dense"), Activation::Gelu), "lm_head.layer_norm");
   b.output("logits", vocabularyLogits(b, x, "lm_head.decoder", "lm_head.bias"));
 }
 
-static void buildSequenceClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
+void buildRobertaClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
   TensorHandle first = b.activation(b.linear(b.firstTokens(x), "classifier.dense"), Activation::Tanh);
   b.output("logits", b.linear(first, "classifier.out_proj"));
 }
 
 #define HEDDLE_ROBERTA_HEADS(name)                                                                                     \
-  {name "ForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},                                                  \
-      {name "ForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},                  \
+  {name "ForMaskedLM", robertaMaskedRules, buildRobertaMasked, HeadTask::FillMask},                                    \
+      {name "ForSequenceClassification", robertaSequenceRules, buildRobertaClassifier, HeadTask::Classify},            \
       {name "ForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens}, {              \
     name "ForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer                                        \
   }
@@ -71,7 +52,7 @@ static constexpr Family describe(const char *modelType, Listing<Head> heads) {
   row.head = "lm_head.decoder.weight";
   row.rules = {tensorRules};
   row.unread = unread;
-  row.readers.huggingFaceSizes = readSizes;
+  row.readers.huggingFaceSizes = readRobertaSizes;
   row.readers.huggingFaceRest = refuseOtherBerts;
   row.build = buildBert;
   return row;

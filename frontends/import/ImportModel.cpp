@@ -169,9 +169,10 @@ private:
   bool encodes = false;         // whether it is an encoder
   func::FuncOp encoder;         // of an encoder-decoder, once its decoder is being built
   SmallVector<Value> ofEncoder; // what it gives: the last hidden state, then keys and values for the decoder's layers
-  Value ids, positions;         // (batch, sequence); token types are the third argument of an encoder
-  std::string prefix;           // scope of names while a layer is built
-  func::FuncOp layerFunc;       // null outside layers
+  Value ids,
+      positions; // (batch, sequence); token types are the third argument of an encoder, which of its tokens are global the last
+  std::string prefix;     // scope of names while a layer is built
+  func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
   std::vector<LayerOperand> layerOperands; // behind x and the positions
   SmallVector<Value> outputs;              // of an encoder, with the attributes of each
@@ -220,6 +221,8 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
   if (isEncoder && config().inputWidth())
     inputs.push_back(activations(config().inputWidth()));
+  if (config().hasGlobalTokens)
+    inputs.push_back(grid);
   encodes = isEncoder;
   entry = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
   Block *block = entry.addEntryBlock();
@@ -633,12 +636,18 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
   bool isGraph = config().family->isGraph;
   bool seesAll = isGraph ? !terms.causal : encodes || isa<BlockArgument>(unwrap(k));
   int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
-  auto mask = MaskAttr::get(b.getContext(), !seesAll, window);
+  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0);
+  Value globals;
+  if (!terms.global.empty()) {
+    layerOperands.push_back({{}, entry.getArguments().back()});
+    globals = layerFunc.front().addArgument(positions.getType(), loc);
+  }
   Value bias = terms.bias.value ? unwrap(terms.bias) : positionBias(terms.positions),
         sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
-  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), mask,
-                                  b.getF64FloatAttr(scale), b.getF64FloatAttr(config().attentionSoftcap),
-                                  DenseI64ArrayAttr(), DenseI64ArrayAttr()));
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), globals,
+                                  unwrap(terms.global), mask, b.getF64FloatAttr(scale),
+                                  b.getF64FloatAttr(config().attentionSoftcap), DenseI64ArrayAttr(),
+                                  DenseI64ArrayAttr()));
 }
 
 // The projection stands in the encoder, which gives its result, and @forward takes that and hands it to the layer.

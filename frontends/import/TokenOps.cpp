@@ -342,9 +342,10 @@ Value heddle::attentionWithin(OpBuilder &b, Location loc, const QueryKeyValue &r
   };
   Value q = headsOf(rows.q);
   auto mask = MaskAttr::get(b.getContext(), /*causal=*/false, /*window=*/0);
-  Value attended = AttentionOp::create(b, loc, q.getType(), q, headsOf(rows.k), headsOf(rows.v), bias, Value(), Value(),
-                                       Value(), mask, b.getF64FloatAttr(1.0 / std::sqrt(double(dim))),
-                                       b.getF64FloatAttr(0.0), DenseI64ArrayAttr(), DenseI64ArrayAttr());
+  Value attended =
+      AttentionOp::create(b, loc, q.getType(), q, headsOf(rows.k), headsOf(rows.v), bias, Value(), Value(), Value(),
+                          Value(), ValueRange(), mask, b.getF64FloatAttr(1.0 / std::sqrt(double(dim))),
+                          b.getF64FloatAttr(0.0), DenseI64ArrayAttr(), DenseI64ArrayAttr());
   if (isBatch) {
     Value turned = transpose(b, loc, attended, {0, 2, 1, 3});
     Value batch = tensor::DimOp::create(b, loc, rows.q, 0);

@@ -119,6 +119,8 @@ private:
         HEDDLE_RETURN_IF_ERROR(bytes(feed.count * width * int64_t(sizeof(float)), patches));
         inputs.back().patches = reinterpret_cast<const float *>(patches);
       }
+      if (metadata.encoder()->globals() != package::GlobalTokens::Absent)
+        HEDDLE_RETURN_IF_ERROR(numbers(feed.count, inputs.back().globals));
     }
     return encoder->run(inputs.data(), inputs.size(), [](void *, size_t, const float *const *) {}, nullptr);
   }

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 9u
+#define HEDDLE_MODEL_ABI_VERSION 10u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -79,6 +79,7 @@ typedef struct heddle_step {
   // and num_rows are those of `sequences`, and past + num_rows is the length of what they attend to; an encode appends from 0 on.
   const heddle_sequence *sources;
   const int32_t *token_types; // (rows), of an encode: token_type_ids
+  const int32_t *globals;     // (rows), of an encode with global tokens: global_attention_mask
   const float *patches;       // (rows, patch width), of an encode of images: zeros where a row is no patch
   const int32_t *output_rows; // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence
   float *logits;              // (num_outputs, vocab_size)

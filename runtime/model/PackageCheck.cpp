@@ -273,6 +273,8 @@ Status checkEncoding(const package::Package &root, const std::string &path) {
   const package::Encoder &encoder = *root.encoder();
   if (encoder.token_types() > maxDimension)
     return wrong(path, "encoder.token_types", encoder.token_types(), "0 … 2^24");
+  if (encoder.globals() > package::GlobalTokens::MAX)
+    return wrong(path, "encoder.globals", int64_t(encoder.globals()), "a known kind");
   if (encoder.vocab_size() > maxDimension || (encoder.vocab_size() == 0 && !encoder.image()))
     return wrong(path, "encoder.vocab_size", encoder.vocab_size(), "1 … 2^24");
   HEDDLE_RETURN_IF_ERROR(checkOutputs(encoder, path));

@@ -61,6 +61,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
     HEDDLE_RETURN_IF_ERROR(patches.reserve(uint64_t(maxRows) * patchWidth * sizeof(float), "patches"));
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
     HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
+  if (metadata.encoder()->globals() != package::GlobalTokens::Absent)
+    HEDDLE_RETURN_IF_ERROR(globals.reserve(maxRows, "rows"));
   if (sources) {
     for (ReservedArray<int32_t> *numbers : {&rowSequence, &cachePositions})
       HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
@@ -114,6 +116,7 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
       positions[rows + token] = input.positions ? input.positions[token] : token + model.metadata().position_offset();
       tokenTypes[rows + token] = input.tokenTypes ? input.tokenTypes[token] : 0;
     }
+    markGlobals(input, rows);
     if (patchWidth)
       memcpy(patches.as<float>() + rows * patchWidth, input.patches, input.count * patchWidth * sizeof(float));
     firstRows[numSequences] = sequenceRows[2 * numSequences] = int32_t(rows);
@@ -126,6 +129,21 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     rows += input.count;
   }
   return next;
+}
+
+void Encoder::markGlobals(const EncoderInput &input, int64_t row) {
+  const package::Encoder &encoder = *model.metadata().encoder();
+  if (encoder.globals() == package::GlobalTokens::Absent)
+    return;
+  const int32_t *end = input.ids + input.count;
+  int64_t first = 0; // so many are global
+  if (encoder.globals() == package::GlobalTokens::First)
+    first = 1;
+  else if (const int32_t *found = std::find(input.ids, end, encoder.separator());
+           encoder.globals() == package::GlobalTokens::Question && found != end)
+    first = found - input.ids;
+  for (int32_t token = 0; token < input.count; ++token)
+    globals[row + token] = input.globals ? input.globals[token] : token < first;
 }
 
 // A cached sequence has as many tokens as it will once the step has run.
@@ -152,6 +170,7 @@ Status Encoder::compute() {
   step.ids = ids.data();
   step.positions = positions.data();
   step.token_types = tokenTypes.data();
+  step.globals = globals.data();
   step.patches = patches.as<float>();
   step.output_rows = firstRows.data();
   step.sequence_rows = sequenceRows.data();

@@ -18,11 +18,12 @@
 namespace heddle {
 
 // A sequence: (count) each; without positions they count from the first one, without types all are 0. patches: of an image or of sound, (count,
-// inputRowWidth()).
+// inputRowWidth()). globals: not 0 for a global token; without them the package says which are.
 struct EncoderInput {
   int32_t count = 0;
   const int32_t *ids = nullptr, *positions = nullptr, *tokenTypes = nullptr;
   const float *patches = nullptr;
+  const int32_t *globals = nullptr;
 };
 
 // Numbers that a token of an encoder is given as that takes no ids; 0: it takes ids. Of an image its patch, and which special token it is, or
@@ -62,6 +63,8 @@ private:
   // Makes room in the cache for the step's sequences.
   Status placeSources(const EncoderInput *inputs, const int32_t *ofInputs);
   Status compute();
+  // Says of the tokens of a sequence, which has been filled in from `row` on, which are global.
+  void markGlobals(const EncoderInput &input, int64_t row);
   Status checkFinite() const; // what the step gave
 
   Package &model;
@@ -77,6 +80,7 @@ private:
   std::vector<std::unique_ptr<Reserved>> outputs;    // by output: (maxRows, width)
   std::vector<float *> outputRows;                   // (outputs): where each begins
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
+  ReservedArray<int32_t> globals;                    // (maxRows), of a model that has global tokens
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
   ReservedArray<heddle_sequence> places;             // (maxRows), with pages where there is a cache
   // Of a cache: (maxRows) each, by row.

@@ -53,6 +53,8 @@ std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
   std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
   if (encoder.token_types())
     names.push_back("token_type_ids");
+  if (encoder.globals() != package::GlobalTokens::Absent)
+    names.push_back("global_attention_mask");
   return names;
 }
 
@@ -130,12 +132,13 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
                        &TokenBatch::addSound);
   idsName = isOfDecoder ? "decoder_input_ids" : "input_ids";
   HEDDLE_RETURN_IF_ERROR(readShape(where, tensors, metadata));
-  std::vector<int64_t> ids, mask, positions, tokenTypes;
+  std::vector<int64_t> ids, mask, positions, tokenTypes, globals;
   HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, idsName, ids));
   if (!isOfDecoder) {
     HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "attention_mask", mask));
     HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "position_ids", positions));
     HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "token_type_ids", tokenTypes));
+    HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "global_attention_mask", globals));
   }
   rows.resize(batch);
   // Masked tokens are numbered as well, so that only here all that count are known.
@@ -168,6 +171,10 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
       HEDDLE_RETURN_IF_ERROR(
           checkElement(where, "token_type_ids", "a type", tokenTypes, i, length, encoder->token_types()));
       row.tokenTypes.push_back(int32_t(tokenTypes[i]));
+    }
+    if (!globals.empty()) {
+      HEDDLE_RETURN_IF_ERROR(checkElement(where, "global_attention_mask", "one", globals, i, length, 2));
+      row.globals.push_back(int32_t(globals[i]));
     }
   }
   bool keepsPlaces = encoder ? encoder->counts_distances() : !metadata.positions_skip_masked();
@@ -303,8 +310,22 @@ Status TokenBatch::completeRows(const std::string &where, const package::Package
       return invalidInput(format("%s: row %zu has a token at position %d, the model has %lld", where.c_str(), i, last,
                                  (long long)context + metadata.position_offset()));
     row.tokenTypes.resize(row.ids.size());
+    if (metadata.encoder()->globals() == package::GlobalTokens::Question && row.globals.empty())
+      HEDDLE_RETURN_IF_ERROR(checkSeparators(where, i, metadata.encoder()->separator()));
   }
   return Status();
+}
+
+// A question and a text as one row: what is global ends with the first of three separators.
+Status TokenBatch::checkSeparators(const std::string &where, size_t index, int32_t separator) const {
+  const std::vector<int32_t> &ids = rows[index].ids;
+  constexpr int64_t expected = 3;
+  int64_t found = std::count(ids.begin(), ids.end(), separator);
+  if (found == expected)
+    return Status();
+  return invalidInput(format("%s: row %zu holds the separator %d %lld times, expected %lld: a question and a text, or "
+                             "global_attention_mask",
+                             where.c_str(), index, separator, (long long)found, (long long)expected));
 }
 
 std::vector<EncoderInput> TokenBatch::encoderInputs() const {
@@ -312,7 +333,8 @@ std::vector<EncoderInput> TokenBatch::encoderInputs() const {
   inputs.reserve(rows.size());
   for (const TokenRow &row : rows)
     inputs.push_back({int32_t(row.ids.size()), row.ids.data(), row.positions.data(), row.tokenTypes.data(),
-                      row.patches.empty() ? nullptr : row.patches.data()});
+                      row.patches.empty() ? nullptr : row.patches.data(),
+                      row.globals.empty() ? nullptr : row.globals.data()});
   return inputs;
 }
 

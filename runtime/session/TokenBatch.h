@@ -17,7 +17,7 @@ namespace heddle {
 struct TokenRow {
   std::vector<int32_t> ids;
   // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
-  std::vector<int32_t> positions, tokenTypes;
+  std::vector<int32_t> positions, tokenTypes, globals;
   std::vector<int64_t> columns; // (ids): where each token stands
   std::vector<float> patches;   // of an image or of sound: (ids, inputRowWidth())
 };
@@ -31,14 +31,15 @@ std::vector<const char *> inputNames(const package::Package &metadata);
 // What of a batch an encoder-decoder reads: its source, or what its decoder begins with.
 enum class BatchSide : uint8_t { Source, Decoder };
 
-// input_ids, attention_mask, position_ids and, of an encoder that has types, token_type_ids: (batch, length) each; or pixel_values, whose
+// input_ids, attention_mask, position_ids and, of an encoder that has them, token_type_ids and global_attention_mask: (batch, length) each; or pixel_values, whose
 // images are sequences of special tokens and patches; or input_features, whose frames make a token by twos. Of an encoder-decoder input_ids and attention_mask, or decoder_input_ids.
 struct TokenBatch {
   // `where` begins the message of every error.
   Status read(const std::vector<StoredTensor> &tensors, const std::string &where, const package::Package &metadata,
               BatchSide side = BatchSide::Source);
   // What an encoder needs besides: without position_ids a token's position is its column, or its number among the ids that are no padding, as
-  // in the family's Hugging Face forward; without token_type_ids its type is 0.
+  // in the family's Hugging Face forward; without token_type_ids its type is 0; without global_attention_mask the package says which
+  // tokens are global.
   Status completeRows(const std::string &where, const package::Package &metadata);
   std::vector<EncoderInput> encoderInputs() const; // of complete rows
   // Adds a row of an image: pixels (channels, size, size).
@@ -54,6 +55,7 @@ private:
   Status readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,
                      const std::vector<int64_t> &shape, const package::Package &metadata,
                      void (TokenBatch::*add)(const float *, const package::Encoder &));
+  Status checkSeparators(const std::string &where, size_t index, int32_t separator) const;
   Status keepGaps(const std::string &where, const package::Package &metadata, const package::Encoder *encoder);
   Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
                    const package::Package &metadata);

@@ -83,6 +83,16 @@ func.func private @mask_window() attributes {mask = #heddle.mask<causal, window 
 
 // -----
 
+// expected-error @+1 {{ahead (3) must not be negative, and 0 where the mask is causal}}
+func.func private @mask_ahead() attributes {mask = #heddle.mask<causal, window = 4, ahead = 3>}
+
+// -----
+
+// expected-error @+1 {{expected 'window' or 'ahead', got 'behind'}}
+func.func private @mask_side() attributes {mask = #heddle.mask<full, behind = 3>}
+
+// -----
+
 func.func @attention_c7_no_table(%q: tensor<1x4x5x8xf32>) {
   // expected-error @+1 {{has starts or rows, but no positions}}
   %0 = heddle.attention %q, %q, %q <causal> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 1>} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
@@ -110,5 +120,29 @@ func.func @attention_c7_heads(%q: tensor<1x4x5x8xf32>, %p: tensor<3xf32>) {
 func.func @attention_c7_rows(%q: tensor<1x4x5x8xf32>, %p: tensor<3x4xf32>) {
   // expected-error @+1 {{row 3 is not in the table of 3 rows}}
   %0 = heddle.attention %q, %q, %q positions(%p : tensor<3x4xf32>) <causal> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 3>} : tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32>, tensor<1x4x5x8xf32> -> tensor<1x4x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_rank(%q: tensor<1x4x?x8xf32>, %s: tensor<?x2xi32>, %g: tensor<?x?xi32>) {
+  // expected-error @+1 {{globals 'tensor<?x?xi32>' must have rank 1}}
+  %0 = heddle.attention %q, %q, %q sequences(%s : tensor<?x2xi32>) globals(%g, %q, %q, %q : tensor<?x?xi32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_operands(%q: tensor<1x4x?x8xf32>, %s: tensor<?x2xi32>, %g: tensor<?xi32>) {
+  // expected-error @+1 {{global operands must be three of the types of query, key and value}}
+  %0 = heddle.attention %q, %q, %q sequences(%s : tensor<?x2xi32>) globals(%g, %q, %q : tensor<?xi32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c8_sinks(%q: tensor<1x4x?x8xf32>, %s: tensor<?x2xi32>, %g: tensor<?xi32>, %sinks: tensor<4xf32>) {
+  // expected-error @+1 {{of globals needs as many queries as keys and neither bias, positions nor sinks}}
+  %0 = heddle.attention %q, %q, %q sinks(%sinks : tensor<4xf32>) sequences(%s : tensor<?x2xi32>) globals(%g, %q, %q, %q : tensor<?xi32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
   return
 }

@@ -50,3 +50,11 @@ func.func @buckets_of_distances(%q: tensor<1x4x?x8xf32>, %table: tensor<3x4xbf16
     : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
   return %0 : tensor<1x4x?x8xf32>
 }
+
+// CHECK-LABEL: @globals
+func.func @globals(%q: tensor<1x4x?x8xf32>, %k: tensor<1x2x?x8xf32>, %s: tensor<?x2xi32>, %g: tensor<?xi32>) -> tensor<1x4x?x8xf32> {
+  // CHECK: heddle.attention {{.*}} sequences({{.*}}) globals(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : tensor<?xi32>, {{.*}}) <full, window = 3, ahead = 3>
+  %0 = heddle.attention %q, %k, %k sequences(%s : tensor<?x2xi32>) globals(%g, %q, %k, %k : tensor<?xi32>, tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>)
+    <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> -> tensor<1x4x?x8xf32>
+  return %0 : tensor<1x4x?x8xf32>
+}

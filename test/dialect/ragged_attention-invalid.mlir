@@ -62,3 +62,19 @@ func.func @ragged_attention_c5(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: t
   %0 = heddle.ragged_attention <full> ins(%q, %k, %v, %s positions %p : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> positions tensor<5xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>
   return
 }
+
+// -----
+
+func.func @ragged_attention_c6_type(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi32>, %g: tensor<?xf32>, %o: tensor<?x48xf32>) {
+  // expected-error @+1 {{globals 'tensor<?xf32>' must be i32 (rows)}}
+  %0 = heddle.ragged_attention <full> ins(%q, %k, %k, %s globals %g : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> globals tensor<?xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>
+  return
+}
+
+// -----
+
+func.func @ragged_attention_c6_none(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi32>, %o: tensor<?x48xf32>) {
+  // expected-error @+1 {{of globals needs them}}
+  %0 = heddle.ragged_attention <full> ins(%q, %k, %k, %s : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, of_globals} -> tensor<?x48xf32>
+  return
+}

@@ -28,3 +28,14 @@ func.func @buckets(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi3
     outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, starts = array<i64: -1>, rows = array<i64: 2, 0>} -> tensor<?x48xf32>
   return %0 : tensor<?x48xf32>
 }
+
+// CHECK-LABEL: @globals
+func.func @globals(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi32>, %g: tensor<?xi32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // CHECK: heddle.ragged_attention <full, window = 5, ahead = 5> ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} globals %{{.*}} : {{.*}} globals tensor<?xi32>)
+  %0 = heddle.ragged_attention <full, window = 5, ahead = 5> ins(%q, %k, %k, %s globals %g : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> globals tensor<?xi32>)
+    outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>
+  // CHECK: heddle.ragged_attention <full> ins({{.*}}) outs({{.*}}) {{{.*}}of_globals
+  %1 = heddle.ragged_attention <full> ins(%q, %k, %k, %s globals %g : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> globals tensor<?xi32>)
+    outs(%0 : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, of_globals} -> tensor<?x48xf32>
+  return %1 : tensor<?x48xf32>
+}

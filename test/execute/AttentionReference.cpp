@@ -143,7 +143,7 @@ static bool isVisible(const AttentionSpec &spec, int64_t query, int64_t key) {
     return false;
   if (spec.window && key <= query - spec.window)
     return false;
-  return !spec.window || key < query + spec.window;
+  return !spec.ahead || key < query + spec.ahead;
 }
 
 PositionSpec heddle::test::slopes() {

@@ -24,6 +24,9 @@ using Kernel = void(const float *query, const float *key, const float *value, fl
 using KernelOfPositions = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
                                const void *positions, const int32_t *sequences, int64_t numSequences, int64_t queryRow,
                                int64_t keyRow, int64_t valueRow, int64_t outRow, int32_t thread, int32_t numThreads);
+using KernelOfGlobals = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
+                             const int32_t *globals, const int32_t *sequences, int64_t numSequences, int64_t queryRow,
+                             int64_t keyRow, int64_t valueRow, int64_t outRow, int32_t thread, int32_t numThreads);
 
 namespace {
 
@@ -35,6 +38,13 @@ struct Sequence {
   int64_t number, length;
 };
 
+// Tokens that are global: none of every third sequence, else the first and a few others, and the last of every other one.
+bool isGlobal(const Sequence &sequence, int64_t token) {
+  if (sequence.number % 3 == 0)
+    return false;
+  return token == 0 || token % 83 == 7 || (sequence.number % 2 && token == sequence.length - 1);
+}
+
 class Batch {
 public:
   Batch(const AttentionSpec &spec, std::vector<Sequence> sequences) : spec(spec), sequences(std::move(sequences)) {
@@ -44,6 +54,7 @@ public:
       for (int64_t row = 0; row < sequence.length; ++row) {
         inputs.insert(inputs.end(), values.begin() + row * width(), values.begin() + (row + 1) * width());
         inputs.insert(inputs.end(), gap, NAN);
+        globals.push_back(isGlobal(sequence, row) ? 1 + int32_t(row) : 0);
       }
     }
   }
@@ -54,7 +65,10 @@ public:
     const float *key = inputs.data() + queryWidth(), *value = key + spec.numKvHeads * spec.headDim;
     int64_t count = int64_t(sequences.size()), row = width() + gap, outRow = outWidth() + gap;
     for (int32_t thread = 0; thread < threads; ++thread)
-      if (spec.positions.kind)
+      if (spec.globals != GlobalTokens::None)
+        library.find<KernelOfGlobals>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), globals.data(),
+                                                places.data(), count, row, row, row, outRow, thread, threads);
+      else if (spec.positions.kind)
         library.find<KernelOfPositions>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), positions.data(),
                                                   places.data(), count, row, row, row, outRow, thread, threads);
       else
@@ -100,9 +114,14 @@ private:
     const float *query = row(index, i) + h * spec.headDim;
     double sum = spec.hasSinks ? std::exp(double(sinks[h])) : 0;
     std::vector<double> weighted(spec.valueDim());
+    if (spec.globals == GlobalTokens::Queries && !isGlobal(sequences[index], i)) {
+      out.insert(out.end(), spec.valueDim(), canary);
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) {
-      bool isAhead = spec.causal ? j > i : spec.window && j >= i + spec.window;
-      if (isAhead || (spec.window && j <= i - spec.window))
+      bool isAhead = spec.causal ? j > i : spec.ahead && j >= i + spec.ahead;
+      bool isSeen = spec.globals == GlobalTokens::Keys && isGlobal(sequences[index], j);
+      if (!isSeen && (isAhead || (spec.window && j <= i - spec.window)))
         continue;
       const float *key = row(index, j) + queryWidth() + kvHead * spec.headDim;
       const float *value = row(index, j) + queryWidth() + spec.numKvHeads * spec.headDim + kvHead * spec.valueDim();
@@ -117,7 +136,7 @@ private:
   }
 
   std::vector<float> inputs; // (rows, query | key | value | gap)
-  std::vector<int32_t> places;
+  std::vector<int32_t> places, globals;
   const std::vector<float> sinks = randomFloats(spec.numHeads, 2, 71);
   const PositionTable positions{spec};
 };
@@ -200,6 +219,40 @@ TEST(RaggedAttention, WindowWithinEachSequence) {
   AttentionSpec spec = denseSpec(4, 2, 32, true);
   spec.window = 5;
   checkFormula(spec);
+}
+
+// A mask with one side open, and the same on both; windows within a block and across some.
+TEST(RaggedAttention, WindowsOnBothSides) {
+  for (auto [window, ahead] :
+       {std::pair(5, 5), std::pair(1, 1), std::pair(70, 70), std::pair(0, 9), std::pair(66, 2)}) {
+    SCOPED_TRACE(window);
+    AttentionSpec spec = denseSpec(4, 2, 32);
+    spec.window = window;
+    spec.ahead = ahead;
+    checkFormula(spec);
+  }
+}
+
+TEST(RaggedAttention, GlobalKeysAreSeenFromEverywhere) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    AttentionSpec spec = denseSpec(4, 2, 24);
+    spec.globals = GlobalTokens::Keys;
+    spec.window = spec.ahead = 9;
+    checkFormula(spec, target);
+    spec.splitKv = 64;
+    spec.numKvHeads = 4;
+    checkFormula(spec, target);
+  }
+}
+
+TEST(RaggedAttention, GlobalQueriesAloneAreWritten) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    AttentionSpec spec = denseSpec(4, 2, 24);
+    spec.globals = GlobalTokens::Queries;
+    checkFormula(spec, target);
+  }
 }
 
 TEST(RaggedAttention, EveryRunnableTarget) {

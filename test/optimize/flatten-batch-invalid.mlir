@@ -110,3 +110,15 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %slopes: tensor
   %0 = heddle.attention %q, %q, %q bias(%twice : tensor<1x2x?x?xf32>) <full> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
   return %0 : tensor<?x2x?x4xf32>
 }
+
+// -----
+
+func.func private @global_tokens(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %g: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  // expected-error @+1 {{has global tokens, which see all: some are not there yet where tokens are computed step by step}}
+  %0 = heddle.attention %q, %q, %q globals(%g, %q, %q, %q : tensor<?x?xi32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>) <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %0 = func.call @global_tokens(%q, %p, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}

@@ -40,10 +40,13 @@ def make_model(name, given):
 
 
 def forward(model, tensors, name, **inputs):
-    """Runs the model and what lies below its head on one case, whose tensors and entry of golden.json it writes and returns."""
+    """Runs the model on one case, whose tensors and entry of golden.json it writes and returns, with what lies below its head."""
+    below = {}
+    hook = model.base_model.register_forward_hook(lambda module, inputs, result: below.update(result))
     got = {key: value for key, value in model(**inputs).items() if key not in SKIPPED}
+    hook.remove()
     if model.base_model is not model:
-        got |= {"base." + key: value for key, value in model.base_model(**inputs).items() if key not in SKIPPED}
+        got |= {"base." + key: value for key, value in below.items() if key not in SKIPPED}
     mask = inputs.get("attention_mask")
     for key, value in got.items():
         if mask is not None and value.shape[:2] == mask.shape:
@@ -54,8 +57,16 @@ def forward(model, tensors, name, **inputs):
 
 
 def text_cases(model, config, tensors):
+    has_globals = hasattr(config, "attention_window")
+
+    def separated(ids):
+        """Three separators, of a question and a text, where what is global depends on them."""
+        if has_globals:
+            ids[:, [2, 3, 6]] = config.sep_token_id
+        return ids
+
     typed = getattr(config, "type_vocab_size", 0) > 1
-    draw = lambda *shape: torch.randint(3, config.vocab_size, shape)
+    draw = lambda *shape: separated(torch.randint(3, config.vocab_size, shape))
     types = lambda ids: {"token_type_ids": torch.randint(0, config.type_vocab_size, ids.shape)} if typed else {}
     ids = draw(1, 9)
     yield forward(model, tensors, "single", input_ids=ids, **types(ids))
@@ -63,6 +74,9 @@ def text_cases(model, config, tensors):
     mask = (torch.arange(20)[None] < lengths[:, None]).long()
     ids = torch.where(mask == 1, ids, torch.tensor(config.pad_token_id or 0))
     yield forward(model, tensors, "padded", input_ids=ids, attention_mask=mask, **types(ids)) | {"mask": "padded.attention_mask"}
+    if has_globals:
+        chosen = (torch.rand(ids.shape) < 0.2).long()
+        yield forward(model, tensors, "global", input_ids=ids, attention_mask=mask, global_attention_mask=chosen) | {"mask": "global.attention_mask"}
 
 
 def image_cases(model, config, tensors):
@@ -81,7 +95,7 @@ def main():
     save_file({key: value.contiguous().clone() for key, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": config.model_type, "task": "encoder", "architecture": name, "model_type": config.model_type, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
-    if hasattr(model.base_model, "embeddings") and hasattr(model.base_model.embeddings, "create_position_ids_from_input_ids"):
+    if hasattr(getattr(model.base_model, "embeddings", None), "padding_idx"):  # positions begin behind that of padding
         about["position_offset"] = config.pad_token_id + 1
     (folder / "golden.json").write_text(json.dumps(about, indent=1) + "\n")
 

@@ -62,6 +62,9 @@ static void recordKeys(Operation *op, KernelRecord &record) {
     ofCache(attention.getCache().getType(), attention.getMask());
   } else if (auto ragged = dyn_cast<RaggedAttentionOp>(op)) {
     int64_t headDims = ragged.getHeadDim() + ragged.getValueDim();
+    if (ragged.getOfGlobals()) // which a run names
+      return;
+    record.window = ragged.getMask().getAhead() ? ragged.getMask().getWindow() : 0;
     record.flopsPerPair = 2 * int64_t(ragged.getNumHeads()) * headDims;
     record.bytesPerKey = int64_t(sizeof(float)) * int64_t(ragged.getNumKvHeads()) * headDims;
   } else if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op)) {

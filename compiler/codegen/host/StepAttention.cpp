@@ -69,13 +69,16 @@ LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
   call.out = pointer(op.getInits()[0]);
   call.sinks = pointer(op.getSinks());
   call.positions = pointer(op.getPositions());
+  call.globals = pointer(op.getGlobals());
   call.sequences = pointer(op.getSequences());
   call.numSequences = numSequences();
   call.queryRow = rowStride(op.getQuery());
   call.keyRow = rowStride(op.getKey());
   call.valueRow = rowStride(op.getValue());
   call.outRow = rowStride(op.getInits()[0]);
-  return launch(op, CallOperands::of(call, op.getPositions() ? RaggedAttentionCall::Positions : 0));
+  unsigned form =
+      (op.getPositions() ? RaggedAttentionCall::Positions : 0) | (op.getGlobals() ? RaggedAttentionCall::Globals : 0);
+  return launch(op, CallOperands::of(call, form));
 }
 
 LogicalResult StepLauncher::lowerCombine(CombineSplitsOp op) {

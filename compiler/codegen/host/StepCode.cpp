@@ -61,8 +61,10 @@ static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)
                                                      {offsetof(heddle_step, positions)},
                                                      {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
                                                      {offsetof(heddle_step, sequence_rows), ArgumentSource::Sequences},
-                                                     {offsetof(heddle_step, token_types)},
-                                                     {offsetof(heddle_step, patches)}}; // of an encode of images
+                                                     {offsetof(heddle_step, token_types)}};
+// Behind them an encode has one of these two, or neither: numbers of tokens that have no ids, or which tokens are global.
+static constexpr ArgumentSource patchesArgument = {offsetof(heddle_step, patches)};
+static constexpr ArgumentSource globalsArgument = {offsetof(heddle_step, globals)};
 
 // The name of a function in machine code: "heddle_step" and "heddle_encode" are entries.
 static std::string loweredName(func::FuncOp func) {
@@ -84,7 +86,9 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   llvm::copy_if(entry.getArguments().drop_front(StepFrame::numArguments), std::back_inserter(buffers),
                 [](Value argument) { return isa<MemRefType>(argument.getType()); });
   MutableArrayRef<BlockArgument> inputs = MutableArrayRef(buffers).drop_back(numOutputs);
-  ArrayRef<ArgumentSource> sources = isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments);
+  SmallVector<ArgumentSource> sources(isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments));
+  if (isEncode && inputs.size() > sources.size())
+    sources.push_back(getElementTypeOrSelf(inputs.back().getType()).isInteger() ? globalsArgument : patchesArgument);
   for (auto [argument, source] : llvm::zip(inputs, sources)) {
     Value address = field(b, entry, source.field, b.pointerType());
     argument.replaceAllUsesWith(bufferAt(b, address, cast<MemRefType>(argument.getType()), counts[source.rows]));
@@ -201,9 +205,9 @@ LogicalResult StepLowering::bind() {
       functions.push_back(func);
   if (func::FuncOp entry = raggedEntry(*code); entry.getSymName() == "encode") {
     int64_t inputs = int64_t(entry.getNumArguments()) - int64_t(outputsOf(entry).size());
-    if (int64_t most = std::size(encodeArguments); inputs < most - 1 || inputs > most)
-      return entry.emitError("has ") << inputs << " arguments that heddle.outputs does not name, expected " << most - 1
-                                     << ", or " << most << " where it takes images";
+    if (int64_t most = std::size(encodeArguments); inputs < most || inputs > most + 1)
+      return entry.emitError("has ") << inputs << " arguments that heddle.outputs does not name, expected " << most
+                                     << ", or " << most + 1 << " where it takes images or has global tokens";
   }
   for (func::FuncOp func : functions)
     if (failed(bindFunction(func)))

@@ -191,11 +191,12 @@ struct RaggedAttentionCall {
   mlir::Value out;                     // float *, (rows, num_heads * head_dim of values)
   mlir::Value sinks;                   // const float *, (num_heads), read only with hasSinks
   mlir::Value positions;               // as of AttentionCall
+  mlir::Value globals;                 // const int32_t *, (rows): not 0 for a global token
   mlir::Value sequences, numSequences; // const int32_t *, (num_sequences, 2): first row, number of rows
   mlir::Value queryRow, keyRow, valueRow, outRow;
   mlir::Value thread, numThreads;
 
-  enum Form : unsigned { Positions = 1 };
+  enum Form : unsigned { Positions = 1, Globals = 2 };
   static constexpr Parameter<RaggedAttentionCall> parameters[] = {
       {ParameterKind::Pointer, &RaggedAttentionCall::query},
       {ParameterKind::Pointer, &RaggedAttentionCall::key},
@@ -203,6 +204,7 @@ struct RaggedAttentionCall {
       {ParameterKind::Pointer, &RaggedAttentionCall::out},
       {ParameterKind::Pointer, &RaggedAttentionCall::sinks},
       {ParameterKind::Pointer, &RaggedAttentionCall::positions, Positions},
+      {ParameterKind::Pointer, &RaggedAttentionCall::globals, Globals},
       {ParameterKind::Pointer, &RaggedAttentionCall::sequences},
       {ParameterKind::Size, &RaggedAttentionCall::numSequences},
       {ParameterKind::Size, &RaggedAttentionCall::queryRow},

@@ -191,6 +191,7 @@ static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr
   spec.numKvHeads = cache.getNumKvHeads();
   spec.headDim = cache.getHeadDim();
   spec.window = mask.getWindow();
+  spec.ahead = mask.getAhead();
   spec.causal = mask.getCausal();
   spec.kv = kvTypeOf(cache);
   spec.hasSinks = hasSinks;
@@ -245,11 +246,12 @@ static std::string positionsName(const PositionSpec &spec) {
 }
 
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
-  return llvm::formatv("{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}", prefix, spec.numHeads, spec.numKvHeads,
-                       spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
-                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
-                       spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared",
-                       spec.storesScores ? "_stored" : "", positionsName(spec.positions));
+  return llvm::formatv(
+      "{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}{12}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim,
+      spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
+      llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
+      spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared", spec.storesScores ? "_stored" : "",
+      positionsName(spec.positions), spec.ahead ? "_a" + std::to_string(spec.ahead) : "");
 }
 
 std::string heddle::signatureOf(OnlineAttentionOp op) {
@@ -269,6 +271,7 @@ AttentionSpec heddle::specOf(FlashAttentionOp op) {
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.window = op.getMask().getWindow();
+  spec.ahead = op.getMask().getAhead();
   spec.causal = op.getMask().getCausal();
   spec.kv = storedType(op.getKey());
   spec.rows = storedType(op.getQuery());
@@ -292,16 +295,22 @@ AttentionSpec heddle::specOf(RaggedAttentionOp op) {
   spec.scale = op.getScale().convertToDouble();
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.window = op.getMask().getWindow();
+  spec.ahead = op.getMask().getAhead();
   spec.causal = op.getMask().getCausal();
   spec.kv = KvType::F32;
   spec.hasSinks = bool(op.getSinks());
   spec.positions = positionsOf(op);
+  if (op.getGlobals())
+    spec.globals = op.getOfGlobals() ? GlobalTokens::Queries : GlobalTokens::Keys;
   return spec;
 }
 
 std::string heddle::signatureOf(RaggedAttentionOp op) {
   AttentionSpec spec = specOf(op);
-  return llvm::formatv("{0}_v{1}", attentionName("ragged_attention", spec), spec.valueDim());
+  StringRef globals = spec.globals == GlobalTokens::Keys      ? "_globals"
+                      : spec.globals == GlobalTokens::Queries ? "_of_globals"
+                                                              : "";
+  return llvm::formatv("{0}_v{1}{2}", attentionName("ragged_attention", spec), spec.valueDim(), globals);
 }
 
 KvAppendSpec heddle::specOf(KvAppendOp op) {

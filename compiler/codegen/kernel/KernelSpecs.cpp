@@ -43,6 +43,8 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
   if (spec.window < 0 || spec.window > INT32_MAX || spec.blockQ < 0 || spec.blockQ > 1024)
     return fail("window (" + Twine(spec.window) + ") must not be negative, block_q (" + Twine(spec.blockQ) +
                 ") at most 1024");
+  if (spec.ahead < 0 || spec.ahead > INT32_MAX || (spec.causal && spec.ahead))
+    return fail("ahead (" + Twine(spec.ahead) + ") must not be negative, and 0 where attention is causal");
   bool isBlocks = spec.kv == KvType::Q8_0;
   if (isBlocks &&
       (spec.headDim % kvBlockColumns || spec.valueDim() % kvBlockColumns || spec.isDense || spec.valuesInKeys))

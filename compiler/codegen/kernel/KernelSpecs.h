@@ -72,6 +72,10 @@ struct PositionSpec {
   KvType table = KvType::F32;
 };
 
+// What tokens that the call names as global are to attention within sequences: keys that each query of their sequence sees, or the only
+// queries that are computed.
+enum class GlobalTokens : uint8_t { None, Keys, Queries };
+
 struct AttentionSpec {
   int64_t numHeads = 0;
   int64_t numKvHeads = 0;
@@ -79,17 +83,18 @@ struct AttentionSpec {
   int64_t valueHeadDim = 0; // 0: headDim
   double scale = 1.0;
   double softcap = 0.0; // score = softcap * tanh(score / softcap); 0: none
-  // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j (and j < i + window if not causal).
-  int64_t window = 0;
+  // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j, and where something bounds what is ahead, j < i + ahead.
+  int64_t window = 0, ahead = 0;
   bool causal = true; // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
   Products products = Products::F32;
-  KvType rows = KvType::F32; // queries and the output of `buildFlashAttention`; elsewhere they are f32
-  bool hasBias = false;      // score += bias, of `buildFlashAttention` alone
-  bool hasSinks = false;     // one more logit per head that takes part in the sum alone
-  PositionSpec positions;    // score += slope[head] * (j - i), or a bucket's
-  bool shareKvHeads = true;  // false: the query heads of a group one by one, to measure what sharing gains
-  // Keys and values are tensors of any strides: nothing may be read behind the last key, and a window has no end ahead.
+  KvType rows = KvType::F32;                 // queries and the output of `buildFlashAttention`; elsewhere they are f32
+  bool hasBias = false;                      // score += bias, of `buildFlashAttention` alone
+  bool hasSinks = false;                     // one more logit per head that takes part in the sum alone
+  GlobalTokens globals = GlobalTokens::None; // of `buildRaggedAttention` alone
+  PositionSpec positions;                    // score += slope[head] * (j - i), or a bucket's
+  bool shareKvHeads = true; // false: the query heads of a group one by one, to measure what sharing gains
+  // Keys and values are tensors of any strides: nothing may be read behind the last key.
   bool isDense = false;
   // Values are the first valueDim() columns of the keys: one plane holds both, and vOffset is kOffset.
   bool valuesInKeys = false;

@@ -443,7 +443,7 @@ HEDDLE_API heddle_status heddle_function_input(const heddle_function *function, 
 HEDDLE_API heddle_status heddle_function_output(const heddle_function *function, size_t index,
                                                 heddle_tensor_info *out_info);
 
-/* Runs the function. Inputs stand in any order; an encoder's attention_mask, position_ids and token_type_ids may be missing.
+/* Runs the function. Inputs stand in any order; of an encoder's all but input_ids may be missing.
  * Errors: HEDDLE_INVALID_INPUT for names, types and shapes other than the declared ones; HEDDLE_NOT_FINITE of an encoder;
  * HEDDLE_OUT_OF_MEMORY. */
 HEDDLE_API heddle_status heddle_function_call(heddle_function *function, const heddle_tensor *inputs,

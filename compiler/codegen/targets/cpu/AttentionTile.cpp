@@ -6,6 +6,7 @@
 #include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
@@ -20,6 +21,13 @@ static constexpr int64_t floatBytes = sizeof(float);
 // Score vectors that the softmax has in registers at once.
 static constexpr int64_t registerScores = 4;
 static constexpr double log2e = 1.4426950408889634;
+
+// 0, 1, 2 … in all lanes.
+static Value laneIndices(RawBuilder &b, unsigned lanes) {
+  SmallVector<int32_t> indices(lanes);
+  std::iota(indices.begin(), indices.end(), 0);
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(b.ints(lanes), ArrayRef(indices)));
+}
 
 static int64_t wholeLines(int64_t floats) {
   return llvm::alignTo(floats, 16);
@@ -107,8 +115,8 @@ std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequenc
   // Queries of tensors may outnumber the keys: the first then stand before all of them.
   if (spec.causal)
     end = spec.isDense ? b.max(b.add(last, 1), b.constant(0)) : b.add(last, 1);
-  else if (spec.window && !spec.isDense)
-    end = b.min(end, b.add(last, spec.window));
+  else if (spec.ahead)
+    end = b.min(end, b.max(b.add(last, spec.ahead), b.constant(0)));
   return {begin, end};
 }
 
@@ -196,10 +204,38 @@ void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
     auto [firstKey, firstValue] = keys.blocks.find(pageIndex);
     auto [nextKey, nextValue] = keys.blocks.find(b.min(b.add(pageIndex, 1), lastPage));
     Value pageBegin = b.mul(pageIndex, blockTokens);
-    body({pageBegin, b.max(b.sub(keys.first, pageBegin), b.constant(0)),
-          b.min(b.sub(keys.end, pageBegin), b.constant(blockTokens)), firstKey, nextKey, firstValue, nextValue,
-          keys.blocks.keyBytes, keys.blocks.valueBytes});
+    PageValues page = {pageBegin,
+                       b.max(b.sub(keys.first, pageBegin), b.constant(0)),
+                       b.min(b.sub(keys.end, pageBegin), b.constant(blockTokens)),
+                       firstKey,
+                       nextKey,
+                       firstValue,
+                       nextValue,
+                       keys.blocks.keyBytes,
+                       keys.blocks.valueBytes};
+    if (spec.globals != GlobalTokens::Keys)
+      return body(page);
+    auto [begin, end] = visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
+    Value isInWindow =
+        arith::AndIOp::create(b, b.lessThan(begin, b.add(pageBegin, blockTokens)), b.lessThan(pageBegin, end));
+    b.ifThen(arith::OrIOp::create(b, isInWindow, hasGlobals(tile, page)), [&] { body(page); });
   });
+}
+
+Value AttentionTile::globalKeys(const TileValues &tile, const PageValues &page, Value key) {
+  Value index = arith::AddIOp::create(b, splatInt(key), laneIndices(b, vectorLanes));
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, splatInt(page.endKey));
+  Value flags = b.loadMasked(b.ints(vectorLanes), b.at(tile.globals, b.add(page.begin, key), sizeof(int32_t)), isThere);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, flags, b.constantI32(0, vectorLanes));
+}
+
+Value AttentionTile::hasGlobals(const TileValues &tile, const PageValues &page) {
+  Value found;
+  for (int64_t key = 0; key < blockTokens; key += vectorLanes) {
+    Value keys = globalKeys(tile, page, b.constant(key));
+    found = found ? arith::OrIOp::create(b, found, keys) : keys;
+  }
+  return vector::ReductionOp::create(b, vector::CombiningKind::OR, found);
 }
 
 Value AttentionTile::tokensOf(const PageValues &page, int64_t step) {
@@ -289,13 +325,6 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
   });
 }
 
-// 0, 1, 2 … in all lanes.
-static Value laneIndices(RawBuilder &b, unsigned lanes) {
-  SmallVector<int32_t> indices(lanes);
-  std::iota(indices.begin(), indices.end(), 0);
-  return arith::ConstantOp::create(b, DenseElementsAttr::get(b.ints(lanes), ArrayRef(indices)));
-}
-
 Value AttentionTile::splatInt(Value index) {
   return b.broadcast(arith::TruncIOp::create(b, b.getI32Type(), index), vectorLanes);
 }
@@ -354,6 +383,8 @@ void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInG
     Value seen = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, high);
     if (spec.window)
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
+    if (spec.globals == GlobalTokens::Keys)
+      seen = arith::OrIOp::create(b, seen, globalKeys(tile, page, key));
     if (spec.hasBias)
       score = addBias(score, bias, key, seen);
     b.store(b.select(seen, score, b.constantF32(-INFINITY, vectorLanes)), pointer);

@@ -26,6 +26,8 @@ struct RowState {
 struct TileValues {
   SequenceValues sequence;
   mlir::Value firstToken, numTokens, kvHead, firstHead;
+  mlir::Value globals =
+      {}; // const int32_t *, (tokens of the sequence): not 0 for a global one; null where the spec has none
 };
 
 // How the keys and values of the tile's KV head are reached, 64 tokens at a time: in pages of the cache, or in tensors.
@@ -137,6 +139,9 @@ public:
   RowState totalState(mlir::Value row);
 
 private:
+  // Where keys are seen because they are global: which of the vector at `key` of a page are, and whether any of the page is.
+  mlir::Value globalKeys(const TileValues &tile, const PageValues &page, mlir::Value key);
+  mlir::Value hasGlobals(const TileValues &tile, const PageValues &page);
   // Nothing seen.
   void beginRows(mlir::Value numRows);
   void forEachPage(const TileValues &tile, const KeyRange &keys, llvm::function_ref<void(const PageValues &)> body);

@@ -10,6 +10,8 @@
 #include "compiler/codegen/targets/cpu/AttentionTile.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 using namespace mlir;
 using namespace heddle;
 
@@ -41,6 +43,9 @@ private:
   RowPlaces places(Value base, const Strides &strides, const TileValues &values);
   KeyBlocks blocks(const TileValues &values);
   void emitItem(Value item);
+  // Tokens [first, second) of the tile of the sequence: from its first global token to its last.
+  std::pair<Value, Value> globalTokens(const TileValues &values);
+  Value isGlobal(Value token);
   void attend(const TileValues &values);
 
   RawBuilder &b;
@@ -49,6 +54,7 @@ private:
   AttentionTile tile;
   Value biasKeyBytes;
   Value positions; // the table of RaggedAttentionCall
+  Value globals;   // of the sequence
   Strides queryStrides, keyStrides, valueStrides, outStrides, biasStrides;
   Value batch;            // of the item
   Value tokens, numTiles; // of a tile, and of the queries
@@ -122,6 +128,8 @@ void FlashAttentionEmitter::enterSequence(const RaggedAttentionCall &batch, Valu
   call.value = b.at(batch.value, b.mul(first, valueStrides.row));
   call.out = b.at(batch.out, b.mul(first, outStrides.row));
   call.queries = call.keys = rows;
+  if (spec.globals != GlobalTokens::None)
+    globals = b.at(batch.globals, first, sizeof(int32_t));
 }
 
 void FlashAttentionEmitter::emitSequences(const RaggedAttentionCall &batch) {
@@ -164,7 +172,27 @@ void FlashAttentionEmitter::emitItem(Value item) {
   values.numTokens = b.min(tokens, b.sub(call.queries, values.firstToken));
   values.firstHead = b.mul(b.remainder(rest, heads), tile.group());
   values.kvHead = b.divide(values.firstHead, tile.headsPerKvHead());
-  attend(values);
+  values.globals = globals;
+  if (spec.globals != GlobalTokens::Queries)
+    return attend(values);
+  auto [begin, end] = globalTokens(values);
+  values.firstToken = begin;
+  values.numTokens = b.sub(end, begin);
+  b.ifThen(b.lessThan(begin, end), [&] { attend(values); });
+}
+
+Value FlashAttentionEmitter::isGlobal(Value token) {
+  Value number = b.loadIndex(b.at(globals, token, sizeof(int32_t)));
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, number, b.constant(0));
+}
+
+std::pair<Value, Value> FlashAttentionEmitter::globalTokens(const TileValues &values) {
+  Value first = values.firstToken, end = b.add(first, values.numTokens);
+  auto found = b.fold(first, end, {end, first}, [&](Value token, ValueRange range) -> SmallVector<Value> {
+    Value isOne = isGlobal(token);
+    return {b.select(isOne, b.min(range[0], token), range[0]), b.select(isOne, b.add(token, 1), range[1])};
+  });
+  return {found[0], found[1]};
 }
 
 void FlashAttentionEmitter::attend(const TileValues &values) {
@@ -178,6 +206,8 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
     terms = {positions, places(call.bias, biasStrides, values), biasKeyBytes};
   KeyBlocks found = blocks(values);
   auto [begin, end] = tile.visibleKeys(values.sequence, values.firstToken, values.numTokens);
+  if (spec.globals == GlobalTokens::Keys) // which may lie anywhere
+    begin = b.constant(0), end = call.keys;
   Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
   b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
     Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
@@ -189,8 +219,14 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
   });
   RowPlaces to = places(call.out, outStrides, values);
   tile.forEachRow(values, [&](Value token, Value head, Value row) {
-    Value bytes = b.add(b.mul(token, to.tokenBytes), b.mul(head, to.headBytes));
-    tile.storeOutput(tile.totalState(row), b.at(to.base, bytes));
+    auto store = [&] {
+      Value bytes = b.add(b.mul(token, to.tokenBytes), b.mul(head, to.headBytes));
+      tile.storeOutput(tile.totalState(row), b.at(to.base, bytes));
+    };
+    if (spec.globals == GlobalTokens::Queries)
+      b.ifThen(isGlobal(b.add(values.firstToken, token)), store);
+    else
+      store();
   });
 }
 
@@ -215,7 +251,8 @@ func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const 
 
 func::FuncOp heddle::buildRaggedAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
                                           const CpuTarget &target) {
-  unsigned form = spec.positions.kind ? RaggedAttentionCall::Positions : 0;
+  unsigned form = (spec.positions.kind ? RaggedAttentionCall::Positions : 0) |
+                  (spec.globals != GlobalTokens::None ? RaggedAttentionCall::Globals : 0);
   return buildTiled<RaggedAttentionCall>(module, name, spec, target, form, &FlashAttentionEmitter::emitSequences);
 }
 
