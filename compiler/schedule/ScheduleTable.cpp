@@ -52,6 +52,16 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
       // int16: 2 rows spill the codes that they share
       {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, "as without; products of bytes need no temporaries"},
       {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, "16 registers; a panel's column takes two"},
+      // many: pairs of rows; 16 sums, 8 lines and as many columns of two lines, 2 rows; int8 and int16 as without
+      {"bf16",
+       4,
+       {2, 1},
+       1,
+       {4, 2, 1},
+       1,
+       {2, 1},
+       {1},
+       "with 6 rows 4 sums of 24 spill; structural: no machine at hand"},
       // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums
       {nullptr,
        4,
@@ -76,8 +86,11 @@ static bool hasBf16Tiles(TargetAttr target) {
 static int64_t int16MaxRows(TargetAttr target) {
   if (hasBf16Tiles(target))
     return 8;
-  if (target.has("avx512vnni") && !target.has("avx512bf16"))
-    return 0; // twice 64 byte products an instruction, 16 of f32
+  // Twice 64 byte products an instruction, 16 of f32; twice 16 and 4 in NEON.
+  if ((target.has("avx512vnni") && !target.has("avx512bf16")) || (target.has("dotprod") && !target.has("bf16")))
+    return 0;
+  if (target.getLanes() == 4 && !target.has("dotprod"))
+    return 1; // 12 instructions for 16 products, which 4 multiply-adds are, but for unpacking
   return 16;
 }
 

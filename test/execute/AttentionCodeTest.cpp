@@ -24,7 +24,7 @@ std::string emit(const AttentionSpec &spec, const char *targetName, MachineCode 
   return failed(code) ? "" : *code;
 }
 
-// What an innermost loop of x86 assembly does.
+// What an innermost loop of assembly of x86-64, or AArch64's pair products, does.
 struct LoopCounts {
   int products = 0, pairDots = 0, tileProducts = 0, tileStores = 0, maxima = 0, comparisons = 0;
   int vectorLoads = 0, broadcasts = 0, stores = 0;
@@ -42,12 +42,15 @@ std::vector<LoopCounts> innerLoops(llvm::StringRef assembly) {
     if (code.starts_with(".LBB")) {
       label = code.take_until([](char c) { return c == ':'; });
       counts = {};
-    } else if (code.starts_with("j") && !label.empty() && code.ends_with(label)) {
+    } else if ((code.starts_with("j") || code.starts_with("b.") || code.starts_with("cb")) && !label.empty() &&
+               code.ends_with(label)) {
       loops.push_back(counts);
     } else if (code.starts_with("vfmadd")) {
       ++counts.products;
-    } else if (code.starts_with("vdpbf16ps")) {
+    } else if (code.starts_with("vdpbf16ps") || code.starts_with("bfdot")) {
       ++counts.pairDots;
+    } else if (code.starts_with("str") || code.starts_with("stp")) {
+      ++counts.stores;
     } else if (code.starts_with("tdpbf16ps")) {
       ++counts.tileProducts;
     } else if (code.starts_with("tilestore") || code.starts_with("ldtilecfg")) {
@@ -93,13 +96,15 @@ TEST(AttentionCode, Avx2TilesStayInRegisters) {
 TEST(AttentionCode, Bf16ProductsUseThePairDot) {
   AttentionSpec spec = makeSpec(4, 2, 128, KvType::BF16);
   spec.products = Products::Bf16;
-  std::string assembly = emit(spec, "znver5", MachineCode::Assembly);
-  int tiles = 0;
-  for (LoopCounts loop : innerLoops(assembly)) {
-    EXPECT_TRUE(loop.pairDots == 0 || loop.stores == 0);
-    tiles += loop.pairDots == 6 * 4;
+  for (const char *target : {"znver5", "neoverse-v1"}) {
+    std::string assembly = emit(spec, target, MachineCode::Assembly);
+    int tiles = 0;
+    for (LoopCounts loop : innerLoops(assembly)) {
+      EXPECT_TRUE(loop.pairDots == 0 || loop.stores == 0) << target;
+      tiles += loop.pairDots == 6 * 4;
+    }
+    EXPECT_EQ(tiles, 2) << target << ": one for the scores, one for the values";
   }
-  EXPECT_EQ(tiles, 2) << "one for the scores, one for the values";
   EXPECT_NE(emit(spec, "x86-64-v4", MachineCode::Object), "") << "emulated elsewhere";
 }
 
@@ -175,20 +180,20 @@ std::string driverInput(const AttentionSpec &spec, const PagedCache &cache, cons
   return bytes + contents;
 }
 
-void checkOnAArch64(const AttentionSpec &spec) {
+void checkOnAArch64(const AttentionSpec &spec, const char *target = "aarch64", double limit = 1e-10) {
   const std::vector<StepPart> parts = {{0, 70}, {500, 20}, {63, 1}};
   const int64_t rows = 91;
   PagedCache cache(spec, {70, 520, 64}, 9);
   std::vector<float> q = randomFloats(rows * spec.numHeads * spec.headDim, 1.0f, 10);
   std::optional<std::string> out =
       runOnAArch64(HEDDLE_SOURCE_DIR "/test/execute/attention-driver.c", HEDDLE_SOURCE_DIR,
-                   emit(spec, "aarch64", MachineCode::Object), driverInput(spec, cache, parts, q, rows));
+                   emit(spec, target, MachineCode::Object), driverInput(spec, cache, parts, q, rows));
   ASSERT_TRUE(out);
   std::vector<float> actual(out->size() / sizeof(float));
   std::memcpy(actual.data(), out->data(), actual.size() * sizeof(float));
   std::vector<double> expected = referenceAttention(spec, cache, parts, q, {}, PositionTable(spec));
   ASSERT_EQ(actual.size(), expected.size());
-  EXPECT_LE(nmse(actual, expected), 1e-10);
+  EXPECT_LE(nmse(actual, expected), limit) << target;
 }
 
 TEST(AttentionCode, RunsOnAArch64) {
@@ -201,6 +206,11 @@ TEST(AttentionCode, RunsOnAArch64) {
   spec.window = 70;
   spec.softcap = 20;
   checkOnAArch64(spec);
+  for (KvType kv : {KvType::BF16, KvType::Q8_0}) {
+    AttentionSpec inPairs = makeSpec(4, 2, 64, kv);
+    inPairs.products = Products::Bf16;
+    checkOnAArch64(inPairs, "neoverse-v1", 5e-5);
+  }
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Written from Intel's description of the instructions (Software Developer's Manual, volume 2). Subnormals are kept, where
-// the processor takes them for zero.
+// Written from Intel's description of the instructions (Software Developer's Manual, volume 2) and Arm's (Architecture Reference Manual).
+// Subnormals are kept, where the processor takes them for zero, and every sum is rounded to nearest, where bfdot rounds to odd.
 
 #include "test/execute/EmulatedInstructions.h"
 
@@ -185,39 +185,58 @@ void buildTdpbsud(ModuleOp module) {
 }
 
 // vdpbf16ps: the high halves first.
-Value emulateDot(ImplicitLocOpBuilder &b, OperandRange operands) {
+Value emulateDot(ImplicitLocOpBuilder &b, ValueRange operands) {
   auto pairs = cast<VectorType>(operands[0].getType()).clone(b.getI32Type());
   auto [xLow, xHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[1]));
   auto [yLow, yHigh] = halves(b, LLVM::BitcastOp::create(b, pairs, operands[2]));
   return math::FmaOp::create(b, xLow, yLow, math::FmaOp::create(b, xHigh, yHigh, operands[0]));
 }
 
-// vcvtne2ps2bf16: the second operand's values, then the first's, to nearest even. Numbers only.
+// bfmmla: 2 x 2 sums += (2 rows of x, two pairs each) (2 rows of y), one pair after the other.
+Value emulateMatrices(ImplicitLocOpBuilder &b, OperandRange operands) {
+  auto pairs = VectorType::get(4, b.getI32Type());
+  Value x = LLVM::BitcastOp::create(b, pairs, operands[1]), y = LLVM::BitcastOp::create(b, pairs, operands[2]);
+  Value sum = operands[0];
+  for (int64_t k : {0, 1}) {
+    Value rows = vector::ShuffleOp::create(b, x, x, ArrayRef<int64_t>{k, k, 2 + k, 2 + k});
+    Value columns = vector::ShuffleOp::create(b, y, y, ArrayRef<int64_t>{k, 2 + k, k, 2 + k});
+    sum = emulateDot(b, {sum, rows, columns});
+  }
+  return sum;
+}
+
+// To nearest even, as i16. Numbers only.
+Value roundToBf16(ImplicitLocOpBuilder &b, Value reals) {
+  int64_t lanes = cast<VectorType>(reals.getType()).getDimSize(0);
+  Value bits = LLVM::BitcastOp::create(b, VectorType::get(lanes, b.getI32Type()), reals);
+  Value odd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, splat(b, 16, lanes)), splat(b, 1, lanes));
+  Value sum = arith::AddIOp::create(b, bits, arith::AddIOp::create(b, odd, splat(b, 0x7fff, lanes)));
+  Value high = arith::ShRUIOp::create(b, sum, splat(b, 16, lanes));
+  return arith::TruncIOp::create(b, VectorType::get(lanes, b.getI16Type()), high);
+}
+
+// vcvtne2ps2bf16: the second operand's values, then the first's.
 Value emulateConversion(ImplicitLocOpBuilder &b, OperandRange operands) {
-  auto words = VectorType::get(16, b.getI16Type());
-  auto round = [&](Value reals) -> Value {
-    Value bits = LLVM::BitcastOp::create(b, VectorType::get(16, b.getI32Type()), reals);
-    Value odd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, bits, splat(b, 16)), splat(b, 1));
-    Value sum = arith::AddIOp::create(b, bits, arith::AddIOp::create(b, odd, splat(b, 0x7fff)));
-    return arith::TruncIOp::create(b, words, arith::ShRUIOp::create(b, sum, splat(b, 16)));
-  };
   SmallVector<int64_t> order(32);
   std::iota(order.begin(), order.end(), 0);
-  Value joined = vector::ShuffleOp::create(b, round(operands[1]), round(operands[0]), order);
+  Value joined = vector::ShuffleOp::create(b, roundToBf16(b, operands[1]), roundToBf16(b, operands[0]), order);
   return LLVM::BitcastOp::create(b, VectorType::get(32, b.getBF16Type()), joined);
 }
 
 // Part `index` of `bits` bits of each i32, as a signed or an unsigned number.
 Value partOf(ImplicitLocOpBuilder &b, Value words, int64_t index, int64_t bits, bool isSigned) {
-  Value top = arith::ShLIOp::create(b, words, splat(b, 32 - bits * (index + 1)));
+  int64_t lanes = cast<VectorType>(words.getType()).getDimSize(0);
+  Value top = arith::ShLIOp::create(b, words, splat(b, 32 - bits * (index + 1), lanes));
   if (isSigned)
-    return arith::ShRSIOp::create(b, top, splat(b, 32 - bits));
-  return arith::ShRUIOp::create(b, top, splat(b, 32 - bits));
+    return arith::ShRSIOp::create(b, top, splat(b, 32 - bits, lanes));
+  return arith::ShRUIOp::create(b, top, splat(b, 32 - bits, lanes));
 }
 
-// sum + the products of the parts of x and y that lie in one i32: vpdpbusd (bytes, x unsigned), vpmaddwd (16 bits, no sum).
+// sum + the products of the parts of x and y that lie in one i32: vpdpbusd and usdot (bytes, x unsigned), sdot, vpmaddwd (16 bits, no sum).
 Value emulateParts(ImplicitLocOpBuilder &b, Value sum, Value x, Value y, int64_t bits, bool isSigned) {
-  auto words = VectorType::get(16, b.getI32Type());
+  auto type = cast<VectorType>(x.getType());
+  int64_t lanes = type.getDimSize(0) * type.getElementTypeBitWidth() / 32;
+  auto words = VectorType::get(lanes, b.getI32Type());
   x = LLVM::BitcastOp::create(b, words, x);
   y = LLVM::BitcastOp::create(b, words, y);
   for (int64_t index = 0; index < 32 / bits; ++index) {
@@ -237,6 +256,15 @@ void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state,
 } // namespace
 
 void heddle::test::emulateInstructions(ModuleOp module) {
+  SmallVector<arith::TruncFOp> conversions; // bfcvtn
+  module.walk([&](arith::TruncFOp op) { conversions.push_back(op); });
+  for (arith::TruncFOp op : conversions) {
+    if (!getElementTypeOrSelf(op.getType()).isBF16())
+      continue;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    op.replaceAllUsesWith(LLVM::BitcastOp::create(b, op.getType(), roundToBf16(b, op.getIn())).getResult());
+    op.erase();
+  }
   SmallVector<LLVM::CallIntrinsicOp> calls;
   module.walk([&](LLVM::CallIntrinsicOp call) { calls.push_back(call); });
   for (auto build :
@@ -248,6 +276,14 @@ void heddle::test::emulateInstructions(ModuleOp module) {
     ImplicitLocOpBuilder b(call.getLoc(), call);
     if (name.starts_with("llvm.x86.avx512bf16.dpbf16ps.")) {
       call.getResult(0).replaceAllUsesWith(emulateDot(b, call.getArgs()));
+    } else if (name == "llvm.aarch64.neon.bfdot") {
+      call.getResult(0).replaceAllUsesWith(emulateDot(b, call.getArgs()));
+    } else if (name == "llvm.aarch64.neon.bfmmla") {
+      call.getResult(0).replaceAllUsesWith(emulateMatrices(b, call.getArgs()));
+    } else if (name == "llvm.aarch64.neon.sdot" || name == "llvm.aarch64.neon.usdot") {
+      OperandRange args = call.getArgs();
+      bool isSigned = name == "llvm.aarch64.neon.sdot";
+      call.getResult(0).replaceAllUsesWith(emulateParts(b, args[0], args[1], args[2], 8, isSigned));
     } else if (name == "llvm.x86.avx512bf16.cvtne2ps2bf16.512") {
       call.getResult(0).replaceAllUsesWith(emulateConversion(b, call.getArgs()));
     } else if (name == "llvm.x86.avx512.vpdpbusd.512") {

@@ -87,7 +87,7 @@ static std::vector<std::string> withEmulated(llvm::ArrayRef<const char *> names)
 }
 
 std::vector<std::string> KernelLibrary::bf16Targets() {
-  return withEmulated({"znver5", "sapphirerapids"});
+  return withEmulated({"znver5", "sapphirerapids", "neoverse-v1"});
 }
 
 std::vector<std::string> KernelLibrary::int8TileTargets() {

@@ -31,6 +31,11 @@ static std::string emitAssembly(TensorType type, const char *targetName,
   return emitAssembly(MatmulSpec{*layoutFor(type), 4096, 4096, activation}, targetName);
 }
 
+// Of x86-64 or AArch64.
+static bool isJump(StringRef code) {
+  return code.starts_with("j") || code.starts_with("b.") || code.starts_with("cb") || code.starts_with("tb");
+}
+
 // Instructions of each innermost loop: from a label to a jump back to it with no label between.
 static std::vector<std::vector<StringRef>> innerLoops(StringRef assembly) {
   std::vector<std::vector<StringRef>> loops;
@@ -43,9 +48,9 @@ static std::vector<std::vector<StringRef>> innerLoops(StringRef assembly) {
     if (code.starts_with(".LBB")) {
       label = code.take_until([](char c) { return c == ':'; });
       body.clear();
-    } else if (code.starts_with("j") && !label.empty() && code.ends_with(label)) {
+    } else if (isJump(code) && !label.empty() && code.ends_with(label)) {
       loops.push_back(body);
-    } else if (!code.empty() && !code.starts_with("#") && !code.starts_with(".")) {
+    } else if (!code.empty() && !code.starts_with("#") && !code.starts_with("//") && !code.starts_with(".")) {
       body.push_back(code);
     }
   }
@@ -59,9 +64,10 @@ static int countOf(const std::vector<StringRef> &loop, StringRef instruction) {
   });
 }
 
-// AT&T syntax: a store's last operand is memory.
+// AT&T syntax: a store's last operand is memory. AArch64: str, stp, stur, st1.
 static int countStores(const std::vector<StringRef> &loop) {
-  return llvm::count_if(loop, [](StringRef code) { return code.starts_with("vmov") && code.ends_with(")"); });
+  return llvm::count_if(
+      loop, [](StringRef code) { return (code.starts_with("vmov") && code.ends_with(")")) || code.starts_with("st"); });
 }
 
 static std::set<std::string> tileRegisters(StringRef assembly) {
@@ -190,5 +196,56 @@ TEST(MatmulCode, SumsOfInt8TilesStayInRegisters) {
     size_t release = assembly.find("tilerelease");
     ASSERT_NE(release, std::string::npos);
     EXPECT_EQ(assembly.find("%tmm", release), std::string::npos) << "nothing follows";
+  }
+}
+
+//===- AArch64 ------------------------------------------------------------===//
+
+// Products of `instruction` in the innermost loops that hold any, none of which stores or calls anything.
+static std::multiset<int> productsOnAArch64(const MatmulSpec &spec, const char *target, StringRef instruction) {
+  std::string assembly = emitAssembly(spec, target);
+  EXPECT_EQ(assembly.find("\tbl\t"), std::string::npos) << "a kernel calls nothing";
+  std::multiset<int> products;
+  for (const auto &loop : innerLoops(assembly))
+    if (int dots = countOf(loop, instruction)) {
+      products.insert(dots);
+      EXPECT_EQ(countStores(loop), 0) << "with " << dots << ' ' << instruction.str();
+    }
+  return products;
+}
+
+static MatmulSpec matmulOf(TensorType type, MatmulActivation activation) {
+  return MatmulSpec{*layoutFor(type), 4096, 4096, activation};
+}
+
+TEST(MatmulCode, NeonBf16SumsStayInRegisters) {
+  for (const char *target : {"neoverse-v1", "apple-m2"})
+    for (TensorType type : {TensorType::BF16, TensorType::Q4_0}) {
+      SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
+      MatmulSpec spec = matmulOf(type, MatmulActivation::Bf16);
+      // Many: four columns of K, 16 of W and two rows are 8 instructions, of 4 and of 2 rows.
+      EXPECT_EQ(productsOnAArch64(spec, target, "bfmmla"), (std::multiset<int>{8, 16}));
+      // Two columns of K, 16 of W and a row are 4, two of each in a step: few rows, two and one, where both halves of bytes have a loop, and
+      // of many the last.
+      EXPECT_EQ(productsOnAArch64(spec, target, "bfdot"),
+                type == TensorType::BF16 ? (std::multiset<int>{8, 8, 16}) : (std::multiset<int>{8, 8, 8, 16, 16}));
+    }
+}
+
+TEST(MatmulCode, NeonF32SumsStayInRegisters) {
+  for (const char *target : {"aarch64", "neoverse-v1", "cortex-a72"})
+    productsOnAArch64(matmulOf(TensorType::F32, MatmulActivation::F32), target, "fmla");
+}
+
+TEST(MatmulCode, NeonIntegerSumsStayInRegisters) {
+  for (auto [target, type, instruction] :
+       {std::tuple("aarch64", TensorType::Q4_0, "sdot"), std::tuple("neoverse-n1", TensorType::Q8_0, "sdot"),
+        std::tuple("neoverse-v1", TensorType::Q8_0, "usdot"), std::tuple("neoverse-v1", TensorType::Q4_0, "sdot")}) {
+    SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
+    MatmulSpec spec = matmulOf(type, MatmulActivation::F32);
+    spec.int16FewRows = true;
+    EXPECT_EQ(productsOnAArch64(spec, target, instruction), (std::multiset<int>{64}));
+    EXPECT_EQ(productsOnAArch64(matmulOf(type, MatmulActivation::Q8), target, instruction),
+              (std::multiset<int>{32, 64}));
   }
 }

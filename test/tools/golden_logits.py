@@ -1,8 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""golden_logits.py FOLDER CASE COMMAND…: runs COMMAND --io on a stored input and compares the logits with the stored ones.
+"""golden_logits.py [--limit=ERROR] FOLDER CASE COMMAND…: runs COMMAND --io on a stored input and compares the logits with the stored ones.
 
 FOLDER holds golden.safetensors with CASE.input_ids, CASE.attention_mask if the case has one, and CASE.logits, zeros where the mask is 0. COMMAND
-may begin with an emulator. Exit status 1 where an error is above 1e-4, absolute or relative to the largest magnitude.
+may begin with an emulator. Exit status 1 where an error is above 1e-4, or what is given, absolute or relative to the largest magnitude.
 """
 import os
 import subprocess
@@ -11,10 +11,13 @@ import tempfile
 
 import safetensors
 
-LIMIT = 1e-4
 
 
-def main(folder, case, *command):
+def main(*words):
+    limit = 1e-4
+    if words[0].startswith("--limit="):
+        limit, words = float(words[0].removeprefix("--limit=")), words[1:]
+    folder, case, *command = words
     goldens = safetensors.load(os.path.join(folder, "golden.safetensors"))
     wanted = goldens[f"{case}.logits"][2]
     with tempfile.TemporaryDirectory() as box:
@@ -28,7 +31,7 @@ def main(folder, case, *command):
     if len(got) != len(wanted):
         sys.exit(f"{len(got)} logits, expected {len(wanted)}")
     error = max(abs(a - b) if a == a else float("inf") for a, b in zip(got, wanted))
-    limit = LIMIT * max(1.0, max(map(abs, wanted)))
+    limit *= max(1.0, max(map(abs, wanted)))
     print(f"{case}: max abs error {error:.2e}, limit {limit:.1e}")
     return 0 if error <= limit else 1
 

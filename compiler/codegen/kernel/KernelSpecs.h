@@ -59,7 +59,7 @@ struct EmbeddingSpec {
 enum class Products {
   F32,
   // Queries and weights rounded to bf16, for a cache of bf16 or q8_0 with an even head_dim. Twice as many products per instruction
-  // where the target has avx512bf16; elsewhere correct and slow.
+  // where the target multiplies pairs; elsewhere correct and slow.
   Bf16,
 };
 

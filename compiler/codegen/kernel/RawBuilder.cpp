@@ -233,10 +233,11 @@ Value RawBuilder::joinHalves(Value low, Value high, unsigned first, unsigned lan
   return vector::BitCastOp::create(*this, ints(lanes), vector::ShuffleOp::create(*this, low, high, order));
 }
 
-Value RawBuilder::dotPairs(Value a, Value b, Value acc, bool hasInstruction) {
+Value RawBuilder::dotPairs(Value a, Value b, Value acc, PairDot instruction) {
   unsigned lanes = lanesOf(a);
-  if (hasInstruction && lanes >= 4) {
-    std::string name = "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes * 32);
+  if (instruction != PairDot::None && lanes >= 4) {
+    std::string name = instruction == PairDot::Neon ? "llvm.aarch64.neon.bfdot"
+                                                    : "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes * 32);
     auto halves = VectorType::get({2 * int64_t(lanes)}, getBF16Type());
     Value x = vector::BitCastOp::create(*this, halves, a), y = vector::BitCastOp::create(*this, halves, b);
     return LLVM::CallIntrinsicOp::create(*this, acc.getType(), getStringAttr(name), ValueRange{acc, x, y}).getResult(0);
@@ -276,7 +277,13 @@ void RawBuilder::storeKv(KvType type, Value floats, Value pointer) {
   store(arith::TruncFOp::create(*this, VectorType::get({lanesOf(floats)}, getF16Type()), floats), pointer);
 }
 
-Value RawBuilder::roundTwo(Value first, Value second) {
+Value RawBuilder::roundTwo(Value first, Value second, PairDot instructions) {
+  int64_t lanes = lanesOf(first);
+  if (instructions == PairDot::Neon) { // bfcvtn
+    SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(2 * lanes));
+    Value both = vector::ShuffleOp::create(*this, first, second, order);
+    return arith::TruncFOp::create(*this, VectorType::get({2 * lanes}, getBF16Type()), both);
+  }
   auto type = VectorType::get({32}, getBF16Type());
   auto name = getStringAttr("llvm.x86.avx512bf16.cvtne2ps2bf16.512");
   return LLVM::CallIntrinsicOp::create(*this, type, name, ValueRange{second, first}).getResult(0);

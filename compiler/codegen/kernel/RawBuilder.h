@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_KERNEL_RAWBUILDER_H
 
 #include "compiler/codegen/kernel/KvType.h"
+#include "compiler/codegen/machine/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -104,10 +105,10 @@ public:
   // Lanes [first, first + lanes) of two vectors of 16-bit elements, as the low and the high halves of i32.
   Value joinHalves(Value low, Value high, unsigned first, unsigned lanes);
   // acc + high(a) high(b) + low(a) low(b) for i32 lanes of two bf16; one instruction where there is one.
-  Value dotPairs(Value a, Value b, Value acc, bool hasInstruction);
+  Value dotPairs(Value a, Value b, Value acc, PairDot instruction);
   void storeKv(KvType type, Value floats, Value pointer);
-  // Two vectors of 16 floats as 32 bf16, one after the other, in the one instruction of avx512bf16.
-  Value roundTwo(Value first, Value second);
+  // Two vectors of floats as bf16, one after the other, by the instructions of a target that has some.
+  Value roundTwo(Value first, Value second, PairDot instructions);
   // Asks for the line at `pointer`.
   void prefetch(Value pointer, CacheLevel level = CacheLevel::Second);
   // 64-byte aligned scratch on the stack; call it in the entry block.

@@ -11,6 +11,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
 
 using namespace heddle;
@@ -18,7 +19,7 @@ using namespace heddle;
 // Features that kernels make use of; a binary requires those of its target and no others.
 static const char *const knownFeatures[] = {"avx2",     "fma",      "f16c",       "avxvnni",    "avx512f",  "avx512bw",
                                             "avx512vl", "avx512dq", "avx512vnni", "avx512bf16", "amx-tile", "amx-int8",
-                                            "amx-bf16", "dotprod",  "fullfp16",   "neon"};
+                                            "amx-bf16", "neon",     "dotprod",    "fullfp16",   "i8mm",     "bf16"};
 
 bool CpuTarget::has(llvm::StringRef feature) const {
   return llvm::is_contained(features, feature);
@@ -28,6 +29,11 @@ bool CpuTarget::isX86() const {
 }
 bool CpuTarget::isAArch64() const {
   return llvm::StringRef(triple).starts_with("aarch64");
+}
+PairDot CpuTarget::pairDot() const {
+  if (isAArch64())
+    return has("bf16") ? PairDot::Neon : PairDot::None;
+  return hasAvx512() && has("avx512bf16") ? PairDot::Avx512 : PairDot::None;
 }
 unsigned CpuTarget::vectorLanes() const {
   return hasAvx512() ? 16 : isX86() ? 8 : 4;
@@ -43,6 +49,22 @@ static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vecto
   return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features), ""};
 }
 
+// The CPU's name stays generic here as well: of what LLVM knows of one, kernels use a part, and a binary asks for no more.
+static CpuTarget armTarget(llvm::StringRef name, std::vector<std::string> features) {
+  return {name.str(), "aarch64-unknown-linux-gnu", "generic", std::move(features), ""};
+}
+
+// The features of a CPU of LLVM's tables.
+static std::vector<std::string> armFeatures(const llvm::AArch64::CpuInfo &cpu) {
+  std::vector<llvm::StringRef> all;
+  llvm::AArch64::getExtensionFeatures(cpu.getImpliedExtensions(), all);
+  std::vector<std::string> features;
+  for (llvm::StringRef feature : knownFeatures)
+    if (llvm::is_contained(all, ("+" + feature).str()))
+      features.push_back(feature.str());
+  return features;
+}
+
 static CpuTarget hostTarget() {
   // The runtime's own question, so that what is compiled for this machine runs on it: a CPU with AMX is none where the
   // operating system does not permit its state.
@@ -54,7 +76,7 @@ static CpuTarget hostTarget() {
   if (llvm::is_contained(features, "avx512vnni"))
     llvm::erase(features, "avxvnni");
 #if defined(__aarch64__)
-  return {"native", "aarch64-unknown-linux-gnu", "generic", std::move(features), ""};
+  return armTarget("native", std::move(features));
 #else
   // The CPU's name stays generic: a hypervisor may hide features that the name would imply.
   bool avx512 = llvm::is_contained(features, "avx512vl");
@@ -93,9 +115,12 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
   if (name == "sapphirerapids")
     return x86Target(name, "x86-64-v4", spr);
   if (name == "aarch64")
-    return CpuTarget{"aarch64", "aarch64-unknown-linux-gnu", "generic", {"neon", "dotprod", "fullfp16"}, ""};
+    return armTarget(name, {"neon", "dotprod", "fullfp16"});
+  if (std::optional<llvm::AArch64::CpuInfo> cpu = llvm::AArch64::parseCpu(name))
+    return armTarget(name, armFeatures(*cpu));
   error = "unknown target '" + name.str() +
-          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64";
+          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64 and 64-bit ARM "
+          "CPUs by LLVM's names (neoverse-v1, apple-m2)";
   return mlir::failure();
 }
 
@@ -130,8 +155,11 @@ mlir::FailureOr<std::vector<Target>> heddle::parseTargets(llvm::StringRef list, 
     mlir::FailureOr<Target> target = parseTarget(name, error);
     if (mlir::failed(target))
       return mlir::failure();
-    if (names.size() > 1 && (target->isDevice() || !target->cpu.isX86()))
-      return fail("--target=" + list + ": several targets in one file are x86-64 CPUs, and " + name + " is none");
+    if (names.size() > 1 && target->isDevice())
+      return fail("--target=" + list + ": several targets in one file are CPUs, and " + name + " is none");
+    if (!targets.empty() && target->cpu.triple != targets.front().cpu.triple)
+      return fail("--target=" + list + ": " + name + " and " + targets.front().name +
+                  " have no instructions in common");
     if (llvm::any_of(targets, [&](const Target &other) { return other.name == name; }))
       return fail("--target=" + list + ": " + name + " is there twice");
     targets.push_back(std::move(*target));

@@ -20,6 +20,9 @@ class TargetMachine;
 
 namespace heddle {
 
+// Instructions that add up products of bf16 pairs and round f32 to bf16, of avx512bf16 and of AArch64's bf16.
+enum class PairDot : uint8_t { None, Avx512, Neon };
+
 // One CPU target. Kernels ask what it can do and never name a processor.
 struct CpuTarget {
   std::string name;                  // as given to --target, "native" resolved
@@ -35,7 +38,8 @@ struct CpuTarget {
   // Sums of products of four bytes, unsigned with signed ones, in one instruction of the widest vectors.
   bool hasByteDot() const { return has(hasAvx512() ? "avx512vnni" : "avxvnni"); }
   // Sums of products of bf16 pairs in one instruction: of vectors, and of tiles (AMX).
-  bool hasBf16Dot() const { return hasAvx512() && has("avx512bf16"); }
+  PairDot pairDot() const;
+  bool hasBf16Dot() const { return pairDot() != PairDot::None; }
   bool hasBf16Tiles() const { return hasAvx512() && has("amx-tile") && has("amx-bf16"); }
   // f32 lanes of the widest vector register: 16, 8 or 4.
   unsigned vectorLanes() const;
@@ -45,7 +49,8 @@ struct CpuTarget {
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 
-// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids or aarch64. The error lists them.
+// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64 or LLVM's name of a 64-bit ARM CPU. The error
+// lists them.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
 enum class DeviceKind : uint8_t { None, OpenCl, Cuda };
@@ -64,7 +69,7 @@ struct Target {
 // A CPU target, or opencl or a GPU, with host code for any x86-64. The error lists them.
 mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 
-// The targets of --target: one, or several x86-64 CPUs, separated by commas. They come back in the order of what they can do, those with
+// The targets of --target: one, or several CPUs of one architecture, separated by commas. They come back in the order of what they can do, those with
 // fewest features first and equals as they were given: the order of a package's variants. The error is one line.
 mlir::FailureOr<std::vector<Target>> parseTargets(llvm::StringRef list, std::string &error);
 

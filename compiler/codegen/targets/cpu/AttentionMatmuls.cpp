@@ -253,8 +253,8 @@ Value AttentionTile::scaledCodes(Value codes, Value scales) {
 
 // Two vectors of floats as bf16, one after the other.
 void AttentionTile::storePairs(Value first, Value second, Value to) {
-  if (hasPairDot && vectorLanes == 16)
-    return b.store(b.roundTwo(first, second), to);
+  if (roundsTwo)
+    return b.store(b.roundTwo(first, second, pairDot), to);
   b.storeKv(KvType::BF16, first, to);
   b.storeKv(KvType::BF16, second, b.at(to, vectorLanes * kvBytes(KvType::BF16)));
 }
@@ -375,7 +375,7 @@ Type AttentionTile::operandElement() {
 }
 
 Value AttentionTile::multiplyAdd(Value x, Value y, Value acc) {
-  return pairs ? b.dotPairs(x, y, acc, hasPairDot) : b.fma(x, y, acc);
+  return pairs ? b.dotPairs(x, y, acc, pairDot) : b.fma(x, y, acc);
 }
 
 int64_t AttentionTile::tokenStep() const {

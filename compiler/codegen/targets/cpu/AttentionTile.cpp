@@ -50,8 +50,10 @@ BucketRange::BucketRange(const PositionSpec &spec, int64_t blockTokens, unsigned
 
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
-      hasPairDot(target.hasBf16Dot()), usesTileUnit(pairs && target.hasBf16Tiles()),
-      pagesArePaired(cpu::hasPairedPages(spec)), holdsCodes(spec.kv == KvType::Q8_0),
+      pairDot(target.pairDot()),
+      roundsTwo(pairDot == PairDot::Neon || (pairDot == PairDot::Avx512 && vectorLanes == 16)),
+      usesTileUnit(pairs && target.hasBf16Tiles()), pagesArePaired(cpu::hasPairedPages(spec)),
+      holdsCodes(spec.kv == KvType::Q8_0),
       readsKeysInPlace(pagesArePaired && pairs && !holdsCodes && !(usesTileUnit && needsUnitPadding(spec.headDim))),
       readsValuesInPlace(pagesArePaired && pairs && !holdsCodes && !usesTileUnit), blockTokens(spec.blockKv),
       wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()),
@@ -446,13 +448,13 @@ Value AttentionTile::maxOfScores(const PageValues &page, Value rowScores, Value 
 
 // As pairs, halves trail the scores that are yet to be read. A whole line is stored at once: what loads it next need not wait for two.
 void AttentionTile::storeWeights(ArrayRef<Value> weights, Value rowScores, Value key) {
-  bool fillLine = pairs && hasPairDot && vectorLanes == 16;
+  bool fillLine = pairs && roundsTwo;
   for (size_t i = 0; i < weights.size(); i += fillLine ? 2 : 1) {
     Value to = b.at(rowScores, b.add(key, i * vectorLanes), pairs ? 2 : floatBytes);
     if (!fillLine)
       b.storeKv(pairs ? KvType::BF16 : KvType::F32, weights[i], to);
     else
-      b.store(b.roundTwo(weights[i], weights[i + 1]), to);
+      b.store(b.roundTwo(weights[i], weights[i + 1], pairDot), to);
   }
 }
 

@@ -250,7 +250,8 @@ private:
   // Bf16 products: what else is an f32 in a panel, in queries and in weights is a pair of bf16 that are neighbours in the
   // direction of the sum, so strides in bytes stay the same.
   const bool pairs;
-  const bool hasPairDot;                           // the target multiplies pairs in one instruction
+  const PairDot pairDot;                           // the target multiplies pairs in one instruction
+  const bool roundsTwo;                            // and rounds two vectors at once
   const bool usesTileUnit;                         // and tiles of them
   const bool pagesArePaired;                       // PageLayout.h
   const bool holdsCodes;                           // and hold codes with scales

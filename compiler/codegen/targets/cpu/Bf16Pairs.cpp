@@ -20,23 +20,89 @@ Value Bf16Pairs::roundHalf(Value real) {
 }
 
 Value Bf16Pairs::round(Value low, Value high) {
-  if (!hasDot)
-    return arith::OrIOp::create(b, b.shiftRight(roundHalf(low), 16), roundHalf(high));
-  // The instruction leaves all low values before all high ones.
-  Value rounded = b.intrinsic("llvm.x86.avx512bf16.cvtne2ps2bf16.512", b.vec(32, b.getBF16Type()), {high, low});
   SmallVector<int64_t> interleaved;
   for (int64_t lane = 0; lane < 16; ++lane)
     interleaved.append({lane, 16 + lane});
-  Value words = b.bitcast(b.vec(32, b.i16), rounded);
-  return b.bitcast(b.v16i32, vector::ShuffleOp::create(b, words, words, interleaved));
+  switch (instructions) {
+  case PairDot::None:
+    return arith::OrIOp::create(b, b.shiftRight(roundHalf(low), 16), roundHalf(high));
+  case PairDot::Avx512: {
+    // The instruction leaves all low values before all high ones.
+    Value rounded = b.intrinsic("llvm.x86.avx512bf16.cvtne2ps2bf16.512", b.vec(32, b.getBF16Type()), {high, low});
+    Value words = b.bitcast(b.vec(32, b.i16), rounded);
+    return b.bitcast(b.v16i32, vector::ShuffleOp::create(b, words, words, interleaved));
+  }
+  case PairDot::Neon: {
+    auto words = [&](Value real) -> Value { // bfcvtn
+      Value rounded = arith::TruncFOp::create(b, b.vec(16, b.getBF16Type()), real);
+      return b.bitcast(b.vec(16, b.i16), rounded);
+    };
+    return b.bitcast(b.v16i32, vector::ShuffleOp::create(b, words(low), words(high), interleaved));
+  }
+  }
+  llvm_unreachable("every kind returns");
 }
 
 Value Bf16Pairs::dot(Value acc, Value x, Value y) {
-  if (hasDot) {
+  if (instructions == PairDot::Neon)
+    return b.inParts(4, {acc, x, y}, [&](ArrayRef<Value> parts) {
+      Type halves = b.vec(8, b.getBF16Type());
+      return b.intrinsic("llvm.aarch64.neon.bfdot", b.vec(4, b.f32),
+                         {parts[0], b.bitcast(halves, parts[1]), b.bitcast(halves, parts[2])});
+    });
+  if (instructions == PairDot::Avx512) {
     Type halves = b.vec(32, b.getBF16Type());
     return b.intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", b.v16f32, {acc, b.bitcast(halves, x), b.bitcast(halves, y)});
   }
   auto high = [&](Value pairs) { return b.bitcast(b.v16f32, b.maskBits(pairs, 0xffff0000)); };
   auto low = [&](Value pairs) { return b.bitcast(b.v16f32, arith::ShLIOp::create(b, pairs, b.splatInt(16))); };
   return b.fma(low(x), low(y), b.fma(high(x), high(y), acc));
+}
+
+//===- two rows with two columns of W --------------------------------------===//
+
+static Value shuffle(KernelBuilder &b, Value x, Value y, function_ref<int64_t(int64_t lane)> order) {
+  return vector::ShuffleOp::create(b, x, y, llvm::map_to_vector(llvm::seq<int64_t>(16), order));
+}
+
+// Lane 4c + 2r + i of the first 8 columns: row r, column 2c + i.
+void Bf16Pairs::interleave(Value &first, Value &second) {
+  auto half = [&](int64_t columns) {
+    return shuffle(b, first, second,
+                   [&](int64_t lane) { return columns + lane / 4 * 2 + lane % 2 + (lane % 4 < 2 ? 0 : 16); });
+  };
+  Value low = half(0), high = half(8);
+  first = low;
+  second = high;
+}
+
+void Bf16Pairs::separate(Value &first, Value &second) {
+  auto row = [&](int64_t number) {
+    return shuffle(b, first, second,
+                   [&](int64_t column) { return column / 8 * 16 + column % 8 / 2 * 4 + 2 * number + column % 2; });
+  };
+  Value upper = row(0), lower = row(1);
+  first = upper;
+  second = lower;
+}
+
+std::pair<Value, Value> Bf16Pairs::matrices(Value line, Value next) {
+  auto half = [&](int64_t columns) {
+    return shuffle(b, line, next, [&](int64_t lane) { return columns + lane / 2 + lane % 2 * 16; });
+  };
+  return {half(0), half(8)};
+}
+
+Value Bf16Pairs::loadMatrix(Value firstRow, Value secondRow) {
+  Type pairs = b.vec(2, b.i32);
+  Value first = b.load(pairs, firstRow, 2), second = b.load(pairs, secondRow, 2);
+  return vector::ShuffleOp::create(b, first, second, ArrayRef<int64_t>{0, 1, 2, 3});
+}
+
+Value Bf16Pairs::dotMatrices(Value acc, Value weights, Value rows) {
+  Type halves = b.vec(8, b.getBF16Type());
+  return b.inParts(4, {acc, weights}, [&](ArrayRef<Value> parts) {
+    return b.intrinsic("llvm.aarch64.neon.bfmmla", b.vec(4, b.f32),
+                       {parts[0], b.bitcast(halves, rows), b.bitcast(halves, parts[1])});
+  });
 }

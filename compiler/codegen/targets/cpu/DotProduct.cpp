@@ -12,8 +12,11 @@ using namespace heddle;
 DotProduct::DotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
     : b(builder), lanesPerInstruction(target.vectorLanes()) {
   if (target.isAArch64()) {
-    instruction = Instruction::Neon;
-    bias = maxCode > 127 ? 128 : 0;
+    // usdot multiplies as many bytes as sdot: codes that fit a signed byte need neither.
+    instruction = !target.has("dotprod")                ? Instruction::Smull
+                  : maxCode > 127 && target.has("i8mm") ? Instruction::Usdot
+                                                        : Instruction::Sdot;
+    bias = maxCode > 127 && instruction != Instruction::Usdot ? 128 : 0;
   } else if (target.hasByteDot()) {
     instruction = Instruction::Vnni;
   } else {
@@ -39,8 +42,23 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
   case Instruction::Vnni:
     return b.intrinsic(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256", sums,
                        {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
-  case Instruction::Neon:
-    return b.intrinsic("llvm.aarch64.neon.sdot", sums, {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
+  case Instruction::Usdot:
+  case Instruction::Sdot: {
+    StringRef name = instruction == Instruction::Usdot ? "llvm.aarch64.neon.usdot" : "llvm.aarch64.neon.sdot";
+    return b.intrinsic(name, sums, {acc, b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
+  }
+  case Instruction::Smull: {
+    // Two products of bytes fit 16 bits, their sum may not.
+    Value x = b.bitcast(bytes, codes), y = b.bitcast(bytes, activations);
+    auto pairs = [&](int64_t first) {
+      auto half = [&](Value whole) -> Value {
+        return vector::ExtractStridedSliceOp::create(b, whole, first, int64_t(8), int64_t(1));
+      };
+      Value products = b.intrinsic("llvm.aarch64.neon.smull", b.vec(8, b.i16), {half(x), half(y)});
+      return b.intrinsic("llvm.aarch64.neon.saddlp", sums, products);
+    };
+    return b.add(acc, b.intrinsic("llvm.aarch64.neon.addp", sums, {pairs(0), pairs(8)}));
+  }
   case Instruction::PairsOfBytes: {
     Value pairs = b.intrinsic(wide ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw", words,
                               {b.bitcast(bytes, codes), b.bitcast(bytes, activations)});
@@ -69,7 +87,7 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
 
 WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
     : b(builder), bytes(builder, target, maxCode), lanesPerInstruction(target.vectorLanes()),
-      hasByteProducts(bytes.isOneInstruction()) {}
+      hasByteProducts(bytes.isOfSignedBytes()) {}
 
 std::pair<Value, Value> WideDotProduct::planes(Value columns) {
   VectorType sixteenBytes = b.vec(16, b.i8);

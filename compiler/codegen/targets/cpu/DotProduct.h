@@ -21,11 +21,13 @@ public:
   mlir::Value prepareCodes(mlir::Value codes);
   mlir::Value emit(mlir::Value acc, mlir::Value codes, mlir::Value activations);
 
-  // Whether one instruction adds up four products.
-  bool isOneInstruction() const { return instruction == Instruction::Vnni || instruction == Instruction::Neon; }
+  // Whether products of signed bytes are exact whatever the bytes are.
+  bool isOfSignedBytes() const {
+    return instruction != Instruction::PairsOfBytes && instruction != Instruction::PairsOfWords;
+  }
 
 private:
-  enum class Instruction { Vnni, Neon, PairsOfBytes, PairsOfWords };
+  enum class Instruction { Vnni, Usdot, Sdot, Smull, PairsOfBytes, PairsOfWords };
   mlir::Value emitPart(mlir::Value acc, mlir::Value codes, mlir::Value activations, int64_t lanes);
 
   KernelBuilder &b;

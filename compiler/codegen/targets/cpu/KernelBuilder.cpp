@@ -105,7 +105,7 @@ Value KernelBuilder::intrinsic(StringRef name, Type result, ValueRange operands)
 Value KernelBuilder::inParts(int64_t lanes, ArrayRef<Value> vectors, function_ref<Value(ArrayRef<Value>)> emit) {
   if (lanes == 16)
     return emit(vectors);
-  Value whole = splatInt(0);
+  Value whole = vectors.front();
   for (int64_t lane = 0; lane < 16; lane += lanes) {
     auto parts = llvm::map_to_vector(vectors, [&](Value vector) -> Value {
       return vector::ExtractStridedSliceOp::create(*this, vector, lane, lanes, int64_t(1));

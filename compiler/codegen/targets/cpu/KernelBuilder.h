@@ -52,7 +52,7 @@ public:
   // The largest begin + i * step that is at most `end`; begin if that is larger.
   mlir::Value wholeSteps(mlir::Value begin, mlir::Value end, int64_t step);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);
-  // emit(parts) of `lanes` of the 16 lanes of each vector at a time, put together: vectors of i32, for instructions with fewer lanes.
+  // emit(parts) of `lanes` of the 16 lanes of each vector at a time, put together as what the first one is: for instructions with fewer lanes.
   mlir::Value inParts(int64_t lanes, llvm::ArrayRef<mlir::Value> vectors,
                       llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)> emit);
 

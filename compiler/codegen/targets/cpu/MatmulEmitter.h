@@ -85,6 +85,9 @@ private:
   void unpackBlock(BlockReader reader, mlir::Value lines);
   mlir::Value nextLines(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
   void emitManyRowsTile(const LineBlock &block, ValuesRef activations, mlir::Value partial, mlir::Value next);
+  Values addLines(const LineBlock &block, ValuesRef activations, mlir::Value first, int64_t count, Values sums);
+  Values addMatrices(const LineBlock &block, ValuesRef activations, mlir::Value first, Values sums);
+  mlir::Value loadLine(const LineBlock &block, mlir::Value line, int64_t panel);
 
   // bf16 with AMX
   bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }

@@ -255,30 +255,66 @@ void MatmulEmitter::emitManyRowsTile(const LineBlock &block, ValuesRef activatio
   for (int64_t i = 0; i < rows * panels; ++i)
     sums.push_back(b.load(b.v16f32, b.at(partial, i * lineBytes)));
   // compute: sums[r][p] += act[r][line] * W[p][line]
-  auto step = [&](Value first, int64_t unroll, Values sums) {
-    for (int64_t i = 0; i < unroll; ++i) {
-      Value line = b.add(first, i), address = b.at(block.address, b.mul(line, lineBytes));
-      Values linesOfW;
-      for (int64_t p = 0; p < panels; ++p)
-        linesOfW.push_back(b.load(isBf16() ? b.v16i32 : b.v16f32, b.at(address, p * block.panelStride)));
-      for (int64_t r = 0; r < rows; ++r) {
-        Value x = loadActivation(b.at(activations[r], b.mul(line, 4)));
-        for (int64_t p = 0; p < panels; ++p)
-          sums[r * panels + p] = multiplyAdd(x, linesOfW[p], sums[r * panels + p]);
-      }
-    }
-    return sums;
-  };
   const int64_t unroll = isBf16() ? 2 : 4; // lines of four steps are loaded early enough to spill
+  const bool inMatrices = isBf16() && pairs.hasMatrices() && rows % 2 == 0;
+  auto forEachPair = [&](function_ref<void(Value &, Value &)> change) {
+    for (int64_t r = 0; inMatrices && r < rows; r += 2)
+      for (int64_t p = 0; p < panels; ++p)
+        change(sums[r * panels + p], sums[(r + 1) * panels + p]);
+  };
   Value whole = b.wholeSteps(b.index(0), count, unroll);
+  forEachPair([&](Value &first, Value &second) { pairs.interleave(first, second); });
   sums = b.loop(b.index(0), whole, unroll, sums, [&](Value line, ValuesRef carried) {
     for (int64_t p = 0; next && p < panels; ++p)
       b.prefetch(b.at(b.at(next, b.mul(b.divide(line, unroll), lineBytes)), p * block.panelStride), Cache::Second);
-    return step(line, unroll, Values(carried));
+    return inMatrices ? addMatrices(block, activations, line, Values(carried))
+                      : addLines(block, activations, line, unroll, Values(carried));
   });
+  forEachPair([&](Value &first, Value &second) { pairs.separate(first, second); });
   if (spec.k / lineValues() % unroll)
-    sums = b.loop(whole, count, 1, sums, [&](Value line, ValuesRef carried) { return step(line, 1, Values(carried)); });
+    sums = b.loop(whole, count, 1, sums, [&](Value line, ValuesRef carried) {
+      return addLines(block, activations, line, 1, Values(carried));
+    });
   // store
   for (int64_t i = 0; i < rows * panels; ++i)
     b.store(sums[i], b.at(partial, i * lineBytes));
+}
+
+Value MatmulEmitter::loadLine(const LineBlock &block, Value line, int64_t panel) {
+  Value address = b.at(block.address, b.mul(line, lineBytes));
+  return b.load(isBf16() ? b.v16i32 : b.v16f32, b.at(address, panel * block.panelStride));
+}
+
+SmallVector<Value> MatmulEmitter::addLines(const LineBlock &block, ValuesRef activations, Value first, int64_t count,
+                                           Values sums) {
+  for (int64_t i = 0; i < count; ++i) {
+    Value line = b.add(first, i);
+    Values lines;
+    for (int64_t p = 0; p < block.panels; ++p)
+      lines.push_back(loadLine(block, line, p));
+    for (auto [r, row] : llvm::enumerate(activations)) {
+      Value x = loadActivation(b.at(row, b.mul(line, 4)));
+      for (int64_t p = 0; p < block.panels; ++p)
+        sums[r * block.panels + p] = multiplyAdd(x, lines[p], sums[r * block.panels + p]);
+    }
+  }
+  return sums;
+}
+
+// Two lines, of interleaved sums.
+SmallVector<Value> MatmulEmitter::addMatrices(const LineBlock &block, ValuesRef activations, Value first, Values sums) {
+  int64_t panels = block.panels;
+  Values matrices;
+  for (int64_t r = 0; r < int64_t(activations.size()); r += 2)
+    matrices.push_back(
+        pairs.loadMatrix(b.at(activations[r], b.mul(first, 4)), b.at(activations[r + 1], b.mul(first, 4))));
+  for (int64_t p = 0; p < panels; ++p) {
+    auto [low, high] = pairs.matrices(loadLine(block, first, p), loadLine(block, b.add(first, 1), p));
+    for (auto [i, rows] : llvm::enumerate(matrices)) {
+      Value &lowSum = sums[2 * i * panels + p], &highSum = sums[(2 * i + 1) * panels + p];
+      lowSum = pairs.dotMatrices(lowSum, low, rows);
+      highSum = pairs.dotMatrices(highSum, high, rows);
+    }
+  }
+  return sums;
 }
