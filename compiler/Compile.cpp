@@ -225,8 +225,9 @@ Status Compilation::import() {
 // All that the output is made of.
 std::vector<SharedFile> Compilation::sources() const {
   std::vector<SharedFile> files = program.files.opened();
-  for (const ModelFiles &adapter : program.merged.files)
-    llvm::append_range(files, adapter.opened());
+  for (const std::vector<ModelFiles> *adapters : {&program.merged.files, &program.adapterFiles})
+    for (const ModelFiles &adapter : *adapters)
+      llvm::append_range(files, adapter.opened());
   llvm::append_range(files, resumedFiles.opened());
   return files;
 }
@@ -609,9 +610,10 @@ Status heddle::importProgram(const CompileOptions &options, const Target &target
   program.pipeline = options.pipeline;
   program.files = ModelFiles(options.model);
   bool isGraph = isMlir(options.model) || isOnnx(program.files);
-  if (isGraph && !options.lora.empty())
-    return errorIn(options.model, "--lora: an adapter names the modules of a Hugging Face model; expected a Hugging "
-                                  "Face folder or a GGUF file");
+  if (isGraph && !(options.lora.empty() && options.adapters.empty()))
+    return errorIn(options.model,
+                   "--lora, --adapter: an adapter names the modules of a Hugging Face model; expected a Hugging "
+                   "Face folder or a GGUF file");
   if (isMlir(options.model))
     return importMlir(options, target, context, program);
   return isGraph ? importOnnx(options, target, context, program) : importDecoder(options, target, context, program);

@@ -37,16 +37,16 @@ int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig
   return std::min(config.encoder.contextLength, options.context ? options.context : defaultContext);
 }
 
-// The adapters of --lora become part of the weights, before anything is made of them.
-static Status mergeLora(const CompileOptions &options, Program &program) {
-  if (options.lora.empty())
-    return Status();
+// The adapters of --lora become part of the weights, before anything is made of them; those of --adapter stand beside what is then the base.
+static Status addAdapters(const CompileOptions &options, Program &program) {
   heddle::TensorType wide = options.pipeline.weights == "f16" ? heddle::TensorType::F16 : heddle::TensorType::BF16;
-  Expected<AdapterMerge> merged = mergeAdapters(program.model, options.lora, wide);
-  if (!merged)
-    return merged.status();
-  program.merged = std::move(*merged);
-  return Status();
+  if (!options.lora.empty()) {
+    Expected<AdapterMerge> merged = mergeAdapters(program.model, options.lora, wide);
+    if (!merged)
+      return merged.status();
+    program.merged = std::move(*merged);
+  }
+  return options.adapters.empty() ? Status() : keepAdapters(program.model, options.adapters, program.adapterFiles);
 }
 
 // What the user might not expect of a quantised base: it grows.
@@ -71,11 +71,13 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
   if (!tokenizer)
     return tokenizer.status();
   program.model = std::move(*read);
-  HEDDLE_RETURN_IF_ERROR(mergeLora(options, program));
+  HEDDLE_RETURN_IF_ERROR(addAdapters(options, program));
   program.tokenizer = std::move(*tokenizer);
   program.consistsOfModelOps = true;
   program.module = importModel(context(), program.model);
-  if (!program.module || failed(verify(*program.module)))
+  if (!program.module)
+    return diagnosed(StatusCode::Unsupported);
+  if (failed(verify(*program.module)))
     return diagnosed(StatusCode::Failure);
   if (options.pipeline.weights.empty())
     remarkWidened(program.merged, *program.module);
@@ -84,6 +86,8 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
 
 // Why the options do not fit the model; empty if they do.
 static std::string optionMisfit(const CompileOptions &options, const Target &target, const ModelConfig &config) {
+  if (target.isDevice() && !options.adapters.empty())
+    return "--adapter: target " + target.name + " has no step that chooses among adapters: use --lora";
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return "--activations=" + options.activations + ": target " + target.name + " computes in f32";

@@ -104,6 +104,8 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
   info.sourceSha256 = std::move(sourceSha256);
   info.precision = options.precision == Precision::Fast ? "fast" : "precise";
   info.license = program.model.config.license;
+  for (const NamedAdapter &adapter : options.adapters)
+    info.adapters.push_back(adapter.name);
   bool hasRows = bool(raggedEntry(module));
   bool isOfFamily = hasRows || program.model.config.family;
   info.architecture = isOfFamily ? program.model.config.architecture : "graph";
@@ -262,6 +264,8 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     output.packedFrom = "model " + info.sourceSha256 + "\n";
     for (const AdapterUse &use : options.lora)
       output.packedFrom += llvm::formatv("adapter, scale {0:R}\n", use.scale).str();
+    for (const NamedAdapter &adapter : options.adapters)
+      output.packedFrom += llvm::formatv("adapter beside, scale {0:R}\n", adapter.use.scale).str();
     output.packedFrom += llvm::join(*loaded, "\n");
   }
   bool reusesSidecar = false;

@@ -8,6 +8,9 @@
 
 namespace heddle {
 
+// On a heddle.weight: its numbers keep the type that their file has, whatever the model's others take (--weights).
+constexpr llvm::StringLiteral keepsTypeAttr = "heddle.keeps_type";
+
 // What the integers of a stored matrix stand for: (code - zero) * scale. Codes are 8 bits wide, or 4: two to a byte then, the lower bits
 // first, and each stored row begins a byte. Along dimension `axis` of the matrix as it is stored, `size` neighbours have a scale and a
 // zero in common; with size 0 all of the matrix has. Where `scales` (`zeros`, as wide as codes) are given, they are a matrix like that

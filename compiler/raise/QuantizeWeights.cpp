@@ -97,6 +97,8 @@ std::string WeightQuantizer::reasonToStay(WeightOp op) const {
   std::optional<heddle::TensorType> stored = tensorTypeNamed(storage.getType().getValue());
   const TensorTypeInfo &wanted = tensorTypeInfo(type);
   int64_t k = typeOf(op).getDimSize(1);
+  if (op->hasAttr(keepsTypeAttr))
+    return "it belongs to an adapter";
   if (!stored || storage.getFileType() || op->hasAttr(Codes::attrName))
     return "its scales lie elsewhere";
   bool isQuantized = tensorTypeInfo(*stored).blockValues > 1;

@@ -93,18 +93,36 @@ static std::string takeStage(CompileArguments &arguments, StringRef value) {
 }
 
 // DIR or DIR:SCALE; a folder whose name ends like a scale is meant as it is.
-static std::string takeLora(CompileArguments &arguments, StringRef value) {
-  AdapterUse use{value.str()};
+static std::string readAdapter(StringRef value, AdapterUse &use) {
+  use = AdapterUse{value.str()};
   auto [folder, scale] = value.rsplit(':');
   if (!scale.empty() && !llvm::sys::fs::is_directory(value)) {
     if (scale.getAsDouble(use.scale) || !std::isfinite(use.scale))
       return quoted(scale) + " is no number: expected DIR or DIR:SCALE";
     use.folder = folder.str();
   }
-  if (use.folder.empty())
-    return "the folder of an adapter is expected";
-  arguments.options.lora.push_back(std::move(use));
-  return "";
+  return use.folder.empty() ? "the folder of an adapter is expected" : "";
+}
+
+static std::string takeLora(CompileArguments &arguments, StringRef value) {
+  return readAdapter(value, arguments.options.lora.emplace_back());
+}
+
+// NAME=DIR or NAME=DIR:SCALE.
+static std::string takeAdapter(CompileArguments &arguments, StringRef value) {
+  constexpr size_t most = 64;
+  auto [name, folder] = value.split('=');
+  std::vector<NamedAdapter> &adapters = arguments.options.adapters;
+  bool isWord =
+      !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || StringRef("_-.").contains(c); });
+  if (!isWord || name == "none")
+    return quoted(name) + " is no name: letters, digits, '_', '-' and '.' are expected, but not 'none'";
+  if (llvm::any_of(adapters, [&](const NamedAdapter &adapter) { return adapter.name == name; }))
+    return quoted(name) + " is the name of two adapters";
+  if (adapters.size() == most)
+    return "at most " + std::to_string(most) + " are expected";
+  adapters.push_back({name.str(), {}});
+  return readAdapter(folder, adapters.back().use);
 }
 
 static std::string takePlugin(CompileArguments &arguments, StringRef value) {
@@ -173,6 +191,10 @@ static std::vector<FlagGroup> makeFlags() {
        "merge the adapter that PyPI's peft saved in DIR into the weights, SCALE times (default 1); repeatable: several "
        "are added. What it changes of a quantised model is bf16 then, or what --weights says",
        takeLora},
+      {"--adapter", "=NAME=DIR[:SCALE]",
+       "keep the adapter apart: each sequence of a run has one of them or none (BIN --adapter NAME); repeatable. Of "
+       "decoders, on CPUs",
+       takeAdapter},
       {"--sidecar", "",
        "weights in a second file, OUT.weights; an object's lie beside the program it is linked into, as "
        "PROGRAM.weights. One that is there and would be packed the same again stays as it is",
@@ -305,6 +327,7 @@ Examples:
   heddle compile model.onnx -o model --precise --report=model.html
   heddle compile model.gguf -o model --target=x86-64-v3,znver5,sapphirerapids
   heddle compile model.gguf -o model --lora=adapter --lora=style:0.5
+  heddle compile model.gguf -o model --adapter=legal=DIR --adapter=code=DIR && ./model --adapter legal "A text"
 
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.
 )";

@@ -206,11 +206,13 @@ static std::vector<int32_t> integersOf(const RuntimeValue &value) {
   return std::vector<int32_t>(integers.begin(), integers.end());
 }
 
-// @step(ids, positions, output_rows, cache, logits, last_hidden_state)
+// @step(ids, positions, output_rows, cache, logits, last_hidden_state), with the adapters of rows before the logits where it has them
 std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(arguments[3]);
-  logits = std::get<Buffer>(arguments[4]);
-  hidden = arguments.size() > 5 ? std::get<Buffer>(arguments[5]) : Buffer();
+  auto entry = raggedEntry(module);
+  size_t first = cast<ShapedType>(entry.getArgumentTypes()[4]).getElementType().isInteger() ? 5 : 4;
+  logits = std::get<Buffer>(arguments[first]);
+  hidden = arguments.size() > first + 1 ? std::get<Buffer>(arguments[first + 1]) : Buffer();
   llvm::MapVector<int64_t, std::vector<int32_t>> idsOf; // by sequence
   for (auto [row, id] : llvm::zip_equal(cache.rows(), integersOf(arguments[0])))
     idsOf[row.sequence].push_back(id);

@@ -455,12 +455,17 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
     bool isPosition = name ? name.getValue() == "position_ids" : i == 1;
     // The third argument of an encoder's @forward, and perhaps a fourth; a step's output rows are all.
     bool isTokenType = !name && tensorType.getRank() == 2;
-    std::vector<int64_t> types = i > 2 ? globalsOf(length) : tokenTypesOf(length, given.tokenTypes);
+    // Behind the cache stand the adapters of a step's rows: none.
+    bool isAdapter = llvm::any_of(entry.getArgumentTypes().take_front(i), llvm::IsaPred<KvCacheType>);
+    std::vector<int64_t> types = isAdapter ? std::vector<int64_t>(length)
+                                 : i > 2   ? globalsOf(length)
+                                           : tokenTypesOf(length, given.tokenTypes);
     for (int64_t row = 0; row < length; ++row)
       tensor.set(row, {0, isMask        ? 1
                           : isIds       ? ids[row]
                           : isPosition  ? positions[row]
                           : isTokenType ? types[row]
+                          : isAdapter   ? 0
                                         : row});
     arguments.push_back(makeValue(std::move(tensor)));
   }

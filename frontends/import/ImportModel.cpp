@@ -4,6 +4,7 @@
 
 #include "frontends/import/ImportModel.h"
 
+#include "dialect/Codes.h"
 #include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
@@ -11,6 +12,7 @@
 #include "frontends/Family.h"
 #include "frontends/families/ModelBuilder.h"
 #include "frontends/import/TokenOps.h"
+#include "frontends/peft/KeepAdapters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -118,7 +120,7 @@ public:
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
   void beginDecoder(TensorHandle lastHiddenState) override;
 
-  OwningOpRef<ModuleOp> take();
+  FailureOr<OwningOpRef<ModuleOp>> take();
 
 private:
   // A matrix or vector of the checkpoint, or rows of it.
@@ -142,6 +144,13 @@ private:
   Value integers(const std::string &name, int64_t limit, bool isMask = false);
   // Ends the entry with its outputs.
   void endEntry();
+  // y, which the weight `name` gave of `x`, plus what the adapters of its tokens add; y itself where none has a part in it. `rows` not 0: y is
+  // rows [begin, begin + rows) of the product alone.
+  Value adapted(Value y, Value x, const std::string &name, int64_t begin = 0, int64_t rows = 0);
+  // Which of the rows of all adapters' A are each token's own: (batch, sequence, R) of 0 and 1.
+  Value adapterMask();
+  // Fails where an adapter changes a weight that is read in another way.
+  LogicalResult checkAdapters();
   Value weight(const WeightPart &part);
   Value weightOp(const WeightPart &part);
   // The parts of a tensor, in the order in which the graph reads its rows.
@@ -175,6 +184,8 @@ private:
   func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
   std::vector<LayerOperand> layerOperands; // behind x and the positions
+  Value entryMask, layerMask;              // adapterMask() of the entry, and of the layer that is being built
+  llvm::StringSet<> adaptedNames;          // weights that adapted() has met
   SmallVector<Value> outputs;              // of an encoder, with the attributes of each
   SmallVector<Attribute> outputAttributes;
 };
@@ -221,7 +232,8 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
   if (isEncoder && config().inputWidth())
     inputs.push_back(activations(config().inputWidth()));
-  if (config().hasGlobalTokens)
+  bool hasAdapters = !isEncoder && model.checkpoint.find(heddle::adapterMask);
+  if (config().hasGlobalTokens || hasAdapters) // which are global, or the number of each token's adapter
     inputs.push_back(grid);
   encodes = isEncoder;
   entry = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
@@ -229,6 +241,8 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   ids = block->getArgument(0);
   positions = block->getArgument(1);
   b.setInsertionPointToEnd(block);
+  if (hasAdapters)
+    entryMask = unwrap(embed(heddle::adapterMask, block->getArgument(2), 1.0));
 }
 
 void ModelImporter::beginEntry(const std::string &name, const std::string &batch) {
@@ -265,7 +279,49 @@ TensorHandle ModelImporter::embedTokens(const std::string &name) {
     enter("input_ids");
     ids = integers("input_ids", config().vocabSize);
   }
-  return embed(name, ids, config().embeddingScale);
+  Value x = unwrap(embed(name, ids, config().embeddingScale));
+  if (!entryMask || !model.checkpoint.find(name + adapterDown))
+    return wrap(x);
+  adaptedNames.insert(name);
+  Value down = unwrap(embed(name + adapterDown, ids, config().embeddingScale));
+  Value own = arith::MulFOp::create(b, loc, down, adapterMask());
+  Value delta = LinearOp::create(b, loc, x.getType(), own, ValueRange{weight(name + adapterUp)}, ValueRange{});
+  return wrap(arith::AddFOp::create(b, loc, x, delta));
+}
+
+Value ModelImporter::adapterMask() {
+  if (!layerFunc)
+    return entryMask;
+  if (!layerMask) {
+    layerOperands.push_back({{}, entryMask});
+    layerMask = layerFunc.front().addArgument(entryMask.getType(), entryMask.getLoc());
+  }
+  return layerMask;
+}
+
+Value ModelImporter::adapted(Value y, Value x, const std::string &name, int64_t begin, int64_t rows) {
+  if (!entryMask || !model.checkpoint.find(prefix + name + adapterDown))
+    return y;
+  adaptedNames.insert(prefix + name);
+  enter(name + adapterDown);
+  Value down = weight(name + adapterDown);
+  Value ranks = LinearOp::create(b, loc, activations(typeOf(down).getDimSize(0)), x, ValueRange{down}, ValueRange{});
+  Value own = arith::MulFOp::create(b, loc, ranks, adapterMask());
+  enter(name + adapterUp);
+  SmallVector<Value> ups = rows ? SmallVector<Value>{weight(WeightPart{prefix + name + adapterUp, begin, rows})}
+                                : orderedRows(name + adapterUp);
+  Value delta = LinearOp::create(b, loc, y.getType(), own, ups, ValueRange{});
+  return arith::AddFOp::create(b, loc, y, delta);
+}
+
+LogicalResult ModelImporter::checkAdapters() {
+  for (const auto &[name, tensor] : model.checkpoint.tensors) {
+    llvm::StringRef weight = name;
+    if (entryMask && weight.consume_back(adapterDown) && !adaptedNames.contains(weight))
+      return emitError(tensorLocation(b.getContext(), weight.str()), "--adapter: '")
+             << weight << "' is read otherwise than by a linear layer, where adapters are not kept apart: use --lora";
+  }
+  return success();
 }
 
 TensorHandle ModelImporter::keyMask() {
@@ -323,7 +379,11 @@ Value ModelImporter::weightOp(const WeightPart &part) {
   }
   auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
                                   offset, part.transposed != tensor->transposed);
-  return WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
+  auto weight = WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
+  if (llvm::StringRef(part.name).ends_with(adapterDown) || llvm::StringRef(part.name).ends_with(adapterUp) ||
+      part.name == heddle::adapterMask)
+    weight->setAttr(keepsTypeAttr, b.getUnitAttr());
+  return weight;
 }
 
 // Outside layers a weight is an op where it is used; inside, an argument that the caller fills.
@@ -388,6 +448,7 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   Block *block = layerFunc.addEntryBlock();
   b.setInsertionPointToEnd(block);
   layerIndex = index;
+  layerMask = {};
   prefix = scope;
   positions = block->getArgument(1);
   Value result = unwrap(body(wrap(block->getArgument(0))));
@@ -428,7 +489,8 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName
   for (Value matrix : matrices)
     shape.back() += typeOf(matrix).getDimSize(0);
   auto type = RankedTensorType::get(shape, b.getF32Type());
-  return wrap(LinearOp::create(b, loc, type, unwrap(x), matrices, biases));
+  Value y = LinearOp::create(b, loc, type, unwrap(x), matrices, biases);
+  return wrap(adapted(y, unwrap(x), weightName, begin, rows));
 }
 
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
@@ -737,6 +799,7 @@ void ModelImporter::finish(TensorHandle x, const std::string &head, const std::s
     biases.push_back(weight(WeightPart{bias, 0, 0, false, /*isVector=*/true}));
   Value logits =
       LinearOp::create(b, loc, activations(typeOf(matrix).getDimSize(0)), unwrap(x), ValueRange{matrix}, biases);
+  logits = adapted(logits, unwrap(x), config().family->head);
   logits = unwrap(scale(wrap(logits), config().logitScale));
   if (config().finalSoftcap > 0)
     logits = SoftcapOp::create(b, loc, logits, b.getF64FloatAttr(config().finalSoftcap));
@@ -780,8 +843,10 @@ void ModelImporter::endEntry() {
   outputAttributes.clear();
 }
 
-OwningOpRef<ModuleOp> ModelImporter::take() {
+FailureOr<OwningOpRef<ModuleOp>> ModelImporter::take() {
   endEntry();
+  if (failed(checkAdapters()))
+    return failure();
   return std::move(module);
 }
 
@@ -829,7 +894,9 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &mod
   assert(model.config.family && "a graph is imported by its own reader");
   ModelImporter importer(context, model);
   model.config.family->build(importer);
-  OwningOpRef<ModuleOp> module = importer.take();
-  remarkUnread(model, *module);
-  return module;
+  FailureOr<OwningOpRef<ModuleOp>> module = importer.take();
+  if (failed(module))
+    return nullptr;
+  remarkUnread(model, **module);
+  return std::move(*module);
 }

@@ -5,10 +5,8 @@
 // as (in, out), or in the order that GGUF's writer gives it, stays so.
 #include "frontends/peft/MergeAdapters.h"
 
-#include "frontends/Family.h"
-#include "frontends/huggingface/HuggingFace.h"
-#include "frontends/peft/Adapter.h"
 #include "frontends/peft/MergedFile.h"
+#include "frontends/peft/ModelTensors.h"
 
 #include <cmath>
 #include <cstring>
@@ -16,12 +14,6 @@
 namespace heddle {
 
 namespace {
-
-// A tensor of the model, and the rule that asks for it.
-struct RuledTensor {
-  const TensorRule *rule;
-  int64_t layer;
-};
 
 // One adapter's change of a matrix.
 struct Update {
@@ -44,7 +36,7 @@ struct LowRank {
 
 class Merger {
 public:
-  Merger(Model &model, TensorType wide) : model(model), wide(wide) {}
+  Merger(Model &model, TensorType wide) : model(model), wide(wide), tensors(model) {}
   // Compares the adapter, which outlasts this object, with the base.
   Status note(const Adapter &adapter, double scale);
   Status mergeAll(AdapterMerge &result);
@@ -53,49 +45,29 @@ private:
   Status noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
   Status noteUpdate(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
   Status replace(const Adapter &adapter, const std::string &tensor, const TensorInfo &with);
-  std::string findTensor(const std::string &module, const char *part) const;
   void untie();
-  void listTensors();
-  std::vector<int64_t> rowOrder(const TensorInfo &tensor, const RuledTensor &ruled) const;
   LowRank factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const;
   Status merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result);
 
   Model &model;
   TensorType wide;
-  std::map<std::string, RuledTensor> ruled; // all that the program reads
+  ModelTensors tensors;
   std::map<std::string, Change> changes;
 };
 
 } // namespace
-
-void Merger::listTensors() {
-  ruled.clear();
-  Status listed = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-    ruled.emplace(tensorName(rule.name, layer, expert), RuledTensor{&rule, layer});
-    return Status();
-  });
-  assert(listed.isOk());
-}
-
-// "" where the program reads no such tensor.
-std::string Merger::findTensor(const std::string &module, const char *part) const {
-  for (const std::string &name : canonicalNames(*model.config.family, module + part))
-    if (ruled.count(name) && model.checkpoint.find(name))
-      return name;
-  return "";
-}
 
 // Embeddings and head are of one table in the file, and of two once an adapter has changed one of them.
 void Merger::untie() {
   const Family &family = *model.config.family;
   model.checkpoint.tensors[family.head] = *model.checkpoint.find(family.embedding);
   model.config.tieWordEmbeddings = false;
-  listTensors();
+  tensors.list();
 }
 
 Status Merger::replace(const Adapter &adapter, const std::string &name, const TensorInfo &with) {
   TensorInfo &tensor = model.checkpoint.tensors.find(name)->second;
-  const RuledTensor &rule = ruled.find(name)->second;
+  const RuledTensor &rule = tensors.rule(name);
   const ModelConfig &config = model.config;
   auto refused = [&](const std::string &why) {
     return errorIn(adapter.file, "the adapter's own " + name + " " + why).ofTensor(name);
@@ -114,7 +86,7 @@ Status Merger::replace(const Adapter &adapter, const std::string &name, const Te
   bool differs = isNorm && config.family->normWeightOffset != config.normWeightOffset;
   TensorInfo asStored = tensor;
   asStored.byKvHead = own.byKvHead;
-  if (differs || !rowOrder(asStored, rule).empty())
+  if (differs || !tensors.rowOrder(asStored, rule).empty())
     return refused("is not supported over a GGUF file, which has it in another form: use the Hugging Face folder")
         .as(StatusCode::Unsupported);
   changes[name].replacedBy = &adapter;
@@ -125,18 +97,13 @@ Status Merger::replace(const Adapter &adapter, const std::string &name, const Te
 }
 
 Status Merger::noteUpdate(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
-  std::string tensorName = findTensor(name, ".weight");
+  std::string tensorName = tensors.find(name, ".weight");
   const TensorInfo &tensor = *model.checkpoint.find(tensorName);
   auto refused = [&](const std::string &why) {
     return errorIn(adapter.file, "module '" + printable(name) + "' " + why).ofTensor(tensorName);
   };
-  if (tensor.shape.size() != 2)
-    return refused("is no matrix in the model, but has shape " + shapeText(tensor.shape));
-  int64_t out = tensor.shape[module.isEmbedding ? 1 : 0], in = tensor.shape[module.isEmbedding ? 0 : 1];
-  if (module.a->shape[1] != in || module.b->shape[0] != out)
-    return refused("has lora_A of shape " + shapeText(module.a->shape) + " and lora_B of shape " +
-                   shapeText(module.b->shape) + ", which do not fit " + tensorName + " of shape " +
-                   shapeText(tensor.shape) + ": the adapter is of another base");
+  HEDDLE_RETURN_IF_ERROR(tensors.checkFit(adapter, name, module, tensorName, tensor));
+  int64_t out = tensor.shape[module.isEmbedding ? 1 : 0];
   Change &change = changes[tensorName];
   bool isNormed = module.magnitude != nullptr;
   for (const Update &other : change.updates)
@@ -157,13 +124,7 @@ Status Merger::noteUpdate(const Adapter &adapter, const std::string &name, const
 
 Status Merger::noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
   const Family &family = *model.config.family;
-  auto isNamed = [&](const char *tensor) {
-    for (const std::string &candidate : canonicalNames(family, name + ".weight"))
-      if (candidate == tensor)
-        return true;
-    return false;
-  };
-  bool isTable = isNamed(family.embedding), isHead = isNamed(family.head);
+  bool isTable = tensors.isNamed(name, family.embedding), isHead = tensors.isNamed(name, family.head);
   bool isTied = model.config.tieWordEmbeddings && (isTable || isHead);
   if (isTied && model.config.head && model.config.head->task == HeadTask::FillMask)
     return errorIn(adapter.file, "module '" + printable(name) + "' is tied to the head, which is not supported here")
@@ -173,7 +134,7 @@ Status Merger::noteModule(const Adapter &adapter, const std::string &name, const
   if (isTied && (module.a || module.weight) && !family.isEncoder && !family.isGraph)
     untie();
   bool hasWeight = module.a || module.weight || module.base;
-  std::string weight = findTensor(name, ".weight"), bias = findTensor(name, ".bias");
+  std::string weight = tensors.find(name, ".weight"), bias = tensors.find(name, ".bias");
   if ((hasWeight && weight.empty()) || (module.bias && bias.empty()))
     return errorIn(adapter.file, "module '" + printable(name) + "': " + model.sourcePath + " has no " +
                                      (hasWeight && weight.empty() ? "weight" : "bias") +
@@ -186,44 +147,9 @@ Status Merger::noteModule(const Adapter &adapter, const std::string &name, const
 }
 
 Status Merger::note(const Adapter &adapter, double scale) {
-  listTensors();
   for (const auto &[name, module] : adapter.modules)
     HEDDLE_RETURN_IF_ERROR(noteModule(adapter, name, module, scale));
   return Status();
-}
-
-// Which row of Hugging Face's matrix each stored row is; empty where they are the same. GGUF's writer permutes rows of q and k so that pairs
-// rotate instead of halves, and orders those of fused q, k and v by part instead of by head.
-std::vector<int64_t> Merger::rowOrder(const TensorInfo &tensor, const RuledTensor &ruled) const {
-  const ModelConfig &config = model.config;
-  const Family &family = *config.family;
-  std::vector<int64_t> order;
-  if (config.source != "gguf" || !ruled.rule->gguf)
-    return order;
-  int64_t dim = config.headDim, group = config.numHeads / config.numKvHeads;
-  if (ruled.rule->order == StoredOrder::ByKvHead && !tensor.byKvHead) {
-    std::pair<int64_t, int64_t> parts[] = {{0, group}, {group, 1}, {group + 1, 1}};
-    for (auto [first, heads] : parts)
-      for (int64_t kvHead = 0; kvHead < config.numKvHeads; ++kvHead)
-        for (int64_t row = 0; row < heads * dim; ++row)
-          order.push_back((kvHead * (group + 2) + first) * dim + row);
-    return order;
-  }
-  std::string_view name = ruled.rule->gguf;
-  bool isRotated = name.find(".attn_q.") != std::string_view::npos || name.find(".attn_k.") != std::string_view::npos;
-  bool isPermuted = family.rope.interleavedInGguf && !family.rope.interleaved && !config.latent.enabled;
-  for (int64_t row = 0; isRotated && isPermuted && row < tensor.shape[0]; ++row) {
-    int64_t within = row % dim;
-    order.push_back(row - within + (within % 2) * (dim / 2) + within / 2);
-  }
-  return order;
-}
-
-static std::vector<float> numbersOf(const Checkpoint &checkpoint, const TensorInfo &tensor) {
-  size_t count = tensor.bytes / tensorTypeInfo(tensor.type).blockBytes;
-  std::vector<float> numbers(count);
-  dequantizeRows(tensor.type, checkpoint.data(tensor), 1, count, 0, numbers.data());
-  return numbers;
 }
 
 // (rows, columns) as (columns, rows).
@@ -237,13 +163,13 @@ static std::vector<float> transposed(const std::vector<float> &matrix, int64_t r
 
 // `order` is of rows of W, which are those of B.
 LowRank Merger::factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const {
-  const Checkpoint &tensors = update.adapter->tensors;
+  const Checkpoint &own = update.adapter->tensors;
   const TensorInfo &a = *update.module.a, &b = *update.module.b;
   LowRank product;
   product.rank = a.shape[0];
-  std::vector<float> down = numbersOf(tensors, a), up = numbersOf(tensors, b); // (r, in), (out, r)
+  std::vector<float> down = numbersOf(own, a), up = numbersOf(own, b); // (r, in), (out, r)
   if (update.module.magnitude)
-    product.lengths = numbersOf(tensors, *update.module.magnitude);
+    product.lengths = numbersOf(own, *update.module.magnitude);
   if (!order.empty()) {
     std::vector<float> rows(up.size()), lengths(product.lengths.size());
     for (size_t row = 0; row < order.size(); ++row) {
@@ -290,7 +216,7 @@ static void addRow(const LowRank &product, int64_t row, size_t width, float *out
 
 Status Merger::merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result) {
   TensorInfo &tensor = model.checkpoint.tensors.find(name)->second;
-  std::vector<int64_t> order = rowOrder(tensor, ruled.find(name)->second);
+  std::vector<int64_t> order = tensors.rowOrder(tensor, tensors.rule(name));
   std::vector<LowRank> products;
   products.reserve(change.updates.size());
   for (const Update &update : change.updates)

@@ -42,12 +42,14 @@ Status readFeeds(heddle_session &session, const heddle_feed *feeds, size_t count
     HEDDLE_RETURN_IF_ERROR(copyElement("heddle_feed", feeds, i, feed));
     if (feed.rows < HEDDLE_ROWS_LAST || feed.rows > HEDDLE_ROWS_ALL)
       return invalidInput(format("feed %zu: rows is %d, expected a heddle_rows", i, feed.rows));
-    if (feed.adapter != 0)
-      return invalidInput(format("feed %zu: adapter is %d, the model has none", i, feed.adapter));
-    session.feeds[i] = {feed.sequence, feed.count, feed.ids, feed.positions,
+    session.feeds[i] = {feed.sequence,
+                        feed.count,
+                        feed.ids,
+                        feed.positions,
                         feed.rows == HEDDLE_ROWS_LAST   ? FeedRows::Last
                         : feed.rows == HEDDLE_ROWS_NONE ? FeedRows::None
-                                                        : FeedRows::All};
+                                                        : FeedRows::All,
+                        feed.adapter};
   }
   outFeeds = session.feeds.data();
   return Status();
@@ -150,6 +152,7 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
   sessionOptions.cacheTokens = given.cache_tokens;
   sessionOptions.keepHidden = given.keep_hidden != 0;
   sessionOptions.fixedForms = given.deterministic != 0;
+  sessionOptions.adapter = given.adapter;
   std::unique_ptr<Session> session;
   heddle_status status = runInMemoryOrReport([&] {
     std::unique_ptr<Session> created;

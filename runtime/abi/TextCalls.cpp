@@ -111,6 +111,16 @@ heddle_status heddle_package_token_bytes(const heddle_package *package, int32_t 
   });
 }
 
+int32_t heddle_package_num_adapters(const heddle_package *package) {
+  const auto *adapters = package ? package->package->metadata().adapters() : nullptr;
+  return adapters ? int32_t(adapters->size()) : 0;
+}
+
+const char *heddle_package_adapter_name(const heddle_package *package, int32_t adapter) {
+  bool isThere = adapter > 0 && adapter <= heddle_package_num_adapters(package);
+  return isThere ? package->package->metadata().adapters()->Get(unsigned(adapter - 1))->c_str() : nullptr;
+}
+
 int32_t heddle_package_special_token(const heddle_package *package, heddle_special_token token) {
   const package::Tokenizer *table = package ? package->package->metadata().tokenizer() : nullptr;
   if (!table)

@@ -116,6 +116,21 @@ Status checkCombination(const CliOptions &options, const Package &package, const
   return Status();
 }
 
+// The number of the adapter that the command line names.
+Status findAdapter(const Package &package, CliOptions &options) {
+  if (options.adapterName.empty() || options.adapterName == "none")
+    return Status();
+  std::string known;
+  const auto &adapters = *package.metadata().adapters();
+  for (unsigned i = 0; i < adapters.size(); ++i) {
+    if (adapters[i]->string_view() == options.adapterName)
+      options.adapter = int32_t(i) + 1;
+    known += adapters[i]->str() + ", ";
+  }
+  return options.adapter ? Status()
+                         : invalidInput("--adapter: '" + options.adapterName + "' is none of " + known + "none");
+}
+
 } // namespace
 
 Status parseCommandLine(int argc, char **argv, const Package &package, CliOptions &options) {
@@ -184,6 +199,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.beams = generation->num_beams();
   if (options.beams > 1 && !hasTemperature)
     options.sampler.temperature = 0; // the model's default is for sampling
+  HEDDLE_RETURN_IF_ERROR(findAdapter(package, options));
   return options.command == Command::Help ? Status() : checkCombination(options, package, given, command);
 }
 

@@ -57,6 +57,8 @@ struct CliOptions {
   bool hasSeed = false;
   std::vector<std::string> stops;
   std::optional<int32_t> eos;
+  std::string adapterName; // --adapter; empty: none
+  int32_t adapter = 0;     // its number, 0: none
   int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
   float lengthPenalty = 1;
   std::string ioInput, ioOutput, perplexityFile, device, report;

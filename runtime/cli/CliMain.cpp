@@ -166,6 +166,7 @@ SessionOptions OpenedModel::sessionOptions(int32_t maxSequences) const {
   session.threads = options.threads;
   session.maxSequences = maxSequences;
   session.device = options.device;
+  session.adapter = options.adapter;
   session.fixedForms = options.deterministic;
   return session;
 }

@@ -139,7 +139,7 @@ private:
       if (const TokenRow &row = rows[i]; !row.ids.empty()) {
         session->truncate(int32_t(i), 0);
         feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(),
-                         row.positions.empty() ? nullptr : row.positions.data(), wantedRows});
+                         row.positions.empty() ? nullptr : row.positions.data(), wantedRows, row.adapter});
         feedRow.push_back(i);
       }
     return feeds;

@@ -116,7 +116,8 @@ const char *const missing[] = {"",
                                "this model does nothing with texts",
                                "this model is no graph",
                                "this model was compiled for the CPU",
-                               "this model was compiled for one target"};
+                               "this model was compiled for one target",
+                               "this model was compiled without adapters"};
 
 // What an option does: SET assigns, TAKE may refuse.
 #define TAKE(...)                                                                                                      \
@@ -216,6 +217,9 @@ const Option optionTable[] = {
      TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
     {"--top-k", "K", "with --fill-mask: how many tokens for a mask (5)", NeedsMask, Masks,
      TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
+    {"--adapter", "NAME", "which of the adapters that --info lists is used; none: the model alone (default)",
+     NeedsAdapters, Generated | Steps | Speed | Perplexity,
+     TAKE(*v[0] ? (o.adapterName = v[0], Status()) : invalidInput("--adapter: a name is expected"))},
     {"--threads", "N", "worker threads (default: physical cores; at most the CPUs of the affinity mask)", Nothing,
      Anything, TAKE(integerInto("--threads", v[0], 1, 1024, o.threads))},
     {"--device", "D", "which device to run on: its number, or part of its name (default: the first GPU)", NeedsDevice,
@@ -349,6 +353,8 @@ bool isAvailable(const Option &option, const Package &package) {
     return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
   case NeedsVariants:
     return package.onDisk().numVariants() > 1;
+  case NeedsAdapters:
+    return package.metadata().adapters() && package.metadata().adapters()->size();
   }
   return false;
 }
@@ -392,7 +398,8 @@ std::string whyMissing(const Option &option, const Package &package) {
     return missing[NeedsTokenizer];
   if (isOfTexts)
     return std::string(missing[option.needs]) + ": it " + taskOf(package);
-  if (option.needs == NeedsDevice || option.needs == NeedsVariants || generates(package))
+  if (option.needs == NeedsDevice || option.needs == NeedsVariants || option.needs == NeedsAdapters ||
+      generates(package))
     return missing[option.needs];
   if (isGraph(package))
     return missing[option.needs == NeedsRows ? NeedsRows : NeedsSteps];

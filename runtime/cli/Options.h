@@ -31,7 +31,8 @@ enum Needs {
   NeedsTextTask, // and end here
   NeedsGraph,
   NeedsDevice,
-  NeedsVariants
+  NeedsVariants,
+  NeedsAdapters
 };
 
 // What a command line asks for. An option that has no effect there is refused.

@@ -78,7 +78,8 @@ typedef struct heddle_step {
   // (num_sequences), of an encoder-decoder: the sequences as they lie in the cache of sources, which has pages of its own. Of a step, first_row
   // and num_rows are those of `sequences`, and past + num_rows is the length of what they attend to; an encode appends from 0 on.
   const heddle_sequence *sources;
-  const int32_t *token_types; // (rows), of an encode: token_type_ids
+  // (rows): of an encode token_type_ids; of a step of a model with adapters the number of each row's, from 1, 0: none
+  const int32_t *token_types;
   const int32_t *globals;     // (rows), of an encode with global tokens: global_attention_mask
   const float *patches;       // (rows, patch width), of an encode of images: zeros where a row is no patch
   const int32_t *output_rows; // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence

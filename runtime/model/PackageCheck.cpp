@@ -312,6 +312,9 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   if (root.rope())
     for (const package::RopeTable *rope : *root.rope())
       HEDDLE_RETURN_IF_ERROR(checkRope(path, *rope, commonContext));
+  for (unsigned i = 0; root.adapters() && i < root.adapters()->size(); ++i)
+    if (!root.adapters()->Get(i)->size())
+      return damagedFile(path + ": package: an adapter lacks its name");
   if (root.generation())
     HEDDLE_RETURN_IF_ERROR(checkGeneration(path, *root.generation(), root.vocab_size()));
   return Status();

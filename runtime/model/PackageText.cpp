@@ -181,6 +181,8 @@ std::string packageText(const PackageFile &file) {
     addGraph(*metadata.graphs()->Get(i), metadata.graphs()->size() > 1, out);
   if (metadata.task() == package::Task::Generate || metadata.task() == package::Task::Seq2Seq)
     add(out, "sampling", samplingDefaults(metadata));
+  if (metadata.adapters())
+    add(out, "adapters", joined(metadata.adapters()));
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());

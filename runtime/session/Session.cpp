@@ -45,6 +45,10 @@ Status Session::allocate(const SessionOptions &options) {
   sequenceLimit = options.maxSequences;
   if (sequenceLimit < 1 || sequenceLimit > 65536)
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
+  numAdapters = metadata.adapters() ? int32_t(metadata.adapters()->size()) : 0;
+  ownAdapter = options.adapter;
+  if (ownAdapter < 0 || ownAdapter > numAdapters)
+    return invalidInput(format("adapter is %d, the model has %d", ownAdapter, numAdapters));
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
   // One thread enqueues what a device runs.
   HEDDLE_RETURN_IF_ERROR(pool.create(options.pool, device ? 1 : options.threads));
@@ -75,10 +79,11 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(adapters.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(runs.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(sequences.reserve(sequenceLimit, "sequences"));
   for (ReservedArray<int32_t> *rows :
-       {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken})
+       {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken, &rowAdapters})
     HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
   HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
@@ -153,6 +158,7 @@ void Session::fork(int32_t source, int32_t target) {
   if (encoder)
     sourceCache.fork(source, target);
   modes[target] = modes[source];
+  adapters[target] = adapters[source];
   lengths[target] = lengths[source];
   for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
     memcpy(history->data() + target * contextLength, history->data() + source * contextLength,
@@ -180,6 +186,13 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
     if (encoder && sourceCache.length(feed.sequence) == 0)
       return invalidInput(format("sequence %d has no source, which an encoder-decoder answers", feed.sequence));
     int64_t past = lengths[feed.sequence];
+    if (feed.adapter < -1 || feed.adapter > numAdapters)
+      return invalidInput(numAdapters
+                              ? format("feed %zu: adapter is %d, expected -1 … %d", i, feed.adapter, numAdapters)
+                              : format("feed %zu: adapter is %d, the model has none", i, feed.adapter));
+    if (int32_t own = adapters[feed.sequence]; past && feed.adapter && std::max(feed.adapter, 0) != own)
+      return invalidInput(format("feed %zu: adapter is %d, sequence %d has %d tokens of %s", i, feed.adapter,
+                                 feed.sequence, int32_t(past), own ? format("adapter %d", own).c_str() : "none"));
     if (past + feed.count > contextLength)
       return Status(StatusCode::ContextFull,
                     past == 0
@@ -222,6 +235,8 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
       positionRow[token] = feed.positions ? feed.positions[token - past]
                            : token == 0   ? 0
                                           : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
+    if (!past)
+      adapters[feed.sequence] = feed.adapter ? std::max(feed.adapter, 0) : ownAdapter;
     RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
     if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
       cache.setLength(feed.sequence, cached = 0);
@@ -301,6 +316,7 @@ Status Session::fillChunk(Chunk &chunk) {
       ids[chunk.rows] = idRow[token];
       positions[chunk.rows] = positionRow[token];
       rowSequence[chunk.rows] = chunk.sequences;
+      rowAdapters[chunk.rows] = adapters[run.sequence];
       cachePositions[chunk.rows] = int32_t(token);
       if (run.gives(token)) {
         outputRows[chunk.outputs] = chunk.rows;
@@ -355,6 +371,7 @@ Status Session::compute(const Chunk &chunk) {
   step.row_sequence = rowSequence.data();
   step.cache_positions = cachePositions.data();
   step.sequences = sequences.data();
+  step.token_types = rowAdapters.data();
   step.sources = encoder ? sources.data() : nullptr;
   step.output_rows = outputRows.data();
   step.logits = logitRows.as<float>() + outputsDone * vocabSize;

@@ -32,6 +32,7 @@ struct SessionOptions {
   bool profile = false;       // counts what steps spend in each kernel
   std::string_view device;    // which one, of a model for a device: a number or part of a name; empty: the best
   int64_t cacheTokens = 0;    // that the cache holds of all sequences together; 0: as many as they can have
+  int32_t adapter = 0;        // of sequences whose feeds name none: its number, 0: none
   ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
 };
 
@@ -45,6 +46,8 @@ struct Feed {
   const int32_t *ids = nullptr;       // (count)
   const int32_t *positions = nullptr; // (count), or null: they continue the sequence
   FeedRows rows = FeedRows::Last;
+  // The number of an adapter, from 1, or -1: none. 0: that of the sequence's tokens so far, of its first ones the session's. A sequence has one.
+  int32_t adapter = 0;
 };
 
 // Receives the rows of a forward run that its feeds ask for, in any order of feeds, in order within a feed.
@@ -154,7 +157,7 @@ private:
   Device *device = nullptr; // null: kernels run on the pool's threads
   DeviceStep deviceStep;
   int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
-  int32_t sequenceLimit = 0;
+  int32_t sequenceLimit = 0, numAdapters = 0, ownAdapter = 0;
   bool keepHidden = false, fixedForms = false;
   PagedKvCache cache;
   PagedKvCache sourceCache; // of an encoder-decoder
@@ -168,11 +171,13 @@ private:
   Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
   ReservedArray<int64_t> lengths;        // (maxSequences): tokens of the history; the cache holds at most these
+  ReservedArray<int32_t> adapters;       // (maxSequences): with which the cached keys were computed, 0: none
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
   ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences
   size_t numRuns = 0;
   ReservedArray<heddle_sequence> sequences, sources;                              // (maxSequences) of the chunk
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
+  ReservedArray<int32_t> rowAdapters;                                             // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
   ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
   size_t answeredFeeds = 0;            // of the last step, if it was one and succeeded

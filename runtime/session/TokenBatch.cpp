@@ -59,6 +59,8 @@ std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
 }
 
 std::vector<const char *> inputNames(const package::Package &metadata) {
+  if (!metadata.encoder() && metadata.adapters())
+    return {"input_ids", "attention_mask", "position_ids", "adapter_ids"};
   if (!metadata.encoder())
     return {"input_ids", "attention_mask", "position_ids"};
   std::vector<const char *> names = heddle::encoderInputs(*metadata.encoder());
@@ -141,6 +143,7 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
     HEDDLE_RETURN_IF_ERROR(readMatrix(where, tensors, "global_attention_mask", globals));
   }
   rows.resize(batch);
+  HEDDLE_RETURN_IF_ERROR(readAdapters(tensors, where, metadata));
   // Masked tokens are numbered as well, so that only here all that count are known.
   std::vector<int32_t> numbered;
   if (encoder && encoder->position_padding() >= 0 && positions.empty())
@@ -179,6 +182,26 @@ Status TokenBatch::read(const std::vector<StoredTensor> &tensors, const std::str
   }
   bool keepsPlaces = encoder ? encoder->counts_distances() : !metadata.positions_skip_masked();
   return keepsPlaces ? keepGaps(where, metadata, encoder) : Status();
+}
+
+// adapter_ids (batch): the number of each row's adapter, 0 for none.
+Status TokenBatch::readAdapters(const std::vector<StoredTensor> &tensors, const std::string &where,
+                                const package::Package &metadata) {
+  const StoredTensor *tensor = metadata.adapters() ? find(tensors, "adapter_ids") : nullptr;
+  if (!tensor)
+    return Status();
+  if (tensor->shape != std::vector<int64_t>{batch})
+    return invalidInput(where + ": tensor 'adapter_ids' has shape " + shapeText(tensor->shape) + ", expected " +
+                        shapeText({batch}));
+  std::vector<int64_t> numbers;
+  HEDDLE_RETURN_IF_ERROR(readIntegers(where, *tensor, numbers));
+  for (int64_t row = 0; row < batch; ++row) {
+    if (numbers[row] < 0 || numbers[row] > int64_t(metadata.adapters()->size()))
+      return invalidInput(format("%s: adapter_ids[%lld] is %lld, expected 0 … %u", where.c_str(), (long long)row,
+                                 (long long)numbers[row], metadata.adapters()->size()));
+    rows[row].adapter = numbers[row] ? int32_t(numbers[row]) : -1;
+  }
+  return Status();
 }
 
 Status TokenBatch::readNumbers(const std::string &where, const std::vector<StoredTensor> &tensors,

@@ -19,6 +19,7 @@ struct TokenRow {
   // (ids) where the file has them, else empty; positions also where masked tokens lie between others.
   std::vector<int32_t> positions, tokenTypes, globals;
   std::vector<int64_t> columns; // (ids): where each token stands
+  int32_t adapter = 0;          // of a decoder, as a feed has it
   std::vector<float> patches;   // of an image or of sound: (ids, inputRowWidth())
 };
 
@@ -56,6 +57,8 @@ private:
                      const std::vector<int64_t> &shape, const package::Package &metadata,
                      void (TokenBatch::*add)(const float *, const package::Encoder &));
   Status checkSeparators(const std::string &where, size_t index, int32_t separator) const;
+  Status readAdapters(const std::vector<StoredTensor> &tensors, const std::string &where,
+                      const package::Package &metadata);
   Status keepGaps(const std::string &where, const package::Package &metadata, const package::Encoder *encoder);
   Status readShape(const std::string &where, const std::vector<StoredTensor> &tensors,
                    const package::Package &metadata);

@@ -51,12 +51,13 @@ private:
 
 } // namespace
 
-// In their order, caches left out.
-static constexpr ArgumentSource stepArguments[] = {{offsetof(heddle_step, ids)},
-                                                   {offsetof(heddle_step, positions)},
-                                                   {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
-                                                   {offsetof(heddle_step, logits), ArgumentSource::Outputs},
-                                                   {offsetof(heddle_step, last_hidden_state)}};
+// In their order, caches left out: what a step reads, which is integers, the last of a model with adapters, and what it writes, floats.
+static constexpr ArgumentSource stepInputs[] = {{offsetof(heddle_step, ids)},
+                                                {offsetof(heddle_step, positions)},
+                                                {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
+                                                {offsetof(heddle_step, token_types)}};
+static constexpr ArgumentSource stepResults[] = {{offsetof(heddle_step, logits), ArgumentSource::Outputs},
+                                                 {offsetof(heddle_step, last_hidden_state)}};
 static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)},
                                                      {offsetof(heddle_step, positions)},
                                                      {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
@@ -81,20 +82,29 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   Value counts[] = {number(offsetof(heddle_step, rows)), number(offsetof(heddle_step, num_outputs)),
                     number(offsetof(heddle_step, num_sequences))};
   bool isEncode = entry.getSymName() == "encode";
-  size_t numOutputs = isEncode ? outputsOf(entry).size() : 0;
   SmallVector<BlockArgument> buffers;
   llvm::copy_if(entry.getArguments().drop_front(StepFrame::numArguments), std::back_inserter(buffers),
                 [](Value argument) { return isa<MemRefType>(argument.getType()); });
-  MutableArrayRef<BlockArgument> inputs = MutableArrayRef(buffers).drop_back(numOutputs);
-  SmallVector<ArgumentSource> sources(isEncode ? ArrayRef(encodeArguments) : ArrayRef(stepArguments));
-  if (isEncode && inputs.size() > sources.size())
-    sources.push_back(getElementTypeOrSelf(inputs.back().getType()).isInteger() ? globalsArgument : patchesArgument);
-  for (auto [argument, source] : llvm::zip(inputs, sources)) {
-    Value address = field(b, entry, source.field, b.pointerType());
-    argument.replaceAllUsesWith(bufferAt(b, address, cast<MemRefType>(argument.getType()), counts[source.rows]));
+  auto bind = [&](ArrayRef<BlockArgument> arguments, ArrayRef<ArgumentSource> sources) {
+    for (auto [argument, source] : llvm::zip(arguments, sources)) {
+      Value address = field(b, entry, source.field, b.pointerType());
+      Value(argument).replaceAllUsesWith(
+          bufferAt(b, address, cast<MemRefType>(argument.getType()), counts[source.rows]));
+    }
+  };
+  auto isInteger = [](BlockArgument argument) { return getElementTypeOrSelf(argument.getType()).isInteger(); };
+  if (!isEncode) {
+    size_t numRead = llvm::count_if(buffers, isInteger);
+    bind(ArrayRef(buffers).take_front(numRead), stepInputs);
+    bind(ArrayRef(buffers).drop_front(numRead), stepResults);
+    return;
   }
-  if (isEncode)
-    bindOutputs(b, entry, MutableArrayRef(buffers).take_back(numOutputs), counts);
+  ArrayRef<BlockArgument> inputs = ArrayRef(buffers).drop_back(outputsOf(entry).size());
+  SmallVector<ArgumentSource> sources{ArrayRef(encodeArguments)};
+  if (inputs.size() > sources.size())
+    sources.push_back(isInteger(inputs.back()) ? globalsArgument : patchesArgument);
+  bind(inputs, sources);
+  bindOutputs(b, entry, MutableArrayRef(buffers).drop_front(inputs.size()), counts);
 }
 
 // Destinations stand behind what an encode reads, in the order of its outputs.

@@ -178,6 +178,11 @@ HEDDLE_API heddle_status heddle_package_encode_chat(const heddle_package *packag
 HEDDLE_API heddle_status heddle_package_render_chat(const heddle_package *package, const char *json, size_t size,
                                                     char *text, size_t capacity, size_t *out_size);
 
+/* Of a model with several adapters (heddle compile --adapter), of which each sequence has one or none: how many, and the name of number
+ * `adapter`, from 1; null out of range. */
+HEDDLE_API int32_t heddle_package_num_adapters(const heddle_package *package);
+HEDDLE_API const char *heddle_package_adapter_name(const heddle_package *package, int32_t adapter);
+
 typedef struct heddle_text_stream_options {
   size_t size;              /* sizeof(heddle_text_stream_options) */
   int32_t keep_special;     /* nonzero: special tokens give their text */
@@ -242,6 +247,8 @@ typedef struct heddle_session_options {
   const char *
       device; /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
   heddle_thread_pool *pool; /* null: threads of its own */
+  int32_t adapter;          /* of sequences whose feeds name none: the number of an adapter, from 1; 0: none */
+  int32_t reserved;         /* 0 */
 } heddle_session_options;
 
 /* `options` may be null. Of the later calls, heddle_session_step, _forward, _prefill and _decode allocate nothing. The first session of
@@ -266,7 +273,8 @@ typedef struct heddle_feed {
   const int32_t *ids;       /* (count), each in [0, vocab_size) */
   const int32_t *positions; /* (count) position ids, or null: they continue the sequence */
   int32_t rows;             /* heddle_rows: which logits are computed */
-  int32_t adapter;          /* 0: none; models have none so far */
+  int32_t adapter;          /* the number of an adapter of the model, from 1; -1: none; 0: that of the sequence's tokens so far, of a sequence
+                               without tokens the session's. All tokens of a sequence have one adapter, or none */
 } heddle_feed;
 
 /* Of an encoder-decoder: the tokens of each feed become the source of its sequence, which loses its own tokens; the decoder attends to it. Ids are the
