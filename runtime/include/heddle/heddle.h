@@ -273,8 +273,8 @@ typedef struct heddle_feed {
   const int32_t *ids;       /* (count), each in [0, vocab_size) */
   const int32_t *positions; /* (count) position ids, or null: they continue the sequence */
   int32_t rows;             /* heddle_rows: which logits are computed */
-  int32_t adapter;          /* the number of an adapter of the model, from 1; -1: none; 0: that of the sequence's tokens so far, of a sequence
-                               without tokens the session's. All tokens of a sequence have one adapter, or none */
+  int32_t adapter; /* number of an adapter of the model, from 1; -1: none; 0: that of the sequence's tokens so far, of a
+                      sequence without tokens the session's. All tokens of a sequence have one adapter, or none */
 } heddle_feed;
 
 /* Of an encoder-decoder: the tokens of each feed become the source of its sequence, which loses its own tokens; the decoder attends to it. Ids are the
