@@ -75,9 +75,11 @@ public:
   }
   // `body` for each sequence whose body this is.
   void forEachSequence(bool isAbsorbed, function_ref<void(Value index, const SequenceValues &)> body);
-  // `body` for each absorbed sequence, and the number of this thread in its division: each sequence begins with another thread,
-  // so that short ones spread.
-  void forEachAbsorbed(function_ref<void(Value sequence, Value thread)> body);
+  // `body` for each absorbed sequence, with `folded` for it alone and the number of this thread in its division: each sequence begins with
+  // another thread, so that short ones spread.
+  template <typename Call> void forEachAbsorbed(Call folded, function_ref<void(const Call &)> body);
+  // A call that has what rows saw of the splits.
+  template <typename Call> Call withStates();
   // `body` for each of this thread's heads.
   void forEachHead(function_ref<void(Value)> body) { b.loop(thread, b.constant(spec.dims.numHeads), numThreads, body); }
   // out (rows, n) = act (rows, k) W^T for a head's packed W; strides in floats.
@@ -174,11 +176,27 @@ func::FuncOp heddle::buildLatentFold(ModuleOp module, StringRef name, const Late
   return k.finish();
 }
 
-void LatentKernel::forEachAbsorbed(function_ref<void(Value, Value)> body) {
+template <typename Call> void LatentKernel::forEachAbsorbed(Call folded, function_ref<void(const Call &)> body) {
+  folded.numSequences = b.constant(1);
+  folded.numThreads = call.numThreads;
   forEachSequence(true, [&](Value index, const SequenceValues &) {
-    Value first = b.remainder(b.add(thread, index), numThreads);
-    body(b.at(call.sequences, index, sizeof(heddle_sequence)), arith::TruncIOp::create(b, b.getI32Type(), first));
+    folded.sequences = b.at(call.sequences, index, sizeof(heddle_sequence));
+    folded.thread = arith::TruncIOp::create(b, b.getI32Type(), b.remainder(b.add(thread, index), numThreads));
+    body(folded);
   });
+}
+
+template <typename Call> Call LatentKernel::withStates() {
+  Call folded;
+  folded.outputs = call.outputs;
+  folded.maxima = call.maxima;
+  folded.sums = call.sums;
+  folded.maxSplits = call.maxSplits;
+  return folded;
+}
+
+template <typename Call> static void callKernel(RawBuilder &b, func::FuncOp kernel, const Call &call) {
+  func::CallOp::create(b, kernel, operandsOf(b, b.getLoc(), call));
 }
 
 func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
@@ -188,19 +206,14 @@ func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const La
   AttentionCall folded;
   folded.q = k.call.scratch;
   folded.out = b.at(k.call.scratch, k.attendedBegin() * floatBytes);
-  folded.numSequences = b.constant(1);
   folded.kOffset = folded.vOffset = k.call.kOffset;
   folded.qStride = folded.outStride = b.constant(spec.dims.scratchDim());
-  folded.numThreads = k.call.numThreads;
   int64_t tiles = spec.dims.numHeads / spec.tileHeads(LatentDims::headsOfItem);
   Value isBusy = b.lessThan(k.numThreads, b.add(b.mul(k.call.numSequences, tiles), 1));
   Value isIdle = arith::XOrIOp::create(b, isBusy, arith::ConstantOp::create(b, b.getBoolAttr(true)));
-  k.forEachAbsorbed([&](Value sequence, Value thread) {
-    folded.sequences = sequence;
-    folded.thread = thread;
-    auto call = [&](func::FuncOp attention) { func::CallOp::create(b, attention, operandsOf(b, b.getLoc(), folded)); };
-    b.ifThen(isBusy, [&] { call(shared); });
-    b.ifThen(isIdle, [&] { call(divided); });
+  k.forEachAbsorbed<AttentionCall>(folded, [&](const AttentionCall &call) {
+    b.ifThen(isBusy, [&] { callKernel(b, shared, call); });
+    b.ifThen(isIdle, [&] { callKernel(b, divided, call); });
   });
   return k.finish();
 }
@@ -208,43 +221,21 @@ func::FuncOp heddle::buildLatentAttend(ModuleOp module, StringRef name, const La
 func::FuncOp heddle::buildLatentAttendSplits(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
                                              func::FuncOp attention) {
   LatentKernel k(module, name, spec);
-  RawBuilder &b = k.b;
-  AttentionSplitCall folded;
+  auto folded = k.withStates<AttentionSplitCall>();
   folded.q = k.call.scratch;
-  folded.outputs = k.call.outputs;
-  folded.maxima = k.call.maxima;
-  folded.sums = k.call.sums;
-  folded.maxSplits = k.call.maxSplits;
-  folded.numSequences = b.constant(1);
   folded.kOffset = folded.vOffset = k.call.kOffset;
-  folded.qStride = b.constant(spec.dims.scratchDim());
-  folded.numThreads = k.call.numThreads;
-  k.forEachAbsorbed([&](Value sequence, Value thread) {
-    folded.sequences = sequence;
-    folded.thread = thread;
-    func::CallOp::create(b, attention, operandsOf(b, b.getLoc(), folded));
-  });
+  folded.qStride = k.b.constant(spec.dims.scratchDim());
+  k.forEachAbsorbed<AttentionSplitCall>(folded, [&](const auto &call) { callKernel(k.b, attention, call); });
   return k.finish();
 }
 
 func::FuncOp heddle::buildLatentCombine(ModuleOp module, StringRef name, const LatentAttentionSpec &spec,
                                         func::FuncOp combine) {
   LatentKernel k(module, name, spec);
-  RawBuilder &b = k.b;
-  CombineSplitsCall merge;
-  merge.outputs = k.call.outputs;
-  merge.maxima = k.call.maxima;
-  merge.sums = k.call.sums;
-  merge.maxSplits = k.call.maxSplits;
-  merge.out = b.at(k.call.scratch, k.attendedBegin() * floatBytes);
-  merge.outStride = b.constant(spec.dims.scratchDim());
-  merge.numSequences = b.constant(1);
-  merge.numThreads = k.call.numThreads;
-  k.forEachAbsorbed([&](Value sequence, Value thread) {
-    merge.sequences = sequence;
-    merge.thread = thread;
-    func::CallOp::create(b, combine, operandsOf(b, b.getLoc(), merge));
-  });
+  auto merge = k.withStates<CombineSplitsCall>();
+  merge.out = k.b.at(k.call.scratch, k.attendedBegin() * floatBytes);
+  merge.outStride = k.b.constant(spec.dims.scratchDim());
+  k.forEachAbsorbed<CombineSplitsCall>(merge, [&](const auto &call) { callKernel(k.b, combine, call); });
   return k.finish();
 }
 

@@ -1,0 +1,361 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a layer computes: an op of the dialect, or a few, for each phrase that families are written with.
+
+#include "frontends/import/ModelImporter.h"
+#include "frontends/import/TokenOps.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace heddle;
+
+static constexpr int64_t dynamic = ShapedType::kDynamic;
+
+ActivationKind heddle::activationKind(Activation activation) {
+  switch (activation) {
+  case Activation::Silu:
+    return ActivationKind::Silu;
+  case Activation::Gelu:
+    return ActivationKind::Gelu;
+  case Activation::GeluTanh:
+    return ActivationKind::GeluTanh;
+  case Activation::Relu:
+  case Activation::SquaredRelu: // relu(x) x
+    return ActivationKind::Relu;
+  case Activation::QuickGelu:
+    return ActivationKind::QuickGelu;
+  case Activation::Tanh:
+    return ActivationKind::Tanh;
+  }
+  llvm_unreachable("all activations are listed");
+}
+
+TensorHandle ModelImporter::linear(TensorHandle x, const std::string &name) {
+  return linear(x, name + ".weight", has(name + ".bias") ? name + ".bias" : "", 0, 0);
+}
+
+TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName, const std::string &biasName,
+                                   int64_t begin, int64_t rows) {
+  enter(weightName);
+  auto partOf = [&](const std::string &name) -> SmallVector<Value> {
+    if (rows)
+      return {weight(WeightPart{prefix + name, begin, rows})};
+    return orderedRows(name);
+  };
+  SmallVector<Value> matrices = partOf(weightName), biases;
+  if (!biasName.empty())
+    biases = partOf(biasName);
+  // (batch, sequence, in) -> (batch, sequence, out), and (batch, in) -> (batch, out)
+  SmallVector<int64_t> shape(typeOf(unwrap(x)).getShape());
+  shape.back() = 0;
+  for (Value matrix : matrices)
+    shape.back() += typeOf(matrix).getDimSize(0);
+  auto type = RankedTensorType::get(shape, b.getF32Type());
+  Value y = LinearOp::create(b, loc, type, unwrap(x), matrices, biases);
+  return wrap(adapted(y, unwrap(x), weightName, begin, rows));
+}
+
+TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
+  enter(name);
+  Value x = unwrap(input);
+  return wrap(RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
+                                b.getF64FloatAttr(eps ? eps : config().normEps),
+                                b.getF64FloatAttr(config().normWeightOffset)));
+}
+
+TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name, double eps) {
+  enter(name);
+  Value x = unwrap(input);
+  auto normed = [&](Value scale, Value bias) {
+    return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(eps ? eps : config().normEps));
+  };
+  auto ones = [&]() -> Value {
+    auto type = RankedTensorType::get(typeOf(x).getShape().back(), b.getF32Type());
+    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 1.0f));
+  };
+  if (!has(name + ".weight"))
+    return wrap(normed(ones(), Value()));
+  Value scale = weight(name + ".weight");
+  Value result = normed(scale, has(name + ".bias") ? weight(name + ".bias") : Value());
+  if (config().normWeightOffset == 0.0)
+    return wrap(result);
+  // normalized (weight + offset) + bias, without arithmetic on what is stored
+  Value offset = unwrap(this->scale(wrap(normed(ones(), Value())), config().normWeightOffset));
+  return wrap(arith::AddFOp::create(b, loc, result, offset));
+}
+
+TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
+  enter("add");
+  return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
+}
+
+// A tensor of the shape of `like`, all of whose elements are `number`.
+Value ModelImporter::splat(double number, Value like) {
+  Value scalar = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(number));
+  return tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, like));
+}
+
+TensorHandle ModelImporter::scale(TensorHandle x, double factor) {
+  if (factor == 1.0)
+    return x;
+  enter("scale");
+  return wrap(arith::MulFOp::create(b, loc, unwrap(x), splat(factor, unwrap(x))));
+}
+
+TensorHandle ModelImporter::clip(TensorHandle x, double limit) {
+  if (limit == 0.0)
+    return x;
+  enter("clamp");
+  Value below = arith::MinimumFOp::create(b, loc, unwrap(x), splat(limit, unwrap(x)));
+  return wrap(arith::MaximumFOp::create(b, loc, below, splat(-limit, unwrap(x))));
+}
+
+TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
+  ActivationKind kind = activationKind(config().activation);
+  if (config().activation != Activation::SquaredRelu)
+    return gated(gate, up, kind);
+  TensorHandle squared = gated(gate, gate, kind);
+  return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
+}
+
+TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, ActivationKind kind) {
+  enter("activation");
+  return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
+                            ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+TensorHandle ModelImporter::patches() {
+  return {entry.getArgument(3).getAsOpaquePointer()};
+}
+
+TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t end) {
+  enter("columns");
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  offsets.back() = b.getIndexAttr(begin);
+  sizes.back() = b.getIndexAttr(end - begin);
+  return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
+}
+
+TensorHandle ModelImporter::firstTokens(TensorHandle input) {
+  enter("first_tokens");
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  sizes[1] = b.getIndexAttr(1);
+  auto type = RankedTensorType::get({dynamic, typeOf(x).getDimSize(2)}, b.getF32Type());
+  return wrap(tensor::ExtractSliceOp::create(b, loc, type, x, offsets, sizes, strides));
+}
+
+TensorHandle ModelImporter::pixelPatches() {
+  enter("patches");
+  const ImageConfig &image = config().image;
+  auto type = RankedTensorType::get({dynamic, image.channels, image.size, image.size}, b.getF32Type());
+  return wrap(patchesOf(b, loc, input("pixel_values", type, {batchName, "", "", ""}), image.patch));
+}
+
+TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
+                                         const std::string &other) {
+  enter("gather_tokens");
+  return wrap(tokensOf(b, loc, unwrap(x), tokens, group, other.empty() ? Value() : weight(other)));
+}
+
+TensorHandle ModelImporter::scaleColumns(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(columnsScaled(b, loc, unwrap(x), weight(name)));
+}
+
+TensorHandle ModelImporter::sideBySide(TensorHandle x, TensorHandle y) {
+  enter("side_by_side");
+  return wrap(tensor::ConcatOp::create(b, loc, 1, {unwrap(x), unwrap(y)}));
+}
+
+TensorHandle ModelImporter::unitRows(TensorHandle x) {
+  enter("unit_rows");
+  return wrap(rowsOfLengthOne(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::similarities(TensorHandle x, TensorHandle y, const std::string &scale) {
+  enter("similarities");
+  return wrap(scaledProducts(b, loc, unwrap(x), unwrap(y), weight(scale)));
+}
+
+TensorHandle ModelImporter::meanToken(TensorHandle x) {
+  enter("mean_token");
+  return wrap(meanOfTokens(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::addTable(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(tableAdded(b, loc, unwrap(x), weight(name)));
+}
+
+TensorHandle ModelImporter::windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
+                                            const WindowTerms &terms) {
+  enter("attention");
+  return wrap(attentionWithin(b, loc, {unwrap(q), unwrap(k), unwrap(v)}, heads, weight(terms.table), terms));
+}
+
+TensorHandle ModelImporter::splitHeads(TensorHandle input, int64_t heads) {
+  enter("split_heads");
+  Value x = unwrap(input);
+  int64_t headDim = typeOf(x).getDimSize(2) / heads;
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  SmallVector<OpFoldResult> split = {sizes[0], sizes[1], b.getIndexAttr(heads), b.getIndexAttr(headDim)};
+  auto expandedType = typeOf(x).clone({typeOf(x).getDimSize(0), typeOf(x).getDimSize(1), heads, headDim});
+  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
+  Value expanded = tensor::ExpandShapeOp::create(b, loc, expandedType, x, groups, split);
+  Value init = tensor::EmptyOp::create(b, loc, {split[0], split[2], split[1], split[3]}, b.getF32Type());
+  return wrap(linalg::TransposeOp::create(b, loc, expanded, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0]);
+}
+
+TensorHandle ModelImporter::mergeHeads(TensorHandle input) {
+  enter("merge_heads");
+  Value x = unwrap(input);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  Value init = tensor::EmptyOp::create(b, loc, {sizes[0], sizes[2], sizes[1], sizes[3]}, b.getF32Type());
+  Value rows = linalg::TransposeOp::create(b, loc, x, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
+  SmallVector<ReassociationIndices> groups = {{0}, {1}, {2, 3}};
+  return wrap(tensor::CollapseShapeOp::create(b, loc, rows, groups));
+}
+
+TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
+  int64_t table = config().layerRope[layerIndex];
+  if (config().ropes.empty() || table == noRope)
+    return input;
+  enter("rope");
+  Value x = unwrap(input);
+  float factor = 1.0f;
+  std::vector<float> frequencies = config().ropes[table].inverseFrequency(false, factor, config().contextLength);
+  auto attr = RopeAttr::get(b.getContext(), config().ropes[table].interleaved, table, b.getF64FloatAttr(factor),
+                            b.getDenseF32ArrayAttr(frequencies));
+  return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
+}
+
+Value ModelImporter::positionBias(const DistanceBias &bias) {
+  bool hasBuckets = !bias.table.empty();
+  if (!hasBuckets && bias.slopes.empty())
+    return {};
+  Value table = hasBuckets ? weight(WeightPart{bias.table}) : Value();
+  if (!hasBuckets) {
+    auto type = RankedTensorType::get({int64_t(bias.slopes.size())}, b.getF32Type());
+    table = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, ArrayRef(bias.slopes)));
+  }
+  auto numbers = [&](const std::vector<int64_t> &list) {
+    return hasBuckets ? b.getDenseI64ArrayAttr(list) : DenseI64ArrayAttr();
+  };
+  Value length = tensor::DimOp::create(b, loc, positions, 1);
+  auto type = RankedTensorType::get({1, typeOf(table).getShape().back(), dynamic, dynamic}, b.getF32Type());
+  return PositionBiasOp::create(b, loc, type, table, length, length, numbers(bias.starts), numbers(bias.rows));
+}
+
+TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v, const AttentionTerms &terms) {
+  enter("attention");
+  Value q = unwrap(query);
+  double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
+  if (config().scaleByLayer)
+    scale /= double(layerIndex + 1);
+  // What a layer takes from outside are keys of a source.
+  bool isGraph = config().family->isGraph;
+  bool seesAll = isGraph ? !terms.causal : encodes || isa<BlockArgument>(unwrap(k));
+  int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
+  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0);
+  Value globals;
+  if (!terms.global.empty()) {
+    layerOperands.push_back({{}, entry.getArguments().back()});
+    globals = layerFunc.front().addArgument(positions.getType(), loc);
+  }
+  Value bias = terms.bias.value ? unwrap(terms.bias) : positionBias(terms.positions),
+        sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), globals,
+                                  unwrap(terms.global), mask, b.getF64FloatAttr(scale),
+                                  b.getF64FloatAttr(config().attentionSoftcap), DenseI64ArrayAttr(),
+                                  DenseI64ArrayAttr()));
+}
+
+// The projection stands in the encoder, which gives its result, and @forward takes that and hands it to the layer.
+TensorHandle ModelImporter::ofSource(const LayerBody &project) {
+  OpBuilder::InsertPoint inLayer = b.saveInsertionPoint();
+  func::FuncOp layer = std::exchange(layerFunc, {});
+  b.setInsertionPointToEnd(&encoder.front());
+  Value result = unwrap(project(wrap(ofEncoder.front())));
+  ofEncoder.push_back(result);
+  b.restoreInsertionPoint(inLayer);
+  layerFunc = layer;
+  layerOperands.push_back({{}, entry.front().addArgument(result.getType(), result.getLoc())});
+  return wrap(layerFunc.front().addArgument(result.getType(), result.getLoc()));
+}
+
+TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle latent, TensorHandle keyRope,
+                                            const std::vector<TensorHandle> &keyUps,
+                                            const std::vector<TensorHandle> &valueUps) {
+  enter("attention");
+  Value q = unwrap(query);
+  SmallVector<Value> ups = unwrap(valueUps);
+  auto mask = MaskAttr::get(b.getContext(), true, config().layerWindow[layerIndex]);
+  auto type = typeOf(q).clone({dynamic, typeOf(q).getDimSize(1), dynamic, typeOf(ups.front()).getDimSize(0)});
+  return wrap(LatentAttentionOp::create(b, loc, type, q, unwrap(latent), unwrap(keyRope), unwrap(keyUps), ups, mask,
+                                        b.getF64FloatAttr(config().attentionScale),
+                                        LatentFormAttr::get(b.getContext(), LatentForm::Materialised)));
+}
+
+TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
+  Value x = unwrap(input);
+  const ExpertNames &names = config().family->experts;
+  enter(block + "experts");
+  std::string router = block + names.router;
+  SmallVector<Value> gates, ups, downs, gateBiases, upBiases, downBiases;
+  Value routerWeight = weight(router + ".weight");
+  Value routerBias = has(router + ".bias") ? weight(router + ".bias") : Value();
+  for (int64_t e = 0; e < config().moe.numExperts; ++e) {
+    std::string expert = block + names.expert + std::to_string(e) + ".";
+    auto project = [&](const char *name, SmallVector<Value> &matrices, SmallVector<Value> &biases) {
+      matrices.push_back(weight(expert + name + ".weight"));
+      if (has(expert + name + ".bias"))
+        biases.push_back(weight(expert + name + ".bias"));
+    };
+    // The op calls what is activated a gate, whether something is multiplied with it or not.
+    project(names.gateAndUp ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
+    if (names.gate && !names.gateAndUp)
+      project(names.up, ups, upBiases);
+    project(names.down, downs, downBiases);
+  }
+  const MoeConfig &moe = config().moe;
+  Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
+  RoutingAttr routing;
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter)
+    routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
+                               b.getF64FloatAttr(moe.routedScale), moe.capacity,
+                               moe.jitter ? b.getF64FloatAttr(*moe.jitter) : FloatAttr());
+  GatingAttr gating;
+  if (moe.gateLimit > 0)
+    gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),
+                             b.getF64FloatAttr(moe.upOffset));
+  ActivationKind kind = activationKind(config().activation);
+  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, routerBias, correction, gates, ups, downs, gateBiases,
+                            upBiases, downBiases, b.getI64IntegerAttr(moe.expertsPerToken),
+                            b.getBoolAttr(moe.normTopkProb), routing, gating,
+                            ActivationKindAttr::get(b.getContext(), kind)));
+}
+
+TensorHandle ModelImporter::gatedExpert(TensorHandle input, const std::string &expert, const std::string &gate) {
+  Value x = unwrap(input);
+  const ExpertNames &names = config().family->experts;
+  enter(expert);
+  auto matrix = [&](const char *name) { return weight(expert + "." + name + ".weight"); };
+  Value router = weight(gate + ".weight"), gates = matrix(names.gate), ups = matrix(names.up);
+  // Of one expert each token chooses that one, by a score that its sigmoid is.
+  auto routing = RoutingAttr::get(b.getContext(), /*sigmoid=*/true, 1, 1, FloatAttr(), 0, FloatAttr());
+  return wrap(MoeOp::create(b, loc, x.getType(), x, router, Value(), Value(), gates, ups, matrix(names.down),
+                            ValueRange(), ValueRange(), ValueRange(), b.getI64IntegerAttr(1), b.getBoolAttr(false),
+                            routing, GatingAttr(),
+                            ActivationKindAttr::get(b.getContext(), activationKind(config().activation))));
+}

@@ -1,0 +1,168 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The builder that a family's graph is written with, in MLIR. Values go through the family's file as opaque pointers. Entries, layers and
+// weights are in ImportModel.cpp, what a layer computes in ImporterOps.cpp.
+#ifndef HEDDLE_FRONTENDS_IMPORT_MODELIMPORTER_H
+#define HEDDLE_FRONTENDS_IMPORT_MODELIMPORTER_H
+
+#include "dialect/HeddleDialect.h"
+#include "frontends/Family.h"
+#include "frontends/families/ModelBuilder.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallVectorExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace heddle {
+
+inline mlir::Value unwrap(TensorHandle x) {
+  return mlir::Value::getFromOpaquePointer(x.value);
+}
+
+inline llvm::SmallVector<mlir::Value> unwrap(const std::vector<TensorHandle> &values) {
+  return llvm::map_to_vector(values, [](TensorHandle x) { return unwrap(x); });
+}
+
+inline TensorHandle wrap(mlir::Value value) {
+  return {value.getAsOpaquePointer()};
+}
+
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+ActivationKind activationKind(Activation activation);
+
+class ModelImporter final : public ModelBuilder {
+public:
+  ModelImporter(mlir::MLIRContext &context, const Model &model);
+
+  const ModelConfig &config() const override { return model.config; }
+  bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
+  void beginEntry(const std::string &name, const std::string &batch) override;
+  TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) override;
+  TensorHandle keyMask() override;
+  TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) override;
+  TensorHandle embedTokens(const std::string &name) override;
+  TensorHandle embedPositions(const std::string &name) override;
+  TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
+  TensorHandle patches() override;
+  TensorHandle pixelPatches() override;
+  TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
+  TensorHandle linear(TensorHandle x, const std::string &name) override;
+  TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
+                      int64_t rows) override;
+  TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle add(TensorHandle a, TensorHandle b) override;
+  TensorHandle scale(TensorHandle x, double factor) override;
+  TensorHandle clip(TensorHandle x, double limit) override;
+  TensorHandle glu(TensorHandle gate, TensorHandle up) override;
+  TensorHandle activation(TensorHandle x, Activation kind) override {
+    return gated(x, TensorHandle(), activationKind(kind));
+  }
+  TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
+  TensorHandle firstTokens(TensorHandle x) override;
+  TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
+                            const std::string &other) override;
+  TensorHandle scaleColumns(TensorHandle x, const std::string &name) override;
+  TensorHandle sideBySide(TensorHandle x, TensorHandle y) override;
+  TensorHandle unitRows(TensorHandle x) override;
+  TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) override;
+  TensorHandle meanToken(TensorHandle x) override;
+  TensorHandle addTable(TensorHandle x, const std::string &name) override;
+  TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
+                               const WindowTerms &terms) override;
+  TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
+  TensorHandle mergeHeads(TensorHandle x) override;
+  TensorHandle rope(TensorHandle x, int64_t offset) override;
+  TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
+  TensorHandle ofSource(const LayerBody &project) override;
+  TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
+                               const std::vector<TensorHandle> &keyUps,
+                               const std::vector<TensorHandle> &valueUps) override;
+  TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
+  TensorHandle moe(TensorHandle x, const std::string &block) override;
+  TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) override;
+  void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
+  void output(const std::string &name, TensorHandle x, bool squeezed) override;
+  void beginDecoder(TensorHandle lastHiddenState) override;
+
+  llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> take();
+
+private:
+  // A matrix or vector of the checkpoint, or rows of it.
+  struct WeightPart {
+    std::string name;
+    int64_t begin = 0, rows = 0; // rows 0: all
+    bool transposed = false;
+    bool isVector = false; // read as one, whatever its shape
+  };
+  mlir::Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
+  // What the caller of the layer that is being built passes: a weight, or a value of the entry.
+  struct LayerOperand {
+    WeightPart part;
+    mlir::Value value; // null: the weight
+  };
+  // Begins the function of an encoder, or of what generates.
+  void beginRagged(llvm::StringRef name, bool isEncoder);
+  // The input of that name of the graph that is being built, which is one of its arguments from now on.
+  mlir::Value input(const std::string &name, mlir::RankedTensorType type, llvm::ArrayRef<llvm::StringRef> dims,
+                    bool isMask = false);
+  // input_ids or attention_mask, (texts, sequence), whose numbers are all below `limit`.
+  mlir::Value integers(const std::string &name, int64_t limit, bool isMask = false);
+  // Ends the entry with its outputs.
+  void endEntry();
+  // y, which the weight `name` gave of `x`, plus what the adapters of its tokens add; y itself where none has a part in it. `rows` not 0: y is
+  // rows [begin, begin + rows) of the product alone.
+  mlir::Value adapted(mlir::Value y, mlir::Value x, const std::string &name, int64_t begin = 0, int64_t rows = 0);
+  // Which of the rows of all adapters' A are each token's own: (batch, sequence, R) of 0 and 1.
+  mlir::Value adapterMask();
+  // Fails where an adapter changes a weight that is read in another way.
+  llvm::LogicalResult checkAdapters();
+  mlir::Value weight(const WeightPart &part);
+  mlir::Value weightOp(const WeightPart &part);
+  // The parts of a tensor, in the order in which the graph reads its rows.
+  llvm::SmallVector<mlir::Value> orderedRows(const std::string &name);
+  mlir::RankedTensorType partType(const WeightPart &part);
+  mlir::RankedTensorType activations(int64_t width);
+  // Says what comes next: a part of the layer that is being built, or of the model.
+  void enter(const std::string &name);
+  TensorHandle embed(const WeightPart &table, mlir::Value rows, double scale);
+  TensorHandle embed(const std::string &name, mlir::Value rows, double scale) {
+    return embed(WeightPart{name}, rows, scale);
+  }
+  // (1, num_heads, sequence, sequence); null where there is none.
+  mlir::Value positionBias(const DistanceBias &positions);
+  TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
+  mlir::Value splat(double number, mlir::Value like);
+  // Ends the entry, whose type says what it gives.
+  void returnAll(mlir::ValueRange results);
+
+  const Model &model;
+  llvm::StringSet<> weightNames;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::OpBuilder b;
+  mlir::Location loc;
+  mlir::func::FuncOp entry;   // that is being built
+  std::string batchName;      // of a graph's: of the first dimension of what it gives
+  bool encodes = false;       // whether it is an encoder
+  mlir::func::FuncOp encoder; // of an encoder-decoder, once its decoder is being built
+  llvm::SmallVector<mlir::Value>
+      ofEncoder; // what it gives: the last hidden state, then keys and values for the decoder's layers
+  mlir::Value ids,
+      positions; // (batch, sequence); token types are the third argument of an encoder, which of its tokens are global the last
+  std::string prefix;           // scope of names while a layer is built
+  mlir::func::FuncOp layerFunc; // null outside layers
+  int64_t layerIndex = -1;
+  std::vector<LayerOperand> layerOperands; // behind x and the positions
+  mlir::Value entryMask, layerMask;        // adapterMask() of the entry, and of the layer that is being built
+  llvm::StringSet<> adaptedNames;          // weights that adapted() has met
+  llvm::SmallVector<mlir::Value> outputs;  // of an encoder, with the attributes of each
+  llvm::SmallVector<mlir::Attribute> outputAttributes;
+};
+
+} // namespace heddle
+
+#endif
