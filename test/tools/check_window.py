@@ -15,7 +15,7 @@ from check_golden import AGREE, GREEDY, Failure, Model, expect, integers
 def main():
     heddle, folder, *flags = sys.argv[1:]
     with tempfile.TemporaryDirectory() as box:
-        model = Model(heddle, folder, "", box, "--precise", *flags)
+        model = Model(heddle, folder, "", "", box, "--precise", *flags)
         prompt = max((model.prompt(case) for case in model.of_kind("greedy")), key=len)
         inputs = {"input_ids": integers([prompt])}
         generate = ["-n", str(model.context - len(prompt)), *GREEDY]

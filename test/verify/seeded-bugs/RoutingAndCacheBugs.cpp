@@ -26,14 +26,16 @@ static const Bug bugs[] = {
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
          return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), routing.getNumGroups(),
-                                 routing.getTopGroups(), real(routing.getContext(), 1), routing.getCapacity());
+                                 routing.getTopGroups(), real(routing.getContext(), 1), routing.getCapacity(),
+                                 routing.getJitter());
        });
      }},
     {"bug-groups", "experts are chosen from all groups",
      [](ModuleOp module) {
        return changeRouting(module, [](RoutingAttr routing) {
          return RoutingAttr::get(routing.getContext(), routing.getSigmoid(), 1, 1,
-                                 real(routing.getContext(), routing.getScaleValue()), routing.getCapacity());
+                                 real(routing.getContext(), routing.getScaleValue()), routing.getCapacity(),
+                                 routing.getJitter());
        });
      }},
     {"bug-correction", "the correction of scores is forgotten",
