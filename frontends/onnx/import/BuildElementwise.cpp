@@ -85,9 +85,11 @@ GraphValue GraphBuilder::mul(const GraphValue &x, const GraphValue &y) {
 }
 
 GraphValue GraphBuilder::div(const GraphValue &x, const GraphValue &y) {
-  auto fold = [](const Dim &a, const Dim &c) -> std::optional<Dim> {
+  auto fold = [this](const Dim &a, const Dim &c) -> std::optional<Dim> {
     if (a.isStatic() && c.isStatic() && c.value() != 0 && c.value() != -1)
       return Dim(a.value() / c.value());
+    if (c.isStatic() && c.value() > 0 && isNonNegative(a))
+      return floorDiv(a, c);
     return a.dividedBy(c);
   };
   if (GraphValue folded = foldIntegers(x, y, x.type, fold))
@@ -327,6 +329,11 @@ GraphValue GraphBuilder::cast(const GraphValue &x, OnnxType type) {
 }
 
 GraphValue GraphBuilder::modulo(const GraphValue &x, const GraphValue &y) {
+  auto fold = [this](const Dim &a, const Dim &c) {
+    return c.isStatic() && c.value() > 0 ? std::optional(floorMod(a, c)) : std::nullopt;
+  };
+  if (GraphValue folded = foldIntegers(x, y, x.type, fold))
+    return folded;
   GraphValue rest = sub(x, mul(div(x, y), y));
   if (isUnsigned(x.type))
     return rest;

@@ -19,11 +19,30 @@ Value GraphBuilder::limit(OnnxType type, bool highest) {
 
 // --- contractions ---------------------------------------------------------------------------------------------------
 
+// x with its dimensions in the order of `out`, which has all of its labels, and 1 for those that it lacks.
+static GraphValue spreadOver(GraphBuilder &g, const GraphValue &x, ArrayRef<int64_t> labels, ArrayRef<int64_t> out) {
+  SmallVector<int64_t> permutation;
+  Dims dims;
+  for (int64_t label : out) {
+    size_t place = llvm::find(labels, label) - labels.begin();
+    dims.push_back(place == labels.size() ? Dim(1) : x.dims[place]);
+    if (place != labels.size())
+      permutation.push_back(int64_t(place));
+  }
+  return g.reshape(g.transpose(x, permutation), dims);
+}
+
 // out = sum over the labels it lacks of x * y, accumulated in the accumulator's type.
 GraphValue GraphBuilder::contract(const GraphValue &x, ArrayRef<int64_t> xLabels, const GraphValue &y,
                                   ArrayRef<int64_t> yLabels, ArrayRef<int64_t> out, OnnxType result) {
   if (failed())
     return {};
+  auto isKept = [&](int64_t label) { return llvm::is_contained(out, label); };
+  if (llvm::all_of(xLabels, isKept) && llvm::all_of(yLabels, isKept)) { // nothing is summed
+    OnnxType wide = accumulatorOf(result);
+    return cast(mul(spreadOver(*this, cast(x, wide), xLabels, out), spreadOver(*this, cast(y, wide), yLabels, out)),
+                result);
+  }
   // A dimension of 1 beside a larger one of the same label is dropped from its operand: the maps then need no constant.
   std::map<int64_t, Dim> sizes;
   SmallVector<int64_t> loops(out.begin(), out.end());

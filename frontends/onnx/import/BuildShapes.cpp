@@ -285,14 +285,27 @@ GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &beg
   return wrap(tensor::ExtractSliceOp::create(b, loc, tensor(x), offsets, sizes(dims), strides), x.type, dims);
 }
 
-GraphValue GraphBuilder::concat(ArrayRef<GraphValue> parts, int64_t axis) {
+GraphValue GraphBuilder::concat(ArrayRef<GraphValue> given, int64_t axis) {
   if (failed())
     return {};
+  // Nothing adds nothing, be it keys of no earlier tokens.
+  SmallVector<GraphValue> parts;
+  for (const GraphValue &part : given)
+    if (part.rank() != given[0].rank() || !part.dims[axis].is(0) || given.size() == 1)
+      parts.push_back(part);
+  if (parts.empty())
+    return given[0];
   if (parts.size() == 1)
     return parts[0];
+  // One number of a shape that is not known leaves the others known.
+  bool isShape = parts[0].rank() == 1 && parts[0].type == OnnxType::Int64 &&
+                 llvm::any_of(parts, [](const GraphValue &part) { return !!part.content; });
+  for (GraphValue &part : parts)
+    if (isShape && !part.content && part.type == OnnxType::Int64 && part.rank() == 1 && part.dims[0].is(1))
+      part = vectorOf({toDim(part)});
   Dims dims = parts[0].dims;
   bool isKnown = parts[0].rank() == 1 && !!parts[0].content;
-  for (const GraphValue &part : parts.drop_front()) {
+  for (const GraphValue &part : ArrayRef(parts).drop_front()) {
     if (part.rank() != parts[0].rank())
       return fail("inputs of " + rankText(parts[0]) + " and " + rankText(part) + ", expected the same rank");
     for (size_t i = 0; i < dims.size(); ++i) {

@@ -150,6 +150,16 @@ void einsum(NodeImport &n) {
         kept.push_back(label);
     if (isLast)
       kept.assign(out.begin(), out.end());
+    // What one of the two alone has, and nothing later needs, is summed before they meet.
+    for (size_t i : {0, 1}) {
+      SmallVector<int64_t> shared;
+      for (int64_t label : labels[i])
+        if (llvm::is_contained(labels[1 - i], label) || isNeeded(label))
+          shared.push_back(label);
+      values[i] = arrange(g, values[i], labels[i], shared);
+    }
+    if (g.failed())
+      return;
     values[0] = g.contract(values[0], labels[0], values[1], labels[1], kept, values[0].type);
     labels[0].assign(kept.begin(), kept.end());
     values.erase(values.begin() + 1);

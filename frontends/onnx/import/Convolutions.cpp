@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Windows that slide: Conv, pools, CausalConvWithState.
-#include "frontends/onnx/import/GraphImporter.h"
+// Windows that slide: Conv, ConvInteger, QLinearConv, pools, CausalConvWithState.
+#include "frontends/onnx/import/Quantized.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -126,24 +126,72 @@ GraphValue perChannel(GraphBuilder &g, const GraphValue &v, int64_t rank) {
   return g.reshape(v, dims);
 }
 
-void conv(NodeImport &n) {
+// The convolution that the node's attributes describe, without a bias.
+GraphValue convolved(NodeImport &n, const GraphValue &x, const GraphValue &weights) {
   GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(0), &weights = n.in(1);
   if (g.failed())
-    return;
+    return {};
   if (x.rank() < 3 || weights.rank() != x.rank() || x.type != weights.type)
-    return (void)n.fail("input and weights have ranks " + Twine(x.rank()) + " and " + Twine(weights.rank()) +
-                        ", expected the same, at least 3, and one type");
+    return n.fail("input and weights have ranks " + Twine(x.rank()) + " and " + Twine(weights.rank()) +
+                  ", expected the same, at least 3, and one type");
   std::optional<Windows> w = windowsOf(n, x, ArrayRef<Dim>(weights.dims).drop_front(2), false);
   int64_t group = n.integer("group", 1);
   if (!w)
-    return;
+    return {};
   if (group < 1)
-    return (void)n.fail("attribute 'group' is " + Twine(group));
-  GraphValue y = convolve(n, padded(g, x, *w, g.constant(x.type, 0)), weights, *w, group);
+    return n.fail("attribute 'group' is " + Twine(group));
+  return convolve(n, padded(g, x, *w, g.constant(x.type, 0)), weights, *w, group);
+}
+
+void conv(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue y = convolved(n, n.in(0), n.in(1));
   if (n.has(2) && n.checkRank(2, 1, "bias"))
-    y = g.add(y, perChannel(g, n.in(2), x.rank()));
+    y = g.add(y, perChannel(g, n.in(2), n.in(0).rank()));
   n.out(y);
+}
+
+// A scale or zero point beside a tensor: of all of it, or one for each index of `axis`.
+GraphValue besideAxis(NodeImport &n, size_t i, int64_t axis, int64_t rank) {
+  GraphBuilder &g = n.g;
+  const GraphValue &v = n.in(i);
+  if (g.failed() || v.rank() == 0 || (v.rank() == 1 && v.dims[0].is(1)))
+    return g.failed() ? GraphValue() : g.reshape(v, {});
+  if (!n.checkRank(i, 1, "scale or zero point"))
+    return {};
+  Dims dims(rank, Dim(1));
+  dims[axis] = v.dims[0];
+  return g.reshape(v, dims);
+}
+
+// Input i in int32, without the zero point of input `zero`, of which the weights may have one for each feature.
+GraphValue centered(NodeImport &n, size_t i, size_t zero) {
+  GraphValue wide = n.g.cast(n.in(i), OnnxType::Int32);
+  return n.has(zero) ? n.g.sub(wide, n.g.cast(besideAxis(n, zero, 0, wide.rank()), OnnxType::Int32)) : wide;
+}
+
+// x, w, their zero points
+void convInteger(NodeImport &n) {
+  n.out(convolved(n, centered(n, 0, 2), centered(n, 1, 3)));
+}
+
+// x, its scale and zero point, w, its, the result's, a bias in int32
+void qLinearConv(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue y = convolved(n, centered(n, 0, 2), centered(n, 3, 5));
+  if (g.failed())
+    return;
+  int64_t rank = y.rank();
+  if (n.has(8) && n.checkRank(8, 1, "bias"))
+    y = g.add(y, perChannel(g, n.in(8), rank));
+  GraphValue scale = g.mul(besideAxis(n, 1, 1, rank), besideAxis(n, 4, 1, rank));
+  GraphValue real = g.mul(g.cast(y, OnnxType::Float), g.div(scale, besideAxis(n, 6, 1, rank)));
+  OnnxType type = n.in(7).type;
+  if (g.failed())
+    return;
+  if (!isQuantized(type))
+    return (void)n.unsupported("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
+  n.out(saturated(g, real, besideAxis(n, 7, 1, rank), type));
 }
 
 // x combined over windows: a reduction over the kernel's places.
@@ -257,9 +305,11 @@ ArrayRef<OpRow> heddle::convolutionOps() {
       {"", "AveragePool", 7, averagePool},
       {"", "CausalConvWithState", 27, causalConvWithState},
       {"", "Conv", 1, conv},
+      {"", "ConvInteger", 10, convInteger},
       {"", "GlobalAveragePool", 1, globalPool<false>},
       {"", "GlobalMaxPool", 1, globalPool<true>},
       {"", "MaxPool", 1, maxPool},
+      {"", "QLinearConv", 10, qLinearConv},
   };
   return table;
 }

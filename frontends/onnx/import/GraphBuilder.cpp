@@ -105,6 +105,7 @@ SmallVector<Value> GraphBuilder::dynamicSizes(ArrayRef<Dim> dims) {
 Value GraphBuilder::tensor(const GraphValue &x) {
   if (x.value || failed())
     return x.value;
+  assert(!x.sequence && "a sequence is no tensor");
   RankedTensorType type = tensorType(x.type, x.dims);
   if (auto numbers = x.integers()) {
     unsigned width = type.getElementTypeBitWidth();
@@ -173,16 +174,29 @@ Dim GraphBuilder::indicator(Value condition) {
   return Dim::symbol(unsigned(symbols.size() - 1));
 }
 
-Dim GraphBuilder::derived(int kind, const Dim &a, const Dim &c) {
+Dim GraphBuilder::derived(Derivation kind, const Dim &a, const Dim &c) {
   for (const DerivedDim &known : derivedDims)
     if (known.kind == kind && known.a == a && known.c == c)
       return known.result;
-  Value left = index(a), right = index(c);
-  Value result = kind == 0   ? arith::FloorDivSIOp::create(b, loc, left, right).getResult()
-                 : kind == 1 ? arith::MaxSIOp::create(b, loc, left, right).getResult()
-                             : arith::MinSIOp::create(b, loc, left, right).getResult();
-  bool isEither = isNonNegative(a) || isNonNegative(c), isBoth = isNonNegative(a) && isNonNegative(c);
-  symbols.push_back({result, kind == 1 ? isEither : isBoth});
+  bool isEither = isNonNegative(a) || isNonNegative(c), isNatural = isNonNegative(a) && isNonNegative(c);
+  Value result;
+  switch (kind) {
+  case Derivation::FloorDiv:
+    result = arith::FloorDivSIOp::create(b, loc, index(a), index(c));
+    break;
+  case Derivation::FloorMod:
+    result = index(a - c * floorDiv(a, c));
+    isNatural = isNonNegative(c);
+    break;
+  case Derivation::Max:
+    result = arith::MaxSIOp::create(b, loc, index(a), index(c));
+    isNatural = isEither;
+    break;
+  case Derivation::Min:
+    result = arith::MinSIOp::create(b, loc, index(a), index(c));
+    break;
+  }
+  symbols.push_back({result, isNatural});
   derivedDims.push_back({kind, a, c, Dim::symbol(unsigned(symbols.size() - 1))});
   return derivedDims.back().result;
 }
@@ -192,7 +206,12 @@ Dim GraphBuilder::floorDiv(const Dim &a, const Dim &c) {
     return *exact;
   if (a.isStatic() && c.isStatic() && c.value() > 0)
     return a.value() / c.value() - (a.value() % c.value() < 0);
-  return derived(0, a, c);
+  return derived(Derivation::FloorDiv, a, c);
+}
+
+Dim GraphBuilder::floorMod(const Dim &a, const Dim &c) {
+  Dim rest = a - c * floorDiv(a, c);
+  return rest.isStatic() ? rest : derived(Derivation::FloorMod, a, c);
 }
 
 Dim GraphBuilder::maxOf(const Dim &a, const Dim &c) {
@@ -200,7 +219,7 @@ Dim GraphBuilder::maxOf(const Dim &a, const Dim &c) {
     return a;
   if (isNonNegative(c - a))
     return c;
-  return derived(1, a, c);
+  return derived(Derivation::Max, a, c);
 }
 
 Dim GraphBuilder::minOf(const Dim &a, const Dim &c) {
@@ -208,13 +227,13 @@ Dim GraphBuilder::minOf(const Dim &a, const Dim &c) {
     return a;
   if (isNonNegative(a - c))
     return c;
-  return derived(2, a, c);
+  return derived(Derivation::Min, a, c);
 }
 
 bool GraphBuilder::isClampOf(const Dim &clamped, const Dim &size) const {
   auto isNumber = [](const Dim &dim) { return dim.isStatic() && dim.value() > 1; };
   return llvm::any_of(derivedDims, [&](const DerivedDim &known) {
-    return known.kind == 2 && known.result == clamped && isNonNegative(size) &&
+    return known.kind == Derivation::Min && known.result == clamped && isNonNegative(size) &&
            ((known.a == size && isNumber(known.c)) || (known.c == size && isNumber(known.a)));
   });
 }

@@ -28,6 +28,8 @@ struct GraphValue {
   Dims dims;
   mlir::Value value;                               // null until it is needed, if `content` is there
   std::shared_ptr<const std::vector<Dim>> content; // integers or booleans, row-major, if they are all known
+  // Of a sequence its tensors, of any shapes; it is none itself, and no op is made for it.
+  std::shared_ptr<const std::vector<GraphValue>> sequence = nullptr;
 
   explicit operator bool() const { return type != OnnxType::Undefined; }
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }
@@ -106,6 +108,8 @@ public:
   Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.
   Dim floorDiv(const Dim &a, const Dim &c);
+  // a - c floor(a / c) for a number c above 0.
+  Dim floorMod(const Dim &a, const Dim &c);
   Dim maxOf(const Dim &a, const Dim &c);
   Dim minOf(const Dim &a, const Dim &c);
   // Whether it follows from sizes of tensors that the number is not negative.
@@ -214,7 +218,9 @@ public:
   mlir::Location location() const { return loc; }
 
 private:
-  Dim derived(int kind, const Dim &a, const Dim &c);
+  // How a symbol follows from two dimensions.
+  enum class Derivation { FloorDiv, FloorMod, Max, Min };
+  Dim derived(Derivation kind, const Dim &a, const Dim &c);
   GraphValue foldIntegers(const GraphValue &x, const GraphValue &y, OnnxType type,
                           llvm::function_ref<std::optional<Dim>(const Dim &, const Dim &)> fold);
   GraphValue foldShape(const GraphValue &x, llvm::ArrayRef<Dim> dims,
@@ -222,7 +228,7 @@ private:
   GraphValue guardedBroadcast(const GraphValue &x, llvm::ArrayRef<Dim> dims);
 
   struct DerivedDim {
-    int kind;
+    Derivation kind;
     Dim a, c, result;
   };
   struct Symbol {

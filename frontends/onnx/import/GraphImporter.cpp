@@ -29,8 +29,8 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
   isKnown = false;
   for (ArrayRef<OpRow> group :
        {elementwiseOps(), shapeOps(), sliceOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(),
-        reductionOps(), sortingOps(), normalizationOps(), attentionOps(), recurrenceOps(), quantizationOps(),
-        controlFlowOps(), microsoftOps(), microsoftAttentionOps()})
+        reductionOps(), resizeOps(), sequenceOps(), sortingOps(), normalizationOps(), attentionOps(), recurrenceOps(),
+        quantizationOps(), controlFlowOps(), microsoftOps(), microsoftAttentionOps(), microsoftQuantizationOps()})
     for (const OpRow &row : group) {
       if (node.opType != row.name || node.domain != row.domain)
         continue;
@@ -153,6 +153,11 @@ SmallVector<GraphValue> GraphImporter::importGraph(const OnnxGraph &graph, Array
     const GraphValue *value = inner.find(output.name);
     if (!value || !*value) {
       g.fail("graph output '" + printable(output.name) + "' has no value");
+      return outputs;
+    }
+    if (value->sequence) {
+      g.fail("graph output '" + printable(output.name) + "' is a sequence, which no inner graph may give",
+             StatusCode::Unsupported);
       return outputs;
     }
     outputs.push_back(*value);

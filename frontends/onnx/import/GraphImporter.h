@@ -67,8 +67,12 @@ public:
 
   size_t numInputs() const { return inputs.size(); }
   bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
-  // Input i; a missing one is an error.
+  // Input i; a missing one is an error, and so is a sequence.
   const GraphValue &in(size_t i);
+  // The same, or nothing where it is left out.
+  GraphValue optional(size_t i) { return has(i) ? in(i) : GraphValue(); }
+  // The tensors of input i, which must be a sequence.
+  llvm::ArrayRef<GraphValue> sequence(size_t i);
   // Every input; one that is missing is an error.
   llvm::ArrayRef<GraphValue> all();
   bool wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
@@ -125,6 +129,8 @@ llvm::ArrayRef<OpRow> scatterOps();
 llvm::ArrayRef<OpRow> contractionOps();
 llvm::ArrayRef<OpRow> convolutionOps();
 llvm::ArrayRef<OpRow> reductionOps();
+llvm::ArrayRef<OpRow> resizeOps();
+llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> sortingOps();
 llvm::ArrayRef<OpRow> normalizationOps();
 llvm::ArrayRef<OpRow> attentionOps();
@@ -133,6 +139,7 @@ llvm::ArrayRef<OpRow> quantizationOps();
 llvm::ArrayRef<OpRow> controlFlowOps();
 llvm::ArrayRef<OpRow> microsoftOps();
 llvm::ArrayRef<OpRow> microsoftAttentionOps();
+llvm::ArrayRef<OpRow> microsoftQuantizationOps();
 
 } // namespace heddle
 

@@ -7,10 +7,17 @@ using namespace heddle;
 
 const GraphValue &NodeImport::in(size_t i) {
   static const GraphValue none;
-  if (has(i))
+  if (has(i) && !inputs[i].sequence)
     return inputs[i];
-  fail("input " + Twine(i) + " is missing");
+  fail("input " + Twine(i) + (has(i) ? " is a sequence, expected a tensor" : " is missing"));
   return none;
+}
+
+ArrayRef<GraphValue> NodeImport::sequence(size_t i) {
+  if (has(i) && inputs[i].sequence)
+    return *inputs[i].sequence;
+  fail("input " + Twine(i) + (has(i) ? " is a tensor, expected a sequence" : " is missing"));
+  return {};
 }
 
 ArrayRef<GraphValue> NodeImport::all() {

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Integers that stand for reals: x = (q - zero_point) * scale.
-#include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/Quantized.h"
 #include "frontends/onnx/import/StoredCodes.h"
 
 using namespace mlir;
@@ -37,12 +37,13 @@ GraphValue beside(NodeImport &n, const GraphValue &v, const GraphValue &x) {
   return g.slice(repeated, axis, 0, x.dims[axis]);
 }
 
-bool isQuantized(OnnxType type) {
+} // namespace
+
+bool heddle::isQuantized(OnnxType type) {
   return type == OnnxType::Uint8 || type == OnnxType::Int8 || type == OnnxType::Uint16 || type == OnnxType::Int16;
 }
 
-// round(x) + zero, in the range of `type`; ties to even.
-GraphValue saturated(GraphBuilder &g, const GraphValue &x, const GraphValue &zero, OnnxType type) {
+GraphValue heddle::saturated(GraphBuilder &g, const GraphValue &x, const GraphValue &zero, OnnxType type) {
   unsigned bits = onnxTypeBits(type);
   double low = isUnsigned(type) ? 0 : -double(int64_t(1) << (bits - 1)), high = low + double((int64_t(1) << bits) - 1);
   GraphValue y = g.roundEven(x);
@@ -51,7 +52,7 @@ GraphValue saturated(GraphBuilder &g, const GraphValue &x, const GraphValue &zer
   return g.cast(g.minimum(g.maximum(y, g.like(y, low)), g.like(y, high)), type);
 }
 
-void quantizeLinear(NodeImport &n) {
+void heddle::quantizeLinear(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0), &scale = n.in(1);
   OnnxType type = n.has(2) ? n.in(2).type : OnnxType(n.integer("output_dtype", int64_t(OnnxType::Uint8)));
@@ -65,6 +66,8 @@ void quantizeLinear(NodeImport &n) {
   GraphValue ratio = g.div(g.cast(x, real), g.cast(beside(n, scale, x), real));
   n.out(saturated(g, ratio, n.has(2) ? beside(n, n.in(2), x) : GraphValue(), type));
 }
+
+namespace {
 
 // The weight that a stored matrix of bytes stands for; nothing where x, the scales or the zeros are computed, or lie otherwise.
 GraphValue dequantizedWeight(NodeImport &n) {
@@ -96,7 +99,9 @@ GraphValue dequantizedWeight(NodeImport &n) {
   return g.wrap(value, OnnxType::Float, x.dims);
 }
 
-void dequantizeLinear(NodeImport &n) {
+} // namespace
+
+void heddle::dequantizeLinear(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0), &scale = n.in(1);
   OnnxType type = OnnxType(n.integer("output_dtype", 0));
@@ -118,52 +123,52 @@ void dequantizeLinear(NodeImport &n) {
   n.out(g.cast(g.mul(g.cast(centered, wide), g.cast(beside(n, scale, x), wide)), type));
 }
 
-// The range of x, which always contains 0, over the 256 numbers of uint8.
-void dynamicQuantizeLinear(NodeImport &n) {
-  GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(0);
+Quantized heddle::quantizedDynamically(GraphBuilder &g, const GraphValue &x) {
   SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, x.rank()));
   if (g.failed())
-    return;
+    return {};
   GraphValue zero = g.like(x, 0), high = g.maximum(g.reduce(Reduction::Max, x, all, false), zero);
   GraphValue low = g.minimum(g.reduce(Reduction::Min, x, all, false), zero);
   GraphValue scale = g.div(g.sub(high, low), g.like(x, 255));
   // Of nothing but zeros the scale is 0: any divisor does.
   GraphValue divisor = g.select(g.compare(Predicate::Equal, scale, zero), g.like(x, 1), scale);
   GraphValue point = saturated(g, g.div(g.neg(low), divisor), GraphValue(), OnnxType::Uint8);
-  n.out(saturated(g, g.div(x, divisor), point, OnnxType::Uint8));
-  n.out(scale, 1);
-  n.out(point, 2);
+  return {saturated(g, g.div(x, divisor), point, OnnxType::Uint8), scale, point};
 }
 
-// Zero points and scales are per tensor, per row of A or per column of B.
-GraphValue besideRows(NodeImport &n, size_t i, bool isRows) {
-  GraphValue v = n.in(i);
-  if (n.g.failed() || v.rank() != 1 || v.dims[0].is(1))
-    return n.g.failed() || v.rank() != 1 ? v : n.g.reshape(v, {});
-  return isRows ? n.g.unsqueeze(v, {1}) : v;
+GraphValue heddle::besideMatrix(GraphBuilder &g, const GraphValue &v, bool isRows) {
+  if (g.failed() || v.rank() != 1 || v.dims[0].is(1))
+    return g.failed() || v.rank() != 1 ? v : g.reshape(v, {});
+  return isRows ? g.unsqueeze(v, {1}) : v;
 }
 
-// The integer x without its zero point, if input `zero` gives one.
-GraphValue centered(NodeImport &n, size_t input, size_t zero, bool isRows) {
-  GraphValue wide = n.g.cast(n.in(input), OnnxType::Int32);
-  return n.has(zero) ? n.g.sub(wide, n.g.cast(besideRows(n, zero, isRows), OnnxType::Int32)) : wide;
+namespace {
+
+void dynamicQuantizeLinear(NodeImport &n) {
+  Quantized y = quantizedDynamically(n.g, n.in(0));
+  n.out(y.codes);
+  n.out(y.scale, 1);
+  n.out(y.zero, 2);
+}
+
+// Codes without their zero point, in int32.
+GraphValue centered(GraphBuilder &g, const Quantized &x, bool isRows) {
+  GraphValue wide = g.cast(x.codes, OnnxType::Int32);
+  return x.zero ? g.sub(wide, g.cast(besideMatrix(g, x.zero, isRows), OnnxType::Int32)) : wide;
 }
 
 // Sums of so many products of centred bytes are whole numbers that f32 holds: 256 * 255 * 255 < 2^24.
 constexpr int64_t exactDepth = 256;
 
 // The same with a stored B (K, N): products in f32, exact block by block of K, are what its kernels are good at. Nothing where B is computed.
-GraphValue storedMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
-  GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(a), &y = n.in(b);
+GraphValue storedMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
+  const GraphValue &x = a.codes, &y = b.codes, &zeros = b.zero;
   WeightOp weight = storedWeight(y);
   if (g.failed() || !weight || y.rank() != 2 || x.rank() < 2 || !x.dims.back().isStatic() ||
-      x.dims.back() != y.dims[0] || (n.has(bZero) && n.in(bZero).type != y.type))
+      x.dims.back() != y.dims[0] || (zeros && zeros.type != y.type))
     return {};
   int64_t depth = y.dims[0].value(), width = y.dims[1].value();
   Codes codes;
-  GraphValue zeros = n.has(bZero) ? n.in(bZero) : GraphValue();
   if (zeros) {
     bool isOne = zeros.rank() == 0 || zeros.dims[0].is(1);
     if (zeros.rank() > 1 || !(isOne || zeros.dims[0].is(width)))
@@ -173,7 +178,7 @@ GraphValue storedMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t 
   if (!addNumbers(g, codes, GraphValue(), zeros) || depth < 1 || width < 1)
     return {};
   StorageAttr storage = weight.getStorage();
-  GraphValue rows = g.flatten(g.cast(centered(n, a, aZero, true), OnnxType::Float), x.rank() - 1), sum;
+  GraphValue rows = g.flatten(g.cast(centered(g, a, true), OnnxType::Float), x.rank() - 1), sum;
   for (int64_t begin = 0; begin < depth; begin += exactDepth) {
     int64_t length = std::min(exactDepth, depth - begin);
     auto part =
@@ -192,30 +197,33 @@ GraphValue storedMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t 
   return g.reshape(sum, dims);
 }
 
-// A B of integers, each without its zero point, in int32.
-GraphValue integerMatmul(NodeImport &n, size_t a, size_t aZero, size_t b, size_t bZero) {
-  if (GraphValue product = storedMatmul(n, a, aZero, b, bZero))
+} // namespace
+
+GraphValue heddle::integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
+  if (GraphValue product = storedMatmul(g, a, b))
     return product;
-  return n.g.failed() ? GraphValue() : n.g.matmul(centered(n, a, aZero, true), centered(n, b, bZero, false));
+  return g.failed() ? GraphValue() : g.matmul(centered(g, a, true), centered(g, b, false));
 }
 
+namespace {
+
 void matMulInteger(NodeImport &n) {
-  n.out(integerMatmul(n, 0, 2, 1, 3));
+  n.out(integerMatmul(n.g, {n.in(0), {}, n.optional(2)}, {n.in(1), {}, n.optional(3)}));
 }
 
 // a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point
 void qLinearMatMul(NodeImport &n) {
   GraphBuilder &g = n.g;
-  GraphValue product = integerMatmul(n, 0, 2, 3, 5);
+  GraphValue product = integerMatmul(g, {n.in(0), n.in(1), n.optional(2)}, {n.in(3), n.in(4), n.optional(5)});
   OnnxType type = n.in(7).type;
   if (g.failed())
     return;
   if (!isQuantized(type))
     return (void)n.unsupported("to " + Twine(onnxTypeName(int32_t(type))) + " is not supported");
-  auto scale = [&](size_t i, bool isRows) { return g.cast(besideRows(n, i, isRows), OnnxType::Float); };
+  auto scale = [&](size_t i, bool isRows) { return g.cast(besideMatrix(g, n.in(i), isRows), OnnxType::Float); };
   GraphValue real =
       g.mul(g.cast(product, OnnxType::Float), g.div(g.mul(scale(1, true), scale(4, false)), scale(6, true)));
-  n.out(saturated(g, real, besideRows(n, 7, true), type));
+  n.out(saturated(g, real, besideMatrix(g, n.in(7), true), type));
 }
 
 } // namespace

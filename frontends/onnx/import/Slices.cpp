@@ -29,8 +29,11 @@ void split(NodeImport &n) {
                           " outputs");
     lengths = *given;
     Dim sum(0);
-    for (const Dim &length : lengths)
+    for (const Dim &length : lengths) {
+      if (length.isStatic() && length.value() < 0)
+        return (void)n.fail("split has a length of " + Twine(length.value()));
       sum = sum + length;
+    }
     if (sum.isStatic() && x.dims[axis].isStatic() && sum != x.dims[axis])
       return (void)n.fail("the lengths of split add up to " + Twine(sum.value()) + ", dimension " + Twine(axis) +
                           " is " + Twine(x.dims[axis].value()));
