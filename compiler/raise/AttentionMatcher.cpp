@@ -54,6 +54,56 @@ AttentionMatcher::SinkColumn AttentionMatcher::findSinkColumn() {
   return SinkColumn::First;
 }
 
+// What the two operands of a product are at its element, whose axis of its own is the depth; empty if they are not plain.
+SmallVector<Expr> AttentionMatcher::operandElements(Contraction product, Expr element) {
+  SmallVector<Expr> loops(product.op.getNumLoops());
+  for (auto [loop, index] : llvm::zip_equal(product.outLoops, element->arguments))
+    loops[loop] = index;
+  loops[product.contracted] = exprs.symbol(depthSymbol, nullptr);
+  SmallVector<Expr> elements;
+  for (unsigned operand : {0u, 1u}) {
+    SmallVector<Expr> indices = product.indices(operand, loops);
+    if (indices.empty())
+      return {};
+    elements.push_back(layout.element(product.input(operand), indices));
+  }
+  return elements;
+}
+
+// Of several products that are added, the one of queries and keys: the others, of positions, are a bias. A key is the same for every query,
+// so that its operand does not depend on the last dimension that the query has; then, batch and heads are common to both.
+Expr AttentionMatcher::queryByKey(ArrayRef<Expr> products, ArrayRef<Expr> probe) {
+  Expr best = nullptr;
+  std::tuple<bool, size_t, int64_t> bestRank;
+  for (Expr product : products) {
+    std::optional<Contraction> contraction = Contraction::of(product->value.getDefiningOp());
+    SmallVector<Expr> elements = contraction ? operandElements(*contraction, product) : SmallVector<Expr>();
+    if (elements.empty())
+      continue;
+    bool isFirst = exprs.contains(elements[0], probe[keyAxis]);
+    if (isFirst == exprs.contains(elements[1], probe[keyAxis]))
+      continue;
+    Expr ofKey = elements[isFirst ? 0 : 1], ofQuery = elements[isFirst ? 1 : 0];
+    int64_t row = -1, firstShared = probe.size();
+    size_t shared = 0;
+    for (int64_t d = probe.size() - 1; d >= 0; --d) {
+      if (d == keyAxis || !exprs.contains(ofQuery, probe[d]))
+        continue;
+      row = row < 0 ? d : row;
+      if (exprs.contains(ofKey, probe[d])) {
+        ++shared;
+        firstShared = d;
+      }
+    }
+    std::tuple<bool, size_t, int64_t> rank{row >= 0 && !exprs.contains(ofKey, probe[row]), shared, -firstShared};
+    if (!best || rank > bestRank) {
+      best = product;
+      bestRank = rank;
+    }
+  }
+  return best;
+}
+
 bool AttentionMatcher::findScores() {
   int64_t rank = shaped(softmax.getInput()).getRank();
   keyAxis = softmax.getDimension();
@@ -80,9 +130,9 @@ bool AttentionMatcher::findScores() {
   silent = products.empty();
   if (products.empty())
     return because("its input holds no product of queries and keys");
-  if (products.size() > 1)
-    return because("its input adds " + std::to_string(products.size()) + " products");
-  score = products[0];
+  score = products.size() == 1 ? products[0] : queryByKey(products, probe);
+  if (!score)
+    return because("its input adds " + std::to_string(products.size()) + " products, none of queries and keys");
   scores = Contraction::of(score->value.getDefiningOp());
   if (!scores)
     return because(describe(score->value.getDefiningOp()) + " is no matmul over one axis that starts at 0");
@@ -108,22 +158,15 @@ Expr heddle::divisorOf(Expr expr, Expr symbol) {
 bool AttentionMatcher::assignAxes() {
   SmallVector<Expr> probe = dimensions;
   int64_t rank = probe.size();
-  SmallVector<Expr> loops(scores->op.getNumLoops());
-  for (auto [loop, index] : llvm::zip_equal(scores->outLoops, score->arguments))
-    loops[loop] = index;
+  SmallVector<Expr> elements = operandElements(*scores, score);
+  if (elements.empty())
+    return because(describe(scores->op) + " is no plain product");
   headDim = nullptr;
-  Expr contracted = exprs.symbol(depthSymbol, nullptr);
-  loops[scores->contracted] = contracted;
-  SmallVector<Expr> elements;
-  for (unsigned operand : {0u, 1u}) {
-    SmallVector<Expr> indices = scores->indices(operand, loops);
-    if (indices.empty())
-      return because(describe(scores->op) + " is no plain product");
-    for (auto [d, index] : llvm::enumerate(indices))
-      if (index == contracted)
+  for (unsigned operand : {0u, 1u})
+    for (auto [d, place] :
+         llvm::enumerate(scores->op.getMatchingIndexingMap(scores->op.getDpsInputOperand(operand)).getResults()))
+      if (place == b.getAffineDimExpr(scores->contracted))
         headDim = trace.size(scores->input(operand), d);
-    elements.push_back(layout.element(scores->input(operand), indices));
-  }
   bool keyIsFirst = exprs.contains(elements[0], probe[keyAxis]);
   if (keyIsFirst == exprs.contains(elements[1], probe[keyAxis]))
     return because("both or neither operand of " + describe(scores->op) + " depend on the softmax's dimension");
@@ -266,7 +309,8 @@ void AttentionMatcher::nameBlockingOp() {
         resolveConstants(exprs, trace.element(op->getResult(0), trace.indexSymbols(op->getResult(0), firstProbe)));
     SmallVector<Expr> products;
     collectContractions(element, products);
-    if (products.empty() || products[0]->value != scores->op->getResult(0))
+    llvm::erase_if(products, [&](Expr product) { return product->value != scores->op->getResult(0); });
+    if (products.empty())
       continue;
     score = products[0];
     scale = softcap = 0;
@@ -334,6 +378,7 @@ bool AttentionMatcher::readScores() {
     return false;
   SmallVector<Expr> products;
   collectContractions(total, products);
+  llvm::erase_if(products, [&](Expr product) { return product->value != scores->op->getResult(0); });
   if (products.size() != 1)
     return because("its input reads its products in more than one way");
   score = products[0];

@@ -46,6 +46,8 @@ private:
   enum class SinkColumn { None, First, Last };
 
   bool findScores();
+  llvm::SmallVector<Expr> operandElements(Contraction product, Expr element);
+  Expr queryByKey(llvm::ArrayRef<Expr> products, llvm::ArrayRef<Expr> probe);
   bool assignAxes();
   bool readScores();
   bool findValues();
