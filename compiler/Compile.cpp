@@ -487,7 +487,9 @@ Status Compilation::raise() {
   };
   // The passes that bind a decoder's inputs run first; what they made of a graph that turns out to be none is dropped.
   if (program.mayGenerate) {
-    OwningOpRef<ModuleOp> imported = program.module->clone();
+    OwningOpRef<ModuleOp> imported = program.firstStep ? std::move(program.module) : program.module->clone();
+    if (program.firstStep)
+      program.module = std::move(program.firstStep);
     size_t passesBefore = passes.size();
     HEDDLE_RETURN_IF_ERROR(run(/*asDecoder=*/true));
     if (options.stopAfter == Stage::Raise && (raggedEntry(*program.module) || options.task == Task::Generate))

@@ -66,7 +66,7 @@ static Status finishImport(const CompileOptions &options, const Target &target, 
     addImportStage(pm);
     if (failed(pm.run(module)))
       return diagnosed(StatusCode::Failure);
-    program.mayGenerate = mayGenerate(options, module);
+    program.mayGenerate = program.firstStep || mayGenerate(options, module);
   }
   return program.mayGenerate ? Status() : refusal(options, graphMisfit(options, target));
 }
@@ -111,6 +111,23 @@ Status heddle::importMlir(const CompileOptions &options, const Target &target, f
   return finishImport(options, target, program);
 }
 
+// A decoder that takes a cache as inputs gets one of its own: what it computes without earlier tokens says all of it. Whoever watches the
+// passes sees the graph as the file holds it.
+static Status importForDecoder(const CompileOptions &options, Program &program) {
+  if (options.task == Task::Graph || options.observer || options.stopAfter == Stage::Import ||
+      !hasFirstStep(*program.model.onnx))
+    return Status();
+  Expected<OwningOpRef<ModuleOp>> module = importFirstStep(*(*program.module)->getContext(), *program.model.onnx);
+  if (!module) // it stays the graph that it is
+    return Status();
+  PassManager pm((*module)->getContext());
+  addImportStage(pm);
+  if (failed(verify(**module)) || failed(pm.run(**module)))
+    return diagnosed(StatusCode::Failure);
+  program.firstStep = std::move(*module);
+  return Status();
+}
+
 Status heddle::importOnnx(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                           Program &program) {
   HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options, target)));
@@ -123,6 +140,7 @@ Status heddle::importOnnx(const CompileOptions &options, const Target &target, f
   if (!module)
     return module.status();
   program.module = std::move(*module);
+  HEDDLE_RETURN_IF_ERROR(importForDecoder(options, program));
   return finishImport(options, target, program);
 }
 

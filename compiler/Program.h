@@ -26,6 +26,9 @@ struct Program {
   Stage stage = Stage::Import;     // that the module is behind
   bool consistsOfModelOps = false; // a frontend knew the architecture: there is nothing to raise
   bool mayGenerate = false;        // a graph that the raise stage may find to be a decoder
+  // The graph for a sequence that begins, where its own takes a cache as inputs or a mask of any shape: the raise stage looks for a decoder
+  // in this one.
+  mlir::OwningOpRef<mlir::ModuleOp> firstStep;
 };
 
 // A failure of which MLIR's diagnostics say what it is: compileModel puts the words in.

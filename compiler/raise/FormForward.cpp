@@ -2,9 +2,12 @@
 
 #include "compiler/raise/Passes.h"
 
+#include "compiler/raise/Arrange.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/ForwardConfig.h"
+#include "compiler/raise/LayerFinder.h"
 #include "compiler/raise/Remarks.h"
+#include "compiler/raise/SeparateHeads.h"
 #include "compiler/raise/Weights.h"
 #include "dialect/Entries.h"
 
@@ -26,96 +29,18 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-// Activations: floats that are computed.
-static bool isData(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.getRank() >= 2 && isa<FloatType>(type.getElementType()) && !isStored(value) &&
-         !value.getDefiningOp<tensor::EmptyOp>();
-}
-
-static bool isDataOp(Operation &op) {
-  return op.getNumResults() == 1 && isData(op.getResult(0));
-}
-
-//===- where layers begin and end -----------------------------------------===//
-
-namespace {
-// The values between which a decoder's layers lie: boundaries[k] and boundaries[k + 1] are input and output of layer k.
-class LayerFinder {
-public:
-  explicit LayerFinder(func::FuncOp graph) {
-    for (Operation &op : graph.front())
-      if (isDataOp(op)) {
-        index[op.getResult(0)] = ops.size();
-        ops.push_back(&op);
-      }
-    findCuts();
-  }
-  // Empty if the graph is no chain of layers with one attention each.
-  SmallVector<Value> run(LinearOp head);
-
-private:
-  void findCuts();
-  std::optional<size_t> lastCut(size_t begin, size_t end);
-  std::optional<size_t> lastBoundary(ArrayRef<size_t> attentions, ArrayRef<size_t> found, LinearOp head);
-
-  SmallVector<Operation *> ops;
-  DenseMap<Value, size_t> index;
-  SmallVector<bool> isCut; // nothing that is computed before is read after
-};
-} // namespace
-
-void LayerFinder::findCuts() {
-  size_t read = 0; // the last reader of what came before
-  for (size_t i = 0; i < ops.size(); ++i) {
-    isCut.push_back(read <= i && shaped(ops[i]->getResult(0)).getRank() == 3);
-    for (Operation *user : ops[i]->getUsers())
-      if (isDataOp(*user))
-        read = std::max(read, index.lookup(user->getResult(0)));
-  }
-}
-
-std::optional<size_t> LayerFinder::lastCut(size_t begin, size_t end) {
-  for (size_t i = end; i-- > begin;)
-    if (isCut[i])
-      return i;
-  return std::nullopt;
-}
-
-// The last layer ends where the one before would, or else before the final norm and head.
-std::optional<size_t> LayerFinder::lastBoundary(ArrayRef<size_t> attentions, ArrayRef<size_t> found, LinearOp head) {
-  if (attentions.size() > 1) {
-    size_t end = attentions.back() + found.back() - attentions[attentions.size() - 2];
-    if (end < ops.size() && isCut[end] && ops[end]->getName() == ops[found.back()]->getName())
-      return end;
-  }
-  Value input = head.getInput();
-  if (isa_and_nonnull<RmsNormOp, LayerNormOp>(input.getDefiningOp()))
-    input = input.getDefiningOp()->getOperand(0);
-  auto place = index.find(input);
-  if (place == index.end() || !isCut[place->second])
-    return std::nullopt;
-  return place->second;
-}
-
-SmallVector<Value> LayerFinder::run(LinearOp head) {
-  SmallVector<size_t> attentions, boundaries;
-  for (auto [i, op] : llvm::enumerate(ops))
-    if (isa<AttentionOp>(op))
-      attentions.push_back(i);
-  size_t begin = 0;
-  for (size_t attention : attentions) {
-    std::optional<size_t> cut = lastCut(begin, attention);
-    if (!cut)
-      return {};
-    boundaries.push_back(*cut);
-    begin = attention;
-  }
-  std::optional<size_t> last = lastBoundary(attentions, boundaries, head);
-  if (!last || *last <= attentions.back())
+// x where `op` is x * number, number * x or x / number, of floats, and the number that x is multiplied by; else null.
+static std::pair<Value, double> scaledOperand(Operation *op) {
+  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
     return {};
-  boundaries.push_back(*last);
-  return llvm::map_to_vector(boundaries, [&](size_t i) -> Value { return ops[i]->getResult(0); });
+  Value left = op->getOperand(0), right = op->getOperand(1);
+  std::optional<double> number = numberEverywhere(right);
+  if (isa<arith::DivFOp>(op))
+    return number ? std::pair(left, 1.0 / *number) : std::pair(Value(), 0.0);
+  if (number)
+    return {left, *number};
+  number = numberEverywhere(left);
+  return number ? std::pair(right, *number) : std::pair(Value(), 0.0);
 }
 
 //===- rewriting ----------------------------------------------------------===//
@@ -134,6 +59,11 @@ private:
   FailureOr<Value> writeOp(Operation *op);
   FailureOr<Value> writeWeight(Value old);
   FailureOr<Value> writeIndices(Operation *op, Value old);
+  FailureOr<Value> writeScaled(Operation *op);
+  FailureOr<Value> writePositionBias(PositionBiasOp op);
+  FailureOr<Value> writeExpand(tensor::ExpandShapeOp op, Value source);
+  FailureOr<Value> writeCollapse(tensor::CollapseShapeOp op, Value source);
+  FailureOr<Value> writeLaterPositions(EmbeddingOp op);
   LogicalResult writeLayer(unsigned layer);
   RankedTensorType open(Type type);
   unsigned height(Value value);
@@ -155,12 +85,14 @@ private:
 };
 } // namespace
 
-// (batch, …): whatever the exporter fixed the batch to. Activations are f32 whatever the graph rounds them to, as in every family:
-// what is stored in 16 bits stays so.
+// (batch, …): whatever the exporter fixed the batch to. Rows (batch * sequence, features) are (batch, sequence, features). Activations are f32
+// whatever the graph rounds them to, as in every family: what is stored in 16 bits stays so.
 RankedTensorType ForwardWriter::open(Type type) {
   auto tensorType = cast<RankedTensorType>(type);
   SmallVector<int64_t> shape(tensorType.getShape());
   shape[0] = dynamic;
+  if (shape.size() == 2)
+    shape.insert(shape.begin(), dynamic);
   bool isNarrow = tensorType.getElementTypeBitWidth() < 32;
   return RankedTensorType::get(shape, isNarrow ? b.getF32Type() : tensorType.getElementType());
 }
@@ -206,6 +138,67 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   return cannot(op, "reads neither token ids nor their positions");
 }
 
+// x times one number: a splat of x's sizes.
+FailureOr<Value> ForwardWriter::writeScaled(Operation *op) {
+  auto [old, factor] = scaledOperand(op);
+  FailureOr<Value> x = write(old);
+  if (failed(x))
+    return failure();
+  Location loc = op->getLoc();
+  Value scalar = arith::ConstantOp::create(b, loc, b.getFloatAttr(shaped(*x).getElementType(), factor));
+  Value splat = tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, *x));
+  return Value(arith::MulFOp::create(b, loc, *x, splat));
+}
+
+// Of a bias by distance the slopes, one for each head, are numbers that the file says.
+FailureOr<Value> ForwardWriter::writePositionBias(PositionBiasOp op) {
+  RankedTensorType type = shaped(op.getTable());
+  if (type.getRank() != 1)
+    return cannot(op, "looks its bias up in buckets");
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  SmallVector<float> slopes;
+  for (int64_t head = 0; head < type.getDimSize(0); ++head) {
+    Expr slope = resolveElements(exprs, trace.element(op.getTable(), {exprs.constant(double(head))}));
+    if (!slope->isConstant())
+      return cannot(op, "has slopes that are computed");
+    slopes.push_back(float(slope->constant));
+  }
+  Location loc = op.getLoc();
+  auto elements =
+      DenseElementsAttr::get(RankedTensorType::get({type.getDimSize(0)}, b.getF32Type()), ArrayRef<float>(slopes));
+  Value table = arith::ConstantOp::create(b, loc, elements), length = tensor::DimOp::create(b, loc, positions, 1);
+  auto result = RankedTensorType::get({1, type.getDimSize(0), dynamic, dynamic}, b.getF32Type());
+  return Value(PositionBiasOp::create(b, loc, result, table, length, length, DenseI64ArrayAttr(), DenseI64ArrayAttr()));
+}
+
+// A look-up of position + k in a table is one of the position in the table's rows from k on; null where it is none.
+FailureOr<Value> ForwardWriter::writeLaterPositions(EmbeddingOp op) {
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  SmallVector<Expr> symbols = trace.indexSymbols(op.getIds());
+  if (symbols.size() != 2 || layerFunc)
+    return Value();
+  Expr first = exprs.sub(trace.element(op.getIds(), symbols), symbols[1]);
+  RankedTensorType table = shaped(op.getTable());
+  if (!first->isConstant() || first->constant < 1 || first->constant >= double(table.getDimSize(0)))
+    return Value();
+  auto axis = [&](unsigned id, double extent) {
+    return Axis{exprs.symbol(id, exprs.constant(extent)), exprs.constant(extent)};
+  };
+  Axis row = axis(0, double(table.getDimSize(0)) - first->constant), column = axis(1, double(table.getDimSize(1)));
+  Expr element = trace.element(op.getTable(), {exprs.add(row.index, first), column.index});
+  Value later = element->kind == ExprKind::Leaf ? storedPart(b, element, row, column) : Value();
+  if (!later)
+    return Value();
+  IRMapping operands;
+  operands.map(op.getIds(), positions);
+  operands.map(op.getTable(), later);
+  Operation *clone = b.clone(*op, operands);
+  clone->getResult(0).setType(open(op.getType()));
+  return clone->getResult(0);
+}
+
 FailureOr<Value> ForwardWriter::write(Value old) {
   if (Value known = map.lookupOrNull(old))
     return known;
@@ -235,10 +228,60 @@ static bool attendsWithinHeads(AttentionOp op) {
   });
 }
 
+// Activations of batch and sequence in one dimension: in @forward they stand apart.
+static bool isRows(Value value) {
+  return isData(value) && shaped(value).getRank() == 2;
+}
+
+FailureOr<Value> ForwardWriter::writeExpand(tensor::ExpandShapeOp op, Value source) {
+  SmallVector<ReassociationIndices> groups = op.getReassociationIndices();
+  if (isRows(op.getSrc()) && groups[0].size() == 2) { // batch and sequence are apart already
+    int64_t second = groups[0].pop_back_val();
+    groups.insert(groups.begin() + 1, ReassociationIndices{second});
+    if (llvm::all_of(groups, [](auto &group) { return group.size() == 1; }))
+      return source;
+  } else if (groups[0].size() != 1 || isRows(op.getSrc())) {
+    return cannot(op, "splits the batch");
+  }
+  RankedTensorType type = open(op.getType());
+  SmallVector<OpFoldResult> sizes, old = tensor::getMixedSizes(b, op.getLoc(), source);
+  for (auto [g, group] : llvm::enumerate(groups))
+    for (int64_t d : group) {
+      if (group.size() > 1 && type.isDynamicDim(d))
+        return cannot(op, "splits a dimension of dynamic size");
+      sizes.push_back(group.size() == 1 ? old[g] : OpFoldResult(b.getIndexAttr(type.getDimSize(d))));
+    }
+  return Value(tensor::ExpandShapeOp::create(b, op.getLoc(), type, source, groups, sizes));
+}
+
+FailureOr<Value> ForwardWriter::writeCollapse(tensor::CollapseShapeOp op, Value source) {
+  SmallVector<ReassociationIndices> groups = op.getReassociationIndices();
+  auto isStatic = [&](int64_t d) { return !op.getSrcType().isDynamicDim(d); };
+  if (isRows(op.getResult()) && groups[0].size() == 2 &&
+      llvm::all_of(groups[1], isStatic)) { // batch and sequence stay apart
+    int64_t second = groups[0].pop_back_val();
+    groups.insert(groups.begin() + 1, ReassociationIndices{second});
+    if (llvm::all_of(groups, [](auto &group) { return group.size() == 1; }))
+      return source;
+  } else if (groups[0].size() != 1 || isRows(op.getResult())) {
+    return cannot(op, "joins the batch with another axis");
+  }
+  return Value(tensor::CollapseShapeOp::create(b, op.getLoc(), open(op.getType()), source, groups));
+}
+
 FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   Location loc = op->getLoc();
   if (isa<tensor::CastOp, arith::ExtFOp, arith::TruncFOp>(op))
     return write(op->getOperand(0));
+  if (scaledOperand(op).first)
+    return writeScaled(op);
+  if (auto bias = dyn_cast<PositionBiasOp>(op))
+    return writePositionBias(bias);
+  if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
+    FailureOr<Value> later = writeLaterPositions(embedding);
+    if (failed(later) || *later)
+      return later;
+  }
   IRMapping operands;
   for (Value operand : op->getOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.getType());
@@ -251,25 +294,19 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     operands.map(operand, *written);
   }
   auto operand = [&](unsigned i) { return operands.lookup(op->getOperand(i)); };
-  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-    if (expand.getReassociationIndices()[0].size() != 1)
-      return cannot(op, "splits the batch");
-    RankedTensorType type = open(expand.getType());
-    SmallVector<OpFoldResult> sizes, source = tensor::getMixedSizes(b, loc, operand(0));
-    for (auto [g, group] : llvm::enumerate(expand.getReassociationIndices()))
-      for (int64_t d : group) {
-        if (group.size() > 1 && type.isDynamicDim(d))
-          return cannot(op, "splits a dimension of dynamic size");
-        sizes.push_back(group.size() == 1 ? source[g] : OpFoldResult(b.getIndexAttr(type.getDimSize(d))));
-      }
-    return Value(tensor::ExpandShapeOp::create(b, loc, type, operand(0), expand.getReassociationIndices(), sizes));
-  }
-  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-    if (collapse.getReassociationIndices()[0].size() != 1)
-      return cannot(op, "joins the batch with another axis");
-    return Value(tensor::CollapseShapeOp::create(b, loc, open(collapse.getType()), operand(0),
-                                                 collapse.getReassociationIndices()));
-  }
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op))
+    return writeExpand(expand, operand(0));
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
+    return writeCollapse(collapse, operand(0));
+  // What is the same for every sequence of a batch, as embeddings of positions, is computed for each in @forward.
+  if (auto repeat = dyn_cast<linalg::BroadcastOp>(op); repeat && repeat.getDimensions() == ArrayRef<int64_t>{0})
+    if (auto join = repeat.getInput().getDefiningOp<tensor::CollapseShapeOp>())
+      if (join.getSrcType().getRank() == 3 && join.getSrcType().getDimSize(0) == 1 && isRows(repeat.getInput()))
+        return write(join.getSrc());
+  bool movesRows = isa<linalg::TransposeOp, linalg::BroadcastOp, tensor::ConcatOp, tensor::ExtractSliceOp>(op) &&
+                   (isRows(op->getOperand(0)) || isRows(op->getResult(0)));
+  if (movesRows)
+    return cannot(op, "moves rows of joined batches");
   if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
     if (transpose.getPermutation()[0] != 0)
       return cannot(op, "moves the batch");
@@ -397,13 +434,18 @@ static LinearOp decoderHead(func::FuncOp graph, std::string &reason) {
   else if (attentions.empty())
     reason = "it has no attention";
   for (AttentionOp attention : attentions)
-    if (!attention.getMask().getCausal() || attention.getBias())
-      reason = describe(attention) + (attention.getBias() ? " adds a bias to its scores" : " is not causal");
+    if (bool adds = attention.getBias() && !attention.getBias().getDefiningOp<PositionBiasOp>();
+        adds || !attention.getMask().getCausal())
+      reason = describe(attention) + (adds ? " adds a bias to its scores" : " is not causal");
   if (!reason.empty())
     return {};
   Value result = graph.front().getTerminator()->getOperand(0);
-  while (auto cap = result.getDefiningOp<SoftcapOp>())
-    result = cap.getInput();
+  while (Operation *op = result.getDefiningOp()) {
+    Value inner = isa<SoftcapOp>(op) ? op->getOperand(0) : scaledOperand(op).first;
+    if (!inner)
+      break;
+    result = inner;
+  }
   auto head = result.getDefiningOp<LinearOp>();
   if (!head)
     reason = "its logits are no product with stored weights";
@@ -426,6 +468,7 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     LinearOp head = decoderHead(graph, reason);
     if (!head)
       return explain(graph, reason);
+    separateHeads(graph);
     SmallVector<Value> boundaries = LayerFinder(graph).run(head);
     if (boundaries.empty())
       return explain(graph, "its attentions do not lie in layers that follow each other");

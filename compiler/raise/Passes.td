@@ -298,7 +298,7 @@ def BindDecoderInputs : StagePass<"heddle-bind-decoder-inputs", "::mlir::ModuleO
 def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import"> {
   let summary = "Turn a decoder's graph into @forward and its layers, as checkpoints give them";
   let description = [{
-    A module's only graph, from token ids to logits, whose attention is causal and without bias becomes @forward(ids, positions) with an open batch,
+    A module's only graph, from token ids to logits, whose attention is causal and without bias, but ALiBi's, becomes @forward(ids, positions) with an open batch,
     one private function per layer with the layer's weights as arguments, and ops in the order in which results need them. Layers
     are found between values that all later results come through, one attention in each. Positions that a range gives become the
     argument; ids are taken to be in the vocabulary. Other graphs stay as they are; a decoder that cannot be written so gets a

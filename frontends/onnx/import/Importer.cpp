@@ -17,21 +17,24 @@ namespace {
 // Builds @graph.
 class Import {
 public:
-  Import(MLIRContext &context, const OnnxModel &model)
-      : model(model), b(&context), loc(NameLoc::get(b.getStringAttr("graph"))), module(ModuleOp::create(b, loc)),
-        g(b, loc), importer(model, g) {}
+  Import(MLIRContext &context, const OnnxModel &model, bool isFirstStep)
+      : model(model), isFirstStep(isFirstStep), b(&context), loc(NameLoc::get(b.getStringAttr("graph"))),
+        module(ModuleOp::create(b, loc)), g(b, loc), importer(model, g) {}
   Expected<OwningOpRef<ModuleOp>> run();
 
 private:
   Status fail(const Twine &what) const { return errorIn(model.path, what.str()); }
   Status addArguments(ValueScope &scope);
   Status addArgument(const OnnxValueInfo &info, ValueScope &scope);
+  Status addEmptyCache(const OnnxValueInfo &info, ValueScope &scope);
+  Status bindFirstStep(ValueScope &scope);
   Status addResults(ArrayRef<GraphValue> outputs);
   NamedAttribute nameAttr(const OnnxValueInfo &info) {
     return b.getNamedAttr("heddle.name", b.getStringAttr(info.name));
   }
 
   const OnnxModel &model;
+  const bool isFirstStep;
   OpBuilder b;
   Location loc;
   OwningOpRef<ModuleOp> module;
@@ -109,13 +112,114 @@ Status Import::addArgument(const OnnxValueInfo &info, ValueScope &scope) {
   return Status();
 }
 
-Status Import::addArguments(ValueScope &scope) {
+static SmallVector<const OnnxValueInfo *> argumentsOf(const OnnxGraph &graph) {
   std::set<llvm::StringRef> initializers;
-  for (const OnnxTensor &tensor : model.graph.initializers)
+  for (const OnnxTensor &tensor : graph.initializers)
     initializers.insert(tensor.name);
-  for (const OnnxValueInfo &info : model.graph.inputs)
+  SmallVector<const OnnxValueInfo *> arguments;
+  for (const OnnxValueInfo &info : graph.inputs)
     if (!initializers.count(info.name))
-      HEDDLE_RETURN_IF_ERROR(addArgument(info, scope).ofTensor(info.name));
+      arguments.push_back(&info);
+  return arguments;
+}
+
+static bool isPast(const OnnxValueInfo &info) {
+  return StringRef(info.name).starts_with("past");
+}
+
+static const OnnxValueInfo *findInfo(ArrayRef<const OnnxValueInfo *> infos, StringRef name) {
+  auto found = llvm::find_if(infos, [&](const OnnxValueInfo *info) { return info->name == name; });
+  return found == infos.end() ? nullptr : *found;
+}
+
+// The axis of earlier tokens: the one of unknown size beside the batch.
+static std::optional<size_t> pastAxis(const OnnxValueInfo &info) {
+  std::optional<size_t> axis;
+  for (size_t i = 1; i < info.dims.size(); ++i) {
+    if (info.dims[i].value >= 0)
+      continue;
+    if (axis)
+      return std::nullopt;
+    axis = i;
+  }
+  return axis;
+}
+
+// Whether an input has the batch and the sequence of the ids, by the names of its dimensions.
+static bool isLikeIds(const OnnxValueInfo &info, const OnnxValueInfo &ids) {
+  return llvm::equal(info.dims, ids.dims, [](const OnnxDim &a, const OnnxDim &c) {
+    return a.value == c.value && a.param == c.param && (a.value >= 0 || !a.param.empty());
+  });
+}
+
+bool heddle::hasFirstStep(const OnnxModel &model) {
+  SmallVector<const OnnxValueInfo *> arguments = argumentsOf(model.graph);
+  const OnnxValueInfo *ids = findInfo(arguments, "input_ids");
+  auto isResult = [](const OnnxValueInfo &info) {
+    return info.name == "logits" || StringRef(info.name).starts_with("present");
+  };
+  auto isLogits = [](const OnnxValueInfo &info) { return info.name == "logits"; };
+  if (!ids || ids->dims.size() != 2 || !llvm::all_of(model.graph.outputs, isResult) ||
+      !llvm::any_of(model.graph.outputs, isLogits))
+    return false;
+  bool differs = false;
+  for (const OnnxValueInfo *info : arguments) {
+    StringRef name = info->name;
+    bool isMask = name == "attention_mask" || name == "position_ids";
+    if (isPast(*info) && !(info->isTensor && isFloat(OnnxType(info->type)) && pastAxis(*info)))
+      return false;
+    if (!isPast(*info) && !isMask && name != "input_ids" && name != "use_cache_branch" && name != "cache_position")
+      return false;
+    if (isMask && info->dims.size() != 2)
+      return false;
+    differs |= name != "input_ids" && (!isMask || !isLikeIds(*info, *ids));
+  }
+  return differs;
+}
+
+// Keys or values of no tokens; their batch is that of the ids.
+Status Import::addEmptyCache(const OnnxValueInfo &info, ValueScope &scope) {
+  if (!isReadType(info.type))
+    return fail("graph input '" + printable(info.name) + "' is a tensor of " + onnxTypeName(info.type) +
+                ", which is not supported")
+        .as(StatusCode::Unsupported);
+  Dims dims;
+  for (const OnnxDim &dim : info.dims)
+    dims.push_back(Dim(dim.value));
+  if (info.dims[0].value < 0)
+    dims[0] = scope.find("input_ids")->dims[0];
+  dims[*pastAxis(info)] = Dim(0);
+  OnnxType type = OnnxType(info.type);
+  scope.values[info.name] = g.wrap(g.empty(type, dims), type, dims);
+  return Status();
+}
+
+Status Import::bindFirstStep(ValueScope &scope) {
+  SmallVector<const OnnxValueInfo *> arguments = argumentsOf(model.graph);
+  OnnxValueInfo ids = *findInfo(arguments, "input_ids");
+  HEDDLE_RETURN_IF_ERROR(addArgument(ids, scope).ofTensor(ids.name));
+  for (const OnnxValueInfo *info : arguments) {
+    if (isPast(*info)) {
+      HEDDLE_RETURN_IF_ERROR(addEmptyCache(*info, scope).ofTensor(info->name));
+    } else if (info->name == "use_cache_branch") {
+      scope.values[info->name] = g.full(OnnxType::Bool, {Dim(1)}, 0);
+    } else if (info->name == "cache_position") {
+      scope.values[info->name] = g.iota(OnnxType(info->type), scope.find("input_ids")->dims[1]);
+    } else if (info->name != "input_ids") {
+      OnnxValueInfo same = *info; // of the new tokens alone
+      same.dims = ids.dims;
+      HEDDLE_RETURN_IF_ERROR(addArgument(same, scope).ofTensor(info->name));
+      scope.values[info->name].dims = scope.find("input_ids")->dims;
+    }
+  }
+  return Status();
+}
+
+Status Import::addArguments(ValueScope &scope) {
+  if (isFirstStep)
+    return bindFirstStep(scope);
+  for (const OnnxValueInfo *info : argumentsOf(model.graph))
+    HEDDLE_RETURN_IF_ERROR(addArgument(*info, scope).ofTensor(info->name));
   return Status();
 }
 
@@ -124,6 +228,12 @@ Status Import::addResults(ArrayRef<GraphValue> outputs) {
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
   for (auto [info, output] : llvm::zip_equal(model.graph.outputs, outputs)) {
+    if (isFirstStep && info.name != "logits")
+      continue;
+    if (output.sequence)
+      return fail("graph output '" + printable(info.name) + "' is a sequence: only tensors are supported")
+          .as(StatusCode::Unsupported)
+          .ofTensor(info.name);
     if (info.type && info.type != int32_t(output.type))
       return fail("graph output '" + printable(info.name) + "' is declared as a tensor of " + onnxTypeName(info.type) +
                   " but is one of " + onnxTypeName(int32_t(output.type)))
@@ -166,5 +276,9 @@ Expected<OwningOpRef<ModuleOp>> Import::run() {
 }
 
 Expected<OwningOpRef<ModuleOp>> heddle::importOnnx(MLIRContext &context, const OnnxModel &model) {
-  return Import(context, model).run();
+  return Import(context, model, /*isFirstStep=*/false).run();
+}
+
+Expected<OwningOpRef<ModuleOp>> heddle::importFirstStep(MLIRContext &context, const OnnxModel &model) {
+  return Import(context, model, /*isFirstStep=*/true).run();
 }

@@ -20,6 +20,14 @@ namespace heddle {
 // supported.
 Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, const OnnxModel &model);
 
+// Whether the graph gives logits (and keys and values, `present…`) for input_ids, and takes more than them: keys and values of earlier tokens,
+// called `past…`, or a mask or positions whose batch and sequence have names of their own.
+bool hasFirstStep(const OnnxModel &model);
+// The same module for a sequence that begins here: keys and values of earlier tokens are empty and no arguments, attention_mask and
+// position_ids have the shape of input_ids, use_cache_branch is false, cache_position counts, and the only result is logits. For models
+// that hasFirstStep().
+Expected<mlir::OwningOpRef<mlir::ModuleOp>> importFirstStep(mlir::MLIRContext &context, const OnnxModel &model);
+
 } // namespace heddle
 
 #endif

@@ -1,0 +1,128 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/raise/SeparateHeads.h"
+
+#include "compiler/raise/Arrange.h"
+#include "compiler/raise/ElementTrace.h"
+#include "compiler/raise/Weights.h"
+#include "dialect/HeddleDialect.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+// Which columns of a matmul's result a head is: first + step * head to that + width.
+struct HeadColumns {
+  LinearOp linear;
+  int64_t first, step, width, heads;
+};
+} // namespace
+
+static RankedTensorType shaped(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+// `heads` (batch, heads, sequence, width) as columns of one matmul of (batch, sequence, …); nothing where they are none, or lie side by side.
+static std::optional<HeadColumns> columnsOf(Value heads) {
+  ExprContext exprs;
+  ElementTrace layout(exprs, TraceDepth::Layout);
+  RankedTensorType type = shaped(heads);
+  if (type.getRank() != 4 || type.isDynamicDim(1) || type.isDynamicDim(3) || type.getDimSize(1) < 2 ||
+      type.getDimSize(3) < 2)
+    return std::nullopt;
+  SmallVector<Expr> at = layout.indexSymbols(heads);
+  Expr element = layout.element(heads, at);
+  auto linear = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<LinearOp>() : LinearOp();
+  if (!linear || linear.getWeights().size() != 1 || element->arguments.size() != 3 || element->arguments[0] != at[0] ||
+      element->arguments[1] != at[2])
+    return std::nullopt;
+  HeadColumns found{linear, int64_t(constantOf(element->arguments[2])), 0, type.getDimSize(3), type.getDimSize(1)};
+  bool hasPlaces = false;
+  for (auto &[term, factor] : termsOf(element->arguments[2])) {
+    if (term == at[1])
+      found.step = int64_t(factor);
+    else if (term == at[3] && factor == 1)
+      hasPlaces = true;
+    else
+      return std::nullopt;
+  }
+  if (!hasPlaces || found.step <= found.width)
+    return std::nullopt;
+  return found;
+}
+
+// Rows [begin, begin + count) of a stored matrix; null if its file has them in no one piece.
+static Value rowsOf(OpBuilder &b, Value matrix, int64_t begin, int64_t count) {
+  ExprContext exprs;
+  ElementTrace trace(exprs);
+  auto axis = [&](int64_t number, int64_t extent) {
+    Expr size = exprs.constant(double(extent));
+    return Axis{exprs.symbol(number, size), size};
+  };
+  Axis row = axis(0, count), column = axis(1, shaped(matrix).getDimSize(1));
+  Expr place = exprs.add(row.index, exprs.constant(double(begin)));
+  Expr element = trace.element(matrix, {place, column.index});
+  return element->kind == ExprKind::Leaf ? storedPart(b, element, row, column) : Value();
+}
+
+// Elements [begin, begin + count) of a stored vector of floats; null if it is none.
+static Value elementsOf(OpBuilder &b, Value vector, int64_t begin, int64_t count) {
+  auto weight = vector.getDefiningOp<WeightOp>();
+  RankedTensorType type = shaped(vector);
+  if (!weight || type.getEncoding() || type.getRank() != 1)
+    return {};
+  StorageAttr storage = weight.getStorage();
+  int64_t offset = storage.getOffset() + begin * int64_t(type.getElementTypeBitWidth() / 8);
+  std::string name = weight.getName().str() + "[" + std::to_string(begin) + ":" + std::to_string(begin + count) + "]";
+  return WeightOp::create(b, weight.getLoc(), RankedTensorType::get({count}, type.getElementType()), name,
+                          storage.getPart(offset, false, 0));
+}
+
+// (batch, heads, sequence, width) from a matmul with these heads' rows alone; null if the rows cannot be had.
+static Value separated(const HeadColumns &columns) {
+  LinearOp linear = columns.linear;
+  OpBuilder b(linear);
+  Location loc = linear.getLoc();
+  SmallVector<Value> weights, biases;
+  for (int64_t head = 0; head < columns.heads; ++head) {
+    int64_t begin = columns.first + head * columns.step;
+    weights.push_back(rowsOf(b, linear.getWeights()[0], begin, columns.width));
+    if (!linear.getBiases().empty())
+      biases.push_back(elementsOf(b, linear.getBiases()[0], begin, columns.width));
+  }
+  if (llvm::is_contained(weights, Value()) || llvm::is_contained(biases, Value()))
+    return {};
+  b.setInsertionPointAfter(linear);
+  SmallVector<int64_t> shape(shaped(linear).getShape());
+  shape[2] = columns.heads * columns.width;
+  Value rows = LinearOp::create(b, loc, shaped(linear).clone(shape), linear.getInput(), weights, biases);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, rows);
+  sizes[2] = b.getIndexAttr(columns.heads);
+  sizes.push_back(b.getIndexAttr(columns.width));
+  auto apart =
+      RankedTensorType::get({shape[0], shape[1], columns.heads, columns.width}, shaped(linear).getElementType());
+  SmallVector<ReassociationIndices> groups{{0}, {1}, {2, 3}};
+  Value split = tensor::ExpandShapeOp::create(b, loc, apart, rows, groups, sizes);
+  std::swap(sizes[1], sizes[2]);
+  Value init = tensor::EmptyOp::create(b, loc, sizes, apart.getElementType());
+  return linalg::TransposeOp::create(b, loc, split, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
+}
+
+void heddle::separateHeads(func::FuncOp graph) {
+  SmallVector<OpOperand *> uses;
+  for (AttentionOp attention : graph.getOps<AttentionOp>()) {
+    if (attention.getKey()
+            .getDefiningOp<tensor::ConcatOp>()) // latent attention, of which the optimize stage knows the parts
+      continue;
+    for (unsigned i : {0u, 1u, 2u}) {
+      OpOperand *use = &attention->getOpOperand(i);
+      if (auto rope = use->get().getDefiningOp<RopeOp>())
+        use = &rope.getInputMutable();
+      uses.push_back(use);
+    }
+  }
+  for (OpOperand *use : uses)
+    if (std::optional<HeadColumns> columns = columnsOf(use->get()))
+      if (Value heads = separated(*columns); heads && heads.getType() == use->get().getType())
+        use->set(heads);
+}

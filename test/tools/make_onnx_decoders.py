@@ -1,0 +1,98 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""make_onnx_decoders.py OUT: tiny decoders as PyTorch's TorchScript exporter writes them, with ONNX Runtime's logits.
+
+OUT/NAME.onnx takes input_ids and attention_mask, past-NAME.onnx also position_ids and past_key_values.N.key and .value, as optimum exports
+decoders. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
+printed: test/raise/decoders.test has them. Needs torch, transformers, onnxruntime, numpy, safetensors.
+"""
+import pathlib
+import sys
+import warnings
+
+sys.path.pop(0)  # safetensors.py beside this file is not PyPI's, which transformers needs
+
+import numpy as np
+import onnxruntime
+import torch
+import transformers
+from safetensors.numpy import save_file
+from transformers.cache_utils import DynamicCache
+
+SIZES = dict(vocab_size=32, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, max_position_embeddings=32,
+             bos_token_id=1, eos_token_id=2, pad_token_id=0, attn_implementation="eager", initializer_range=0.3)
+MODELS = {
+    "opt": ("OPT", dict(ffn_dim=32, word_embed_proj_dim=16)),
+    "gpt-neox": ("GPTNeoX", dict(use_parallel_residual=False, rotary_pct=0.5)),
+    "bloom": ("Bloom", dict(n_layer=2, n_head=2)),
+    "gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+    "granite": ("Granite", dict(num_key_value_heads=1, logits_scaling=4.0, residual_multiplier=0.5)),
+    "past-llama": ("Llama", dict(num_key_value_heads=1)),
+    "past-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+}
+PROMPT, NEW = [5, 9, 4], 6
+
+
+class Plain(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False).logits
+
+
+class WithPast(Plain):
+    def forward(self, input_ids, attention_mask, position_ids, *past):
+        cache = DynamicCache()
+        for layer in range(len(past) // 2):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        got = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=cache,
+                         use_cache=True)
+        return (got.logits, *(tensor for layer in got.past_key_values.layers for tensor in (layer.keys, layer.values)))
+
+
+def model_of(family, keys):
+    names = "HeadModel" if family == "GPT2" else ""
+    config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
+    torch.manual_seed(1)
+    return getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
+
+
+def main():
+    out = pathlib.Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    for name, (family, keys) in MODELS.items():
+        model, takes_past = model_of(family, keys), name.startswith("past-")
+        heads = getattr(model.config, "num_key_value_heads", None) or model.config.num_attention_heads
+        ids = torch.tensor([[5, 9, 4, 7, 3], [8, 6, 11, 30, 12]])
+        new, all_of = {0: "batch_size", 1: "sequence_length"}, {0: "batch_size", 1: "past_sequence_length + sequence_length"}
+        inputs = {"input_ids": ids, "attention_mask": torch.ones(2, 5 + 3 * takes_past, dtype=torch.long)}
+        axes = {"input_ids": new, "attention_mask": all_of if takes_past else new}
+        outputs = ["logits"]
+        if takes_past:
+            inputs["position_ids"], axes["position_ids"] = torch.arange(3, 8).repeat(2, 1), new
+            for layer in range(2):
+                for part in ("key", "value"):
+                    inputs[f"past_key_values.{layer}.{part}"] = torch.randn(2, heads, 3, 8)
+                    axes[f"past_key_values.{layer}.{part}"] = {0: "batch_size", 2: "past_sequence_length"}
+                    outputs.append(f"present.{layer}.{part}")
+                    axes[outputs[-1]] = {0: "batch_size", 2: "past_sequence_length + sequence_length"}
+        with torch.no_grad():
+            wrapped = (WithPast if takes_past else Plain)(model).eval()
+            torch.onnx.export(wrapped, tuple(inputs.values()), str(out / f"{name}.onnx"), dynamo=False, input_names=list(inputs),
+                              output_names=outputs, dynamic_axes=axes, opset_version=17)
+            greedy = list(PROMPT)
+            for _ in range(NEW):
+                greedy.append(int(model(input_ids=torch.tensor([greedy]), use_cache=False).logits[0, -1].argmax()))
+        session = onnxruntime.InferenceSession(str(out / f"{name}.onnx"), providers=["CPUExecutionProvider"])
+        feed = {"input_ids": ids.numpy(), "attention_mask": np.ones((2, 5), np.int64), "position_ids": np.arange(5)[None].repeat(2, 0)}
+        given = {i.name: feed.get(i.name, np.zeros((2, heads, 0, 8), np.float32)) for i in session.get_inputs()}
+        logits = session.run(["logits"], given)[0]
+        save_file({key: np.array(value, order="C") for key, value in given.items() if key in feed}, out / f"{name}.in.safetensors")
+        save_file({"logits": np.array(logits, order="C")}, out / f"{name}.out.safetensors")
+        print(name, ",".join(map(str, greedy[len(PROMPT):])))
+
+
+if __name__ == "__main__":
+    main()
