@@ -217,6 +217,14 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.attentionOutputBias;
   case When::MlpBias:
     return config.mlpBias && !sparse;
+  case When::NormBias:
+    return config.hasNormBias;
+  case When::HeadBias:
+    return config.hasHeadBias;
+  case When::BehindFirst:
+    return layer > 0;
+  case When::NormBiasBehindFirst:
+    return config.hasNormBias && layer > 0;
   case When::Dense:
     return !sparse;
   case When::Sparse:

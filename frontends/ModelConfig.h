@@ -79,6 +79,10 @@ struct LatentConfig {
 // What the numbers of a classifier become: scores that add up to 1, scores of their own each, or nothing else.
 enum class LabelScores : uint8_t { Softmax, Sigmoid, Plain };
 
+// What stands for a text before the last layer of a classifier, where a family lets its config choose: its first token, the mean of its hidden
+// states, or the mean of what the layers before the last one give for each token.
+enum class ClassifierPooling : uint8_t { First, Mean, Late };
+
 // How the hidden states of a text become its embedding, as the folder's sentence-transformers files say.
 struct PoolingConfig {
   enum class Mode : uint8_t { Cls, Mean, Max, MeanSqrtLength, WeightedMean, LastToken };
@@ -196,6 +200,10 @@ struct ModelConfig {
   bool attentionOutputBias = false; // of o
   bool noKeyBias = false;           // nor of k
   bool mlpBias = false;
+  bool hasNormBias = false;                     // where a family has LayerNorms with a bias, and without
+  bool hasHeadBias = false;                     // the same of what stands before the last layer of a head
+  Activation headActivation = Activation::Silu; // behind that, where a head has one of its own
+  ClassifierPooling pooledBy = ClassifierPooling::First;
   bool gatesFeedForward = false; // where a family has feed-forward blocks with a gate, and without
   // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
   int64_t relativeBuckets = 0, relativeDistance = 0;

@@ -94,16 +94,18 @@ void buildDecoder(ModelBuilder &b, const DecoderLayer &body) {
   finishDecoder(b, norm(b, x, b.config().family->finalNorm));
 }
 
-void buildPreNormDecoder(ModelBuilder &b) {
+TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x) {
   const ModelConfig &c = b.config();
   auto addTo = [&](TensorHandle x, TensorHandle block) { return b.add(x, b.scale(block, c.residualScale)); };
-  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
-    TensorHandle normed = norm(b, x, "input_layernorm");
-    x = addTo(x, selfAttention(b, normed));
-    if (!c.parallelResidual)
-      normed = norm(b, x, "post_attention_layernorm");
-    return addTo(x, layerFeedForward(b, layer, normed));
-  });
+  TensorHandle normed = norm(b, x, "input_layernorm");
+  x = addTo(x, selfAttention(b, normed));
+  if (!c.parallelResidual)
+    normed = norm(b, x, "post_attention_layernorm");
+  return addTo(x, layerFeedForward(b, layer, normed));
+}
+
+void buildPreNormDecoder(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) { return preNormLayer(b, layer, x); });
 }
 
 void buildPostNormDecoder(ModelBuilder &b) {

@@ -121,8 +121,9 @@ TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHand
 void finishDecoder(ModelBuilder &b, TensorHandle x);
 // Embedding, `body` for each layer, norm and head.
 void buildDecoder(ModelBuilder &b, const DecoderLayer &body);
-// The decoder of the LLaMA paper (arXiv:2302.13971): in each layer x + attention(norm(x)), then x + feedForward(norm(x)); experts where the
-// config has them. With parallelResidual both blocks read the one norm of the layer's input.
+// A layer of the LLaMA paper (arXiv:2302.13971): x + attention(norm(x)), then x + feedForward(norm(x)); experts where the config has them.
+// With parallelResidual both blocks read the one norm of the layer's input. And the decoder of such layers.
+TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x);
 void buildPreNormDecoder(ModelBuilder &b);
 // Norms behind the blocks: x + norm(attention(x)), then x + norm(feedForward(x)).
 void buildPostNormDecoder(ModelBuilder &b);

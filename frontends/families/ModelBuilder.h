@@ -94,15 +94,15 @@ public:
   virtual TensorHandle activation(TensorHandle x, Activation kind) = 0;
   // Columns [begin, end) of the last dimension.
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
-  // The first token of every sequence: (batch, width).
+  // The first token of every sequence, and the mean of its tokens: (batch, width).
   virtual TensorHandle firstTokens(TensorHandle x) = 0;
+  virtual TensorHandle meanToken(TensorHandle x) = 0;
 
   // Of a graph, x being (batch, tokens, width) for a number of tokens that is known. Which tokens stand where: `tokens` of x, for -1 zeros or the
-  // vector `other`, and `group` of them side by side as one, (batch, size of tokens / group, group * width). Their mean: (batch, width). And x
-  // plus the table (tokens, width) `name`, the same one for every image, or as much of it as texts have tokens.
+  // vector `other`, and `group` of them side by side as one, (batch, size of tokens / group, group * width). And x plus
+  // the table (tokens, width) `name`, the same one for every image, or as much of it as texts have tokens.
   virtual TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group = 1,
                                     const std::string &other = "") = 0;
-  virtual TensorHandle meanToken(TensorHandle x) = 0;
   virtual TensorHandle addTable(TensorHandle x, const std::string &name) = 0;
   // Each column times its number of the vector `name`; and the numbers of y behind those of x, both (rows, width).
   virtual TensorHandle scaleColumns(TensorHandle x, const std::string &name) = 0;

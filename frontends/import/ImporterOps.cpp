@@ -117,18 +117,16 @@ TensorHandle ModelImporter::clip(TensorHandle x, double limit) {
   return wrap(arith::MaximumFOp::create(b, loc, below, splat(-limit, unwrap(x))));
 }
 
-TensorHandle ModelImporter::glu(TensorHandle gate, TensorHandle up) {
-  ActivationKind kind = activationKind(config().activation);
-  if (config().activation != Activation::SquaredRelu)
-    return gated(gate, up, kind);
-  TensorHandle squared = gated(gate, gate, kind);
-  return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
-}
-
-TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, ActivationKind kind) {
+TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation activation) {
   enter("activation");
-  return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
-                            ActivationKindAttr::get(b.getContext(), kind)));
+  auto product = [&](TensorHandle gate, TensorHandle up) {
+    return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
+                              ActivationKindAttr::get(b.getContext(), activationKind(activation))));
+  };
+  if (activation != Activation::SquaredRelu)
+    return product(gate, up);
+  TensorHandle squared = product(gate, gate);
+  return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
 }
 
 TensorHandle ModelImporter::patches() {
@@ -188,9 +186,21 @@ TensorHandle ModelImporter::similarities(TensorHandle x, TensorHandle y, const s
   return wrap(scaledProducts(b, loc, unwrap(x), unwrap(y), weight(scale)));
 }
 
+// In an encode attention knows which rows are a sequence: where all scores are 0, each token weighs as much as any other.
 TensorHandle ModelImporter::meanToken(TensorHandle x) {
   enter("mean_token");
-  return wrap(meanOfTokens(b, loc, unwrap(x)));
+  if (config().family->isGraph)
+    return wrap(meanOfTokens(b, loc, unwrap(x)));
+  int64_t width = typeOf(unwrap(x)).getDimSize(2), heads = 1;
+  while (width % heads || width / heads > 128)
+    ++heads;
+  Value narrow = unwrap(splitHeads(columns(x, 0, heads), heads)), values = unwrap(splitHeads(x, heads));
+  enter("mean_token");
+  auto seesAll = MaskAttr::get(b.getContext(), /*causal=*/false, /*window=*/0);
+  Value means = AttentionOp::create(b, loc, values.getType(), narrow, narrow, values, Value(), Value(), Value(),
+                                    Value(), Value(), ValueRange(), seesAll, b.getF64FloatAttr(0.0),
+                                    b.getF64FloatAttr(0.0), DenseI64ArrayAttr(), DenseI64ArrayAttr());
+  return firstTokens(mergeHeads(wrap(means)));
 }
 
 TensorHandle ModelImporter::addTable(TensorHandle x, const std::string &name) {

@@ -58,10 +58,8 @@ public:
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
-  TensorHandle glu(TensorHandle gate, TensorHandle up) override;
-  TensorHandle activation(TensorHandle x, Activation kind) override {
-    return gated(x, TensorHandle(), activationKind(kind));
-  }
+  TensorHandle glu(TensorHandle gate, TensorHandle up) override { return gated(gate, up, config().activation); }
+  TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle firstTokens(TensorHandle x) override;
   TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
@@ -135,7 +133,7 @@ private:
   }
   // (1, num_heads, sequence, sequence); null where there is none.
   mlir::Value positionBias(const DistanceBias &positions);
-  TensorHandle gated(TensorHandle gate, TensorHandle up, ActivationKind kind);
+  TensorHandle gated(TensorHandle gate, TensorHandle up, Activation activation);
   mlir::Value splat(double number, mlir::Value like);
   // Ends the entry, whose type says what it gives.
   void returnAll(mlir::ValueRange results);

@@ -46,6 +46,7 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
   if (!shared)
     model.sayOfThreads(*pool);
+  HEDDLE_RETURN_IF_ERROR(rope.create(metadata, int64_t(metadata.encoder()->context()) + metadata.position_offset()));
   HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
   for (const package::EncoderOutput *output : *metadata.encoder()->outputs()) {
@@ -98,6 +99,17 @@ Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
   return Status();
 }
 
+int32_t Encoder::positionOf(const EncoderInput &input, int32_t token) const {
+  return input.positions ? input.positions[token] : token + model.metadata().position_offset();
+}
+
+RopeTables::Mode Encoder::ropeModeOf(const EncoderInput &input) const {
+  int32_t last = 0;
+  for (int32_t token = 0; token < input.count && rope.dependsOnLength(); ++token)
+    last = std::max(last, positionOf(input, token));
+  return rope.modeOf(last + 1);
+}
+
 void Encoder::profileKernels(StepProfile *shared) {
   if (shared)
     profile = shared;
@@ -109,11 +121,14 @@ void Encoder::profileKernels(StepProfile *shared) {
 size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs) {
   rows = numSequences = 0;
   size_t next = first;
+  RopeTables::Mode mode = ropeModeOf(inputs[first]);
   for (; next < numInputs && rows + inputs[next].count <= maxRows; ++next, ++numSequences) {
     const EncoderInput &input = inputs[next];
+    if (!(ropeModeOf(input) == mode))
+      break;
     memcpy(ids.data() + rows, input.ids, input.count * sizeof(int32_t));
     for (int32_t token = 0; token < input.count; ++token) {
-      positions[rows + token] = input.positions ? input.positions[token] : token + model.metadata().position_offset();
+      positions[rows + token] = positionOf(input, token);
       tokenTypes[rows + token] = input.tokenTypes ? input.tokenTypes[token] : 0;
     }
     markGlobals(input, rows);
@@ -128,6 +143,7 @@ size_t Encoder::fill(const EncoderInput *inputs, size_t first, size_t numInputs)
     }
     rows += input.count;
   }
+  rope.prepare(mode, positions.data(), rows);
   return next;
 }
 
@@ -169,6 +185,7 @@ Status Encoder::compute() {
   step.scratch_stride = scratchStride(*model.metadata().memory());
   step.ids = ids.data();
   step.positions = positions.data();
+  step.rope_tables = rope.tables();
   step.token_types = tokenTypes.data();
   step.globals = globals.data();
   step.patches = patches.as<float>();

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Encodes sequences with a model that sees all of each at once. Sequences are put into steps whole, as many as there are rows for: what
-// a sequence gives does not depend on those beside it. Everything is allocated at creation. The encoder of an encoder-decoder also writes keys
+// Encodes sequences with a model that sees all of each at once. Sequences are put into steps whole, as many as there are rows for, of one
+// scaling of rotary embeddings: what a sequence gives does not depend on those beside it. Everything is allocated at creation. The encoder of an encoder-decoder also writes keys
 // and values of its sequences, for a decoder that answers them.
 #ifndef HEDDLE_RUNTIME_SESSION_ENCODER_H
 #define HEDDLE_RUNTIME_SESSION_ENCODER_H
@@ -9,6 +9,7 @@
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/Reserved.h"
+#include "runtime/session/RopeTables.h"
 #include "runtime/session/StepProfile.h"
 #include "runtime/session/StepRun.h"
 
@@ -58,6 +59,9 @@ private:
   Encoder(Package &package, PagedKvCache *sources) : model(package), sources(sources) {}
   Status allocate(int32_t threads, ThreadPool *shared);
   Status check(const EncoderInput *inputs, size_t numInputs) const;
+  // Where token `token` of the sequence stands; and how its rotary embeddings are scaled for its last position.
+  int32_t positionOf(const EncoderInput &input, int32_t token) const;
+  RopeTables::Mode ropeModeOf(const EncoderInput &input) const;
   // Puts the sequences from `first` on into a step; gives the one behind the last.
   size_t fill(const EncoderInput *inputs, size_t first, size_t numInputs);
   // Makes room in the cache for the step's sequences.
@@ -80,6 +84,7 @@ private:
   std::vector<std::unique_ptr<Reserved>> outputs;    // by output: (maxRows, width)
   std::vector<float *> outputRows;                   // (outputs): where each begins
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
+  RopeTables rope;                                   // without a table where nothing rotates
   ReservedArray<int32_t> globals;                    // (maxRows), of a model that has global tokens
   ReservedArray<int32_t> firstRows, sequenceRows;    // (maxRows), (maxRows, 2)
   ReservedArray<heddle_sequence> places;             // (maxRows), with pages where there is a cache

@@ -3,8 +3,8 @@
 
 make_text_golden.py FOLDER [NAME…]
 
-Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, or into
-those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
+Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
 Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here. Not
 part of the suite, which needs none of these: python -m pip install torch transformers sentence-transformers
 """
@@ -55,12 +55,38 @@ def byte_level(folder):
     return transformers.RobertaTokenizerFast(vocab=vocabulary, merges=merges, model_max_length=40)
 
 
+def modern(folder):
+    """ModernBERT's tokenizer with a vocabulary of its own: bytes between BERT's special tokens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.normalizer = tokenizers.normalizers.NFC()
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=330, min_frequency=2, special_tokens=special, show_progress=False,
+                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator((TEXTS + SPANS) * 3, trainer)
+    made.add_special_tokens([tokenizers.AddedToken("[MASK]", lstrip=True, special=True)])
+    ends = [(name, made.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
+    made.post_processor = tokenizers.processors.Sequence([
+        tokenizers.processors.TemplateProcessing(single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends),
+        tokenizers.processors.ByteLevel(trim_offsets=True)])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=40, unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+                                                pad_token="[PAD]", mask_token="[MASK]", model_input_names=["input_ids", "attention_mask"])
+
+
+def modern_model(kind, tokenizer, **given):
+    special = {name: getattr(tokenizer, name) for name in ("pad_token_id", "cls_token_id", "sep_token_id")}
+    return make_model(kind, transformers.ModernBertConfig, scale=1.5, vocab_size=len(tokenizer), local_attention=6,
+                      **(special | dict(num_hidden_layers=2, bos_token_id=1, eos_token_id=2) | given))
+
+
 def make_model(kind, config=transformers.BertConfig, scale=1.0, **given):
     torch.manual_seed(3)
     model = kind(config(**{**SIZES, **given})).eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            weight.normal_(1.0 if "LayerNorm.weight" in name else 0.0, scale * (0.2 if weight.dim() == 1 else weight.shape[-1] ** -0.5))
+            weight.normal_(1.0 if name.endswith(("LayerNorm.weight", "norm.weight")) else 0.0, scale * (0.2 if weight.dim() == 1 else weight.shape[-1] ** -0.5))
     return model
 
 
@@ -90,8 +116,27 @@ def embed(folder):
     (folder / "golden.json").write_text(json.dumps({"texts": TEXTS, "embeddings": whole.encode(TEXTS).tolist()}, indent=1) + "\n")
 
 
+def modern_embed(folder):
+    """The mean of what a text's tokens become, where no file says how to pool."""
+    tokenizer = modern(folder)
+    model = modern_model(transformers.ModernBertModel, tokenizer)
+    save(folder, model, tokenizer)
+    with torch.no_grad():
+        found = [model(**tokenizer(text, return_tensors="pt", truncation=True)).last_hidden_state[0].mean(dim=0).tolist() for text in TEXTS]
+    (folder / "golden.json").write_text(json.dumps({"texts": TEXTS, "embeddings": found}, indent=1) + "\n")
+
+
 def classify(folder):
     tokenizer, model = word_piece(folder), make_model(transformers.BertForSequenceClassification, id2label=LABELS)
+    classify_with(folder, tokenizer, model)
+
+
+def modern_classify(folder):
+    tokenizer = modern(folder)
+    classify_with(folder, tokenizer, modern_model(transformers.ModernBertForSequenceClassification, tokenizer, id2label=LABELS, classifier_pooling="mean"))
+
+
+def classify_with(folder, tokenizer, model):
     run = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu", top_k=None)
     answers = [dict(labels=found) for found in run(TEXTS, truncation=True)]
     save(folder, model, tokenizer, (["--classify"], TEXTS, answers),
@@ -145,6 +190,12 @@ def tokens_bpe(folder):
     save(folder, model, tokenizer, *span_cases(model, tokenizer))
 
 
+def modern_tokens(folder):
+    tokenizer = modern(folder)
+    model = modern_model(transformers.ModernBertForTokenClassification, tokenizer, id2label=SPAN_LABELS, max_position_embeddings=66)
+    save(folder, model, tokenizer, *span_cases(model, tokenizer))
+
+
 def mask_case(model, tokenizer, texts, *more):
     run = transformers.pipeline("fill-mask", model=model, tokenizer=tokenizer, device="cpu", top_k=int(more[1]) if more else 5)
     answers = []
@@ -166,6 +217,12 @@ def fill_bpe(folder):
     save(folder, model, tokenizer, mask_case(model, tokenizer, [text.replace("[MASK]", "<mask>") for text in MASKED]))
 
 
+def modern_fill(folder):
+    tokenizer = modern(folder)
+    model = modern_model(transformers.ModernBertForMaskedLM, tokenizer)
+    save(folder, model, tokenizer, mask_case(model, tokenizer, MASKED))
+
+
 def find_answer(model, tokenizer, question, context, longest=15):
     """What transformers 4's question-answering pipeline gave."""
     most = min(tokenizer.model_max_length, 384)
@@ -173,7 +230,7 @@ def find_answer(model, tokenizer, question, context, longest=15):
                       return_offsets_mapping=True)
     best = (-1.0, 0, 0)
     for window in range(len(found["input_ids"])):
-        given = {key: torch.tensor([found[key][window]]) for key in ("input_ids", "attention_mask", "token_type_ids")}
+        given = {key: torch.tensor([found[key][window]]) for key in tokenizer.model_input_names}
         with torch.no_grad():
             said = model(**given)
         kept = [side == 1 or place == 0 for place, side in enumerate(found.sequence_ids(window))]
@@ -201,7 +258,7 @@ def answer(folder):
 
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer):
+    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 

@@ -1,0 +1,182 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ModernBERT (Warner et al. 2024, arXiv:2412.13663): an encoder with rotary positions, LayerNorm before each block, GeGLU, and layers that in
+// turn see all tokens or those within a window on both sides, each kind with rotary embeddings of its own base.
+
+#include "frontends/families/Bert.h"
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+#define LINEAR(name, out, in, bias)                                                                                    \
+  {name ".weight", nullptr, ConfigDim::out, ConfigDim::in}, {                                                          \
+    name ".bias", nullptr, ConfigDim::out, ConfigDim::None, When::bias                                                 \
+  }
+#define NORM(name, there, withBias)                                                                                    \
+  {name ".weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::there}, {                                        \
+    name ".bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::withBias                                          \
+  }
+#define HEAD_RULES LINEAR("head.dense", Hidden, Hidden, HeadBias), NORM("head.norm", Always, NormBias)
+
+static constexpr TensorRule tensorRules[] = {
+    {"model.embeddings.tok_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    NORM("model.embeddings.norm", Always, NormBias),
+    NORM("model.layers.#.attn_norm", BehindFirst, NormBiasBehindFirst),
+    LINEAR("model.layers.#.attn.Wqkv", QueriesKeysValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.Wo", Hidden, Queries, OutputBias),
+    NORM("model.layers.#.mlp_norm", Always, NormBias),
+    LINEAR("model.layers.#.mlp.Wi", GateAndUp, Hidden, MlpBias),
+    LINEAR("model.layers.#.mlp.Wo", Hidden, Intermediate, MlpBias),
+    NORM("model.final_norm", Always, NormBias),
+};
+static constexpr TensorRule maskedRules[] = {
+    HEAD_RULES,
+    {"decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {"decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
+};
+static constexpr TensorRule labelRules[] = {HEAD_RULES, HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
+static constexpr TensorRule spanRules[] = {HEAD_RULES, HEDDLE_LINEAR_RULES("classifier", Two, Hidden)};
+
+// Of heads that are not compiled.
+static constexpr UnreadTensor unread[] = {
+    {"head.*", /*isLoss=*/true}, {"decoder.*", /*isLoss=*/true}, {"classifier.*", /*isLoss=*/true}};
+
+static constexpr KeyName keyNames[] = {
+    {"num_key_value_heads", "num_attention_heads"}, {"head_dim", "hidden_size"}, {"rms_norm_eps", "norm_eps"}};
+
+// layer_types, or, in older files, every how many layers one sees all tokens, the first among them. A window is local_attention tokens wide.
+static void readWindows(JsonObject &object, ModelConfig &config) {
+  constexpr int64_t most = 1 << 24;
+  int64_t width = object.integer("local_attention").value_or(128);
+  if (width < 0 || width > most)
+    return object.fail("local_attention",
+                       "is " + std::to_string(width) + ", expected 0 to " + std::to_string(most) + " tokens");
+  int64_t period = object.integer("global_attn_every_n_layers").value_or(3);
+  if (period < 1)
+    return object.fail("global_attn_every_n_layers", "is " + std::to_string(period) + ", expected at least 1");
+  std::vector<std::string> types = object.strings("layer_types"); // as many as there are layers
+  for (size_t layer = 0; layer < config.layerWindow.size(); ++layer) {
+    bool slides = layer % size_t(period) != 0;
+    if (layer < types.size()) {
+      slides = types[layer] == "sliding_attention";
+      if (!slides && types[layer] != "full_attention")
+        return object.fail("layer_types",
+                           "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
+    }
+    config.layerWindow[layer] = slides ? width / 2 + 1 : 0; // the token itself, and half of it on each side
+    config.layerRope[layer] = slides;
+  }
+}
+
+// One object for each type of layer; in older files bases alone, and perhaps a scaling that both take.
+static void readBothRopes(JsonObject &object, ModelConfig &config) {
+  readWindows(object, config);
+  JsonObject ropes = object.object("rope_parameters"), scaling = object.object("rope_scaling");
+  if (object.has("rope_parameters") && object.has("rope_scaling"))
+    object.unsupported("rope_scaling", "is set beside rope_parameters, which is not supported for " +
+                                           config.architecture + "; expected one of them");
+  if (object.has("rope_parameters") && !ropes.has("full_attention") && !ropes.has("sliding_attention"))
+    object.fail("rope_parameters", "has neither full_attention nor sliding_attention");
+  double full = object.number("global_rope_theta").value_or(160000.0);
+  double sliding = object.number("local_rope_theta").value_or(10000.0);
+  JsonObject ofFull = ropes.object("full_attention"), ofSliding = ropes.object("sliding_attention");
+  bool isOld = object.has("rope_scaling");
+  config.ropes = {readRope(isOld ? scaling : ofFull, object, config, full),
+                  readRope(isOld ? scaling : ofSliding, object, config, sliding)};
+  for (const JsonObject *part : {&ropes, &scaling, &ofFull, &ofSliding})
+    object.adopt(*part);
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  config.hasNormBias = object.boolean("norm_bias").value_or(false);
+  config.hasHeadBias = object.boolean("classifier_bias").value_or(false);
+  config.hasLogitsBias = object.boolean("decoder_bias").value_or(true);
+  std::string activation = object.string("classifier_activation").value_or("gelu");
+  if (std::optional<Activation> known = activationNamed(activation))
+    config.headActivation = *known;
+  else
+    object.fail("classifier_activation",
+                "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+  std::string pooling = object.string("classifier_pooling").value_or("cls");
+  if (pooling != "cls" && pooling != "mean")
+    object.fail("classifier_pooling", "is '" + printable(pooling, 64) + "', expected cls or mean");
+  config.pooledBy = pooling == "mean" ? ClassifierPooling::Mean : ClassifierPooling::First;
+}
+
+static TensorHandle buildLayer(ModelBuilder &b, int64_t layer, TensorHandle x) {
+  TensorHandle normed = layer == 0 ? x : b.layerNorm(x, "attn_norm"); // the first reads embeddings, normed already
+  x = b.add(x, fusedSelfAttention(b, normed, "attn.Wqkv", "attn.Wo"));
+  int64_t width = b.config().intermediateSize;
+  TensorHandle both = b.linear(b.layerNorm(x, "mlp_norm"), "mlp.Wi");
+  TensorHandle gated = b.glu(b.columns(both, 0, width), b.columns(both, width, 2 * width));
+  return b.add(x, b.linear(gated, "mlp.Wo"));
+}
+
+static void build(ModelBuilder &b) {
+  TensorHandle x = b.layerNorm(b.embedTokens(b.config().family->embedding), "model.embeddings.norm");
+  x = decoderLayers(b, "model.layers.", x, [&](int64_t layer, TensorHandle x) { return buildLayer(b, layer, x); });
+  finishEncoder(b, b.layerNorm(x, "model.final_norm"), TensorHandle());
+}
+
+// What stands before the last layer of every head.
+static TensorHandle headRows(ModelBuilder &b, TensorHandle x) {
+  return b.layerNorm(b.activation(b.linear(x, "head.dense"), b.config().headActivation), "head.norm");
+}
+
+static void buildMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  std::string bias = b.config().hasLogitsBias ? "decoder.bias" : "";
+  b.output("logits", vocabularyLogits(b, headRows(b, x), "decoder", bias));
+}
+
+static void buildSequenceClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  TensorHandle pooled = b.config().pooledBy == ClassifierPooling::Mean ? b.meanToken(x) : b.firstTokens(x);
+  b.output("logits", b.linear(headRows(b, pooled), "classifier"));
+}
+
+static void buildTokens(ModelBuilder &b, TensorHandle x, TensorHandle pooled) {
+  buildTokenClassifier(b, headRows(b, x), pooled);
+}
+
+static void buildSpan(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  x = headRows(b, x);
+  b.output("start_logits", b.linear(x, "classifier.weight", "classifier.bias", 0, 1), /*squeezed=*/true);
+  b.output("end_logits", b.linear(x, "classifier.weight", "classifier.bias", 1, 1), /*squeezed=*/true);
+}
+
+static constexpr Head heads[] = {
+    {"ModernBertForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"ModernBertForSequenceClassification", labelRules, buildSequenceClassifier, HeadTask::Classify},
+    {"ModernBertForTokenClassification", labelRules, buildTokens, HeadTask::ClassifyTokens},
+    {"ModernBertForQuestionAnswering", spanRules, buildSpan, HeadTask::Answer},
+};
+
+static constexpr Family describe() {
+  Family row;
+  row.modelType = "modernbert";
+  row.isEncoder = true;
+  row.heads = heads;
+  row.embedding = "model.embeddings.tok_embeddings.weight";
+  row.head = "decoder.weight";
+  row.rules = {tensorRules};
+  row.unread = unread;
+  row.keyNames = keyNames;
+  row.activationKey = "hidden_activation";
+  row.plainHeads = true;
+  row.defaults.vocabSize = 50368;
+  row.defaults.numHeads = 12;
+  row.defaults.context = 8192;
+  row.defaults.normEps = 1e-5;
+  row.defaults.activation = Activation::Gelu;
+  row.defaults.tied = true;
+  row.biases.attentionKey = "attention_bias";
+  row.biases.mlpKey = "mlp_bias";
+  row.readers.huggingFaceRopes = readBothRopes;
+  row.readers.huggingFaceRest = readRest;
+  row.build = build;
+  return row;
+}
+const Family family::modernBert = describe();
+
+} // namespace heddle
