@@ -18,6 +18,7 @@ inline constexpr char speed[] = "heddle-speed-1";              // BIN --bench --
 inline constexpr char time[] = "heddle-time-1";                // the same of a model that encodes, or of a graph
 inline constexpr char logprobs[] = "heddle-logprobs-1";        // a line of BIN --logprobs
 inline constexpr char labels[] = "heddle-labels-1";            // a line of BIN --classify --json
+inline constexpr char similarity[] = "heddle-similarity-1";    // a line of BIN --similarity --json
 inline constexpr char ranking[] = "heddle-ranking-1";          // BIN --rerank --json
 inline constexpr char tokenLabels[] = "heddle-token-labels-2"; // a line of BIN --token-classify --json
 inline constexpr char masks[] = "heddle-masks-1";              // a line of BIN --fill-mask --json

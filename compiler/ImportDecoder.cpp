@@ -66,8 +66,10 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
     return errorIn(options.model, "--task=graph: the model generates or encodes, expected one that is a graph");
   if (isGraph)
     HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options, target));
-  // A graph takes tensors alone.
-  Expected<std::string> tokenizer = isGraph ? std::string() : readTokenizer(program.files, read->config.vocabSize);
+  // A graph of a vocabulary reads texts beside others.
+  bool readsTexts = !isGraph || read->config.vocabSize > 1;
+  Expected<std::string> tokenizer =
+      readsTexts ? readTokenizer(program.files, read->config.vocabSize) : Expected<std::string>(std::string());
   if (!tokenizer)
     return tokenizer.status();
   program.model = std::move(*read);

@@ -119,8 +119,8 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
     }
     if (isEncoder(module))
       info.maxRows = info.sourceRows;
-    info.tokenizer = program.tokenizer;
   }
+  info.tokenizer = program.tokenizer;
   return info;
 }
 
@@ -256,6 +256,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     hash->follow(done, all);
     request.progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
   };
+  output.parts.imageDecoder = program.model.config.imageProcessing.has_value();
   std::string error;
   if (options.sidecar) {
     FailureOr<std::vector<std::string>> loaded = loadedCode(error);

@@ -104,6 +104,16 @@ struct ImageConfig {
   int64_t tokens() const { return specialTokens + (size / patch) * (size / patch); }
 };
 
+// How a file of an image becomes the numbers that the model sees: resized, cropped in the middle, multiplied and normalized, in this order.
+struct ImageProcessing {
+  int64_t height = 0, width = 0,
+          shortestEdge = 0; // resized to that size, or so that the shorter side has its own; all 0: not resized
+  int64_t filter = 0;       // by Pillow's number
+  int64_t cropHeight = 0, cropWidth = 0; // 0: not cropped
+  double factor = 1.0;
+  std::vector<double> mean, deviation; // of each channel; none: not normalized
+};
+
 // One of the stages of a model whose tokens become fewer and wider from one to the next; they stand for its layers.
 struct StageConfig {
   int64_t depth = 0; // blocks
@@ -187,6 +197,7 @@ struct ModelConfig {
   LabelScores labelScores = LabelScores::Softmax;
   std::optional<PoolingConfig> pooling;
   ImageConfig image;
+  std::optional<ImageProcessing> imageProcessing;
   int64_t projectionSize = 0;       // of what texts and images are compared by; 0: they are not
   std::optional<int64_t> endOfText; // the first of these ids stands for a text; none: the largest of all does
   std::vector<StageConfig>

@@ -75,6 +75,8 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 
 // What code for a device is linked with before anything else is.
 static const char *const launchObject = "heddle_halide_launch.o";
+// What an executable that reads files of images is linked with.
+static const char *const imageDecoderObject = "heddle_image_decoder.o";
 
 static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                         const Target &target, std::string &error) {
@@ -118,16 +120,21 @@ FailureOr<std::string> heddle::mergeObjects(ArrayRef<std::string> objects, Strin
 }
 
 FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
-                                    const Target &target, std::string &error) {
+                                    const Target &target, std::string &error, const LinkParts &parts) {
   std::vector<std::string> inputs = objects.vec();
-  if (target.isDevice()) {
-    std::string path = sysrootFolder(target) + "/" + launchObject;
-    auto launch = llvm::MemoryBuffer::getFile(path);
-    if (!launch) {
+  SmallVector<StringRef> ofRuntime;
+  if (target.isDevice())
+    ofRuntime.push_back(launchObject);
+  if (parts.imageDecoder && kind == LinkKind::Executable)
+    ofRuntime.push_back(imageDecoderObject);
+  for (StringRef name : ofRuntime) {
+    std::string path = sysrootFolder(target) + "/" + name.str();
+    auto object = llvm::MemoryBuffer::getFile(path);
+    if (!object) {
       error = path + ": the runtime for this target is not installed";
       return failure();
     }
-    inputs.push_back((*launch)->getBuffer().str());
+    inputs.push_back((*object)->getBuffer().str());
   }
   if (kind == LinkKind::Executable)
     return runLinker(kind, inputs, names, target, error);

@@ -97,6 +97,15 @@ static fb::Offset<package::Speech> speechTable(fb::FlatBufferBuilder &b, const S
                                speech.givesTimestamps, language, task);
 }
 
+static fb::Offset<package::ImageProcessing> imageProcessingTable(fb::FlatBufferBuilder &b, const ModelConfig &config) {
+  const ImageProcessing &from = *config.imageProcessing;
+  auto mean = b.CreateVector(std::vector<float>(from.mean.begin(), from.mean.end()));
+  auto deviation = b.CreateVector(std::vector<float>(from.deviation.begin(), from.deviation.end()));
+  return package::CreateImageProcessing(b, uint32_t(config.image.size), uint32_t(from.height), uint32_t(from.width),
+                                        uint32_t(from.shortestEdge), uint8_t(from.filter), uint32_t(from.cropHeight),
+                                        uint32_t(from.cropWidth), from.factor, mean, deviation);
+}
+
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
   std::vector<std::string> lines;
   auto add = [&](const char *key, auto value) { lines.push_back(std::string(key) + "=" + std::to_string(value)); };
@@ -204,6 +213,9 @@ private:
   fb::Offset<package::Generation> generationTable;
   fb::Offset<package::Tokenizer> tokenizer;
   fb::Offset<fb::Vector<fb::Offset<package::RopeTable>>> ropes;
+  // Of what sees images:
+  fb::Offset<package::ImageProcessing> imageProcessing;
+  StringTable labels;
 };
 
 } // namespace
@@ -215,9 +227,13 @@ void MetadataBuilder::addCommon(bool hasRows) {
     for (const RopeConfig &rope : config.ropes)
       tables.push_back(ropeTable(b, config, rope));
     generationTable = generation(b, config);
-    tokenizer = tokenizerTable(b, info.tokenizer);
     ropes = b.CreateVector(tables);
+  } else if (!config.labels.empty()) {
+    labels = strings(b, config.labels);
   }
+  tokenizer = tokenizerTable(b, info.tokenizer);
+  if (config.imageProcessing)
+    imageProcessing = imageProcessingTable(b, config);
   graphs = graphTable(b, signatures);
   name = b.CreateString(info.name), architecture = b.CreateString(info.architecture);
   source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256);
@@ -350,10 +366,19 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
       p.add_kv(kv);
     if (!encoder.IsNull())
       p.add_encoder(encoder);
-    if (!tokenizer.IsNull())
-      p.add_tokenizer(tokenizer);
     p.add_config(configTable);
+  } else {
+    p.add_scores(package::LabelScores(config.labelScores));
+    if (!labels.IsNull())
+      p.add_labels(labels);
+    if (!tokenizer.IsNull())
+      p.add_vocab_size(config.vocabSize), p.add_context(config.contextLength),
+          p.add_pads_texts(config.family && config.family->padsTexts);
   }
+  if (!tokenizer.IsNull())
+    p.add_tokenizer(tokenizer);
+  if (!imageProcessing.IsNull())
+    p.add_image_processing(imageProcessing);
   if (!others.empty())
     p.add_variants(otherVector);
   return p.Finish();

@@ -25,7 +25,7 @@ struct PackageInfo {
   // Of an encode:
   int64_t sourceContext = 0, sourceRows = 0;
   std::vector<std::string> adapters; // of a step: their names, in the order of their numbers
-  std::string tokenizer;             // serialised package::Tokenizer, empty without one
+  std::string tokenizer;             // of what reads texts: serialised package::Tokenizer, empty without one
 };
 
 // The cache that the step takes, or that of sources which an encoder-decoder has besides; null where there is none.

@@ -158,7 +158,7 @@ LogicalResult Writer::run() {
   if (failed(parts))
     return failure();
   FailureOr<std::string> elf = link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
-                                    request.variants.front().target, error);
+                                    request.variants.front().target, error, request.parts);
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

@@ -198,6 +198,7 @@ static constexpr Family describeClip() {
   Family row;
   row.modelType = "clip";
   row.isGraph = true;
+  row.imageProcessor = "CLIPImageProcessor";
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules, visionRules};
   row.unread = unread;

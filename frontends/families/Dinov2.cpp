@@ -10,6 +10,7 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -79,23 +80,36 @@ static void readRest(JsonObject &object, ModelConfig &config) {
     config.activation = Activation::Silu;
 }
 
-// What is added to patches, and to zeros before them: the class token at the first position, registers, and the positions of patches.
+// What is added to patches, and to zeros before them: the class token at the first position, registers, and the positions of patches, which are
+// interpolated where an image has more or fewer than they were learned for.
 static Status addTokens(Model &model) {
   const Checkpoint &checkpoint = model.checkpoint;
   int64_t width = model.config.hiddenSize, special = model.config.image.specialTokens;
   std::string scope = prefixOf(model.config) + "embeddings.";
+  int64_t learned = std::lround(std::sqrt(double(model.config.contextLength - 1))), grid = model.config.image.grid();
   auto read = [&](const char *name, int64_t row, std::vector<float> &out) {
     const TensorInfo &tensor = *checkpoint.find(scope + name);
     uint64_t bytes = uint64_t(width) * tensorTypeInfo(tensor.type).blockBytes;
     dequantize(tensor.type, checkpoint.data(tensor) + uint64_t(row) * bytes, size_t(width), out.data());
   };
-  std::vector<float> token(static_cast<size_t>(width)), first(token);
+  std::vector<float> token(static_cast<size_t>(width)), first(token), resized;
+  if (learned != grid) {
+    std::vector<float> table(size_t(learned * learned * width));
+    for (int64_t row = 0; row < learned * learned; ++row) {
+      read("position_embeddings", row + 1, token);
+      std::copy(token.begin(), token.end(), table.begin() + row * width);
+    }
+    resized = interpolateGrid(table, learned, grid, width, /*antialiased=*/special > 1);
+  }
   return addTensor(model, scope + "tokens", TensorInfo{TensorType::F32, {model.config.image.tokens(), width}},
                    "tokens and positions", [&](std::vector<char> &out, int64_t row) {
                      bool isRegister = row > 0 && row < special;
                      int64_t position = std::max<int64_t>(row - special + 1, 0);
-                     read(isRegister ? "register_tokens" : "position_embeddings", isRegister ? row - 1 : position,
-                          token);
+                     if (position > 0 && !resized.empty())
+                       std::copy_n(resized.begin() + (position - 1) * width, width, token.begin());
+                     else
+                       read(isRegister ? "register_tokens" : "position_embeddings", isRegister ? row - 1 : position,
+                            token);
                      if (row == 0) {
                        read("cls_token", 0, first);
                        std::transform(token.begin(), token.end(), first.begin(), token.begin(), std::plus<float>());
@@ -154,6 +168,8 @@ static constexpr Family describeDinov2() {
   row.modelType = "dinov2";
   row.isGraph = true;
   row.heads = heads;
+  row.imageProcessor = "BitImageProcessor";
+  row.interpolatesPositions = true;
   row.embedding = "dinov2.embeddings.cls_token";
   row.rules = {plainRules};
   row.unread = unread;

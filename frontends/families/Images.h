@@ -15,6 +15,11 @@ void readImage(JsonObject &object, ImageConfig &image, int64_t patch);
 // Refuses patches that do not fill the image.
 void requireWholePatches(JsonObject &object, const ImageConfig &image);
 
+// A table of positions, (from * from, width), as one of (to * to, width) by bicubic interpolation (Keys 1981) between the centers of patches. As torch
+// has it: four rows on a side with a = -3/4, or, where it is antialiased, as many as become one with a = -1/2.
+std::vector<float> interpolateGrid(const std::vector<float> &table, int64_t from, int64_t to, int64_t width,
+                                   bool antialiased);
+
 } // namespace heddle
 
 #endif

@@ -248,6 +248,7 @@ static constexpr Family describeSwin() {
   row.modelType = "swin";
   row.isGraph = true;
   row.heads = heads;
+  row.imageProcessor = "ViTImageProcessor";
   row.embedding = "swin.embeddings.patch_embeddings.projection.weight";
   row.rules = {tensorRules};
   row.unread = unread;

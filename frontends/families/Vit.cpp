@@ -158,6 +158,7 @@ static constexpr Family describeVit() {
   row.isEncoder = true;
   row.pooler = "vit.pooler.dense.weight";
   row.heads = vitHeads;
+  row.imageProcessor = "ViTImageProcessor";
   row.embedding = "vit.embeddings.cls_token";
   row.rules = {vitRules};
   row.unread = vitUnread;
@@ -178,6 +179,7 @@ static constexpr Family describeDeit() {
   row.modelType = "deit";
   row.pooler = "deit.pooler.dense.weight";
   row.heads = deitHeads;
+  row.imageProcessor = "DeiTImageProcessor";
   row.embedding = "deit.embeddings.cls_token";
   row.rules = {deitRules};
   row.unread = deitUnread;

@@ -3,6 +3,7 @@
 #include "bytes/Status.h"
 #include "frontends/License.h"
 #include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/ImageProcessor.h"
 #include "frontends/huggingface/Safetensors.h"
 #include "frontends/huggingface/SentenceTransformers.h"
 #include "frontends/huggingface/Speech.h"
@@ -194,6 +195,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
+  if (model.config.image.channels == 3) // of colors; files hold no others
+    HEDDLE_RETURN_IF_ERROR(readImageProcessor(files, model.config));
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
   model.config.hasLogitsBias |= family.logitsBias && model.checkpoint.find(family.logitsBias);

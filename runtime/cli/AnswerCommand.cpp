@@ -57,7 +57,7 @@ private:
     if (options.context)
       return invalidInput("--context: --question is expected beside it");
     std::vector<std::string> lines;
-    HEDDLE_RETURN_IF_ERROR(readTexts(lines));
+    HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", lines));
     for (size_t i = 0; i < lines.size(); ++i) {
       Question question;
       HEDDLE_RETURN_IF_ERROR(splitPair(lines[i], i, question.question, question.context));
@@ -69,8 +69,8 @@ private:
   Status addWindows(size_t index) {
     Question &question = questions[index];
     std::vector<int32_t> asked, ids;
-    HEDDLE_RETURN_IF_ERROR(encode(question.question, index, /*addSpecial=*/false, asked, nullptr));
-    HEDDLE_RETURN_IF_ERROR(encode(question.context, index, /*addSpecial=*/false, ids, &question.places));
+    HEDDLE_RETURN_IF_ERROR(encodeText(program, question.question, index, /*addSpecial=*/false, asked, nullptr));
+    HEDDLE_RETURN_IF_ERROR(encodeText(program, question.context, index, /*addSpecial=*/false, ids, &question.places));
     if (asked.empty() || ids.empty())
       return invalidInput(format("question %zu: the %s is empty", index + 1, asked.empty() ? "question" : "context"));
     size_t most = std::min<size_t>(mostWindow, metadata.context()), around = tokensAroundPair() + asked.size();

@@ -20,7 +20,9 @@ public:
     std::string all;
     for (size_t i = 0; i < scores.size(); ++i) {
       std::vector<size_t> order = bestFirst(scores[i], size_t(options.best));
-      all += options.json ? asJson(scores[i], order) : underText(titles[i], asLines(scores[i], order));
+      const LabelNames &labels = *model.labels();
+      all += options.json ? labelsAsJson(labels, scores[i], order)
+                          : underText(titles[i], labelsAsLines(labels, scores[i], order));
     }
     return writeOut(all);
   }
@@ -29,7 +31,7 @@ public:
   Status rerank() {
     if (options.texts.empty())
       return invalidInput("--rerank: a query is expected, and texts behind it or one per line on standard input");
-    HEDDLE_RETURN_IF_ERROR(readTexts(titles, /*skipped=*/1));
+    HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", titles, /*skipped=*/1));
     for (size_t i = 0; i < titles.size(); ++i)
       HEDDLE_RETURN_IF_ERROR(addPair(options.texts[0], titles[i], i));
     std::vector<std::vector<float>> scores;
@@ -49,7 +51,7 @@ public:
 
 private:
   Status addTexts() {
-    HEDDLE_RETURN_IF_ERROR(readTexts(titles));
+    HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", titles));
     for (size_t i = 0; i < titles.size(); ++i)
       HEDDLE_RETURN_IF_ERROR(add(titles[i], i, metadata.context()));
     return Status();
@@ -57,7 +59,7 @@ private:
 
   Status addPairs() {
     std::vector<std::string> texts;
-    HEDDLE_RETURN_IF_ERROR(readTexts(texts));
+    HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", texts));
     bool areLines = options.texts.empty();
     if (!areLines && texts.size() % 2)
       return invalidInput(format("--pairs: %zu texts, expected two for each pair", texts.size()));
@@ -82,24 +84,6 @@ private:
       scores[index].assign(logits, logits + model.labels()->size());
       scoreLabels(scores[index], model.scores());
     });
-  }
-
-  std::string_view label(size_t index) const { return model.labels()->Get(unsigned(index))->string_view(); }
-
-  std::string asJson(const std::vector<float> &scores, const std::vector<size_t> &order) const {
-    std::string text = std::string("{\"schema\":") + jsonString(schema::labels) + ",\"labels\":[";
-    for (size_t i = 0; i < order.size(); ++i)
-      text += (i ? ",{\"label\":" : "{\"label\":") + jsonString(label(order[i])) +
-              format(",\"score\":%.9g}", scores[order[i]]);
-    return text + "]}\n";
-  }
-
-  std::vector<std::string> asLines(const std::vector<float> &scores, const std::vector<size_t> &order) const {
-    std::vector<std::string> lines;
-    lines.reserve(order.size());
-    for (size_t index : order)
-      lines.push_back(format("%.4f  ", scores[index]) + std::string(label(index)));
-    return lines;
   }
 
   std::vector<std::string> titles; // (sequences): what a text, or a pair with its tab, is shown as

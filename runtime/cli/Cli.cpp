@@ -26,6 +26,8 @@ Use useOf(const CliOptions &options) {
     return Embedding;
   case Command::Classify:
     return Labels;
+  case Command::Similarity:
+    return Comparison;
   case Command::Rerank:
     return Ranking;
   case Command::ClassifyTokens:
@@ -58,6 +60,10 @@ const char *ownerOf(unsigned uses) {
     return "--audio";
   if (uses == Labels)
     return "--classify";
+  if (uses == Comparison)
+    return "--similarity";
+  if (uses == (Comparison | Embedding))
+    return "--similarity and --embed";
   if (uses == TokenLabels)
     return "--token-classify";
   if (uses == Answers)
@@ -79,7 +85,7 @@ Status checkUses(const CliOptions &options, const std::vector<const Option *> &g
     return invalidInput(owner ? std::string(option->name) + " belongs to " + owner
                               : doing + " takes no " + option->name);
   }
-  return options.prompt && !(use & (Prompted | Embedding | OfTexts))
+  return options.prompt && !(use & (Prompted | Embedding | Comparison | OfTexts))
              ? invalidInput("'" + *options.prompt + "': " + doing + " takes no prompt")
              : Status();
 }
@@ -87,9 +93,10 @@ Status checkUses(const CliOptions &options, const std::vector<const Option *> &g
 Status checkCombination(const CliOptions &options, const Package &package, const std::vector<const Option *> &given,
                         std::string_view command) {
   int64_t vocabSize = package.metadata().vocab_size();
-  bool takesTexts = useOf(options) & (Embedding | OfTexts);
+  bool takesTexts = useOf(options) & (Embedding | Comparison | OfTexts);
   if (options.prompt && !generates(package) && !takesTexts)
-    return invalidInput("'" + *options.prompt + "': this model " + (isGraph(package) ? "runs a graph" : "encodes") +
+    return invalidInput("'" + *options.prompt + "': this model " +
+                        (!isEncoder(package) || seesFiles(package) ? taskOf(package) : "encodes") +
                         " and takes no prompt (--io IN OUT runs it)");
   if (options.prompt && hears(package))
     return invalidInput("'" + *options.prompt + "': " + whatIsMissing(NeedsIds) + " (--audio FILE)");
@@ -155,7 +162,7 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
       continue;
     }
     if (onlyPrompt || argument.size() < 2 || argument[0] != '-') {
-      if (isEncoder(package)) {
+      if (takesArguments(package)) {
         options.prompt = argument;
         options.texts.emplace_back(argument);
         continue;

@@ -24,6 +24,7 @@ enum class Command {
   Transcribe,
   Embed,
   Classify,
+  Similarity,
   Rerank,
   ClassifyTokens,
   FillMask,
@@ -41,8 +42,10 @@ enum class Aggregation { None, Simple, First, Average, Max };
 struct CliOptions {
   Command command = Command::Generate;
   std::optional<std::string> prompt;
-  std::vector<std::string> texts; // of a model that encodes, instead of a prompt
-  std::string npyFile;            // --npy
+  std::vector<std::string>
+      texts; // of a model that encodes, instead of a prompt; of one that sees images alone, their files
+  std::vector<std::string> images; // --image, of a model that reads texts beside them
+  std::string npyFile;             // --npy
   bool pairs = false;
   Aggregation aggregation = Aggregation::First;
   std::optional<std::string> question, context;
@@ -102,6 +105,8 @@ Progress promptProgress(); // shows the progress of long prompts on a terminal
 
 // Whether the source of an encoder-decoder is sound.
 bool hears(const Package &package);
+// Whether it reads files of images.
+bool seesFiles(const Package &package);
 // Numbers in [-1, 1) that look random and are the same every time.
 void fillWithNoise(std::vector<float> &numbers);
 
@@ -123,6 +128,9 @@ Status runPerplexity(OpenedModel &program);
 Status runTranscribe(OpenedModel &program);
 Status runEmbed(OpenedModel &program);
 Status runClassify(OpenedModel &program);
+Status runClassifyImages(OpenedModel &program);
+Status runEmbedTensors(OpenedModel &program); // of images, and of graphs that read texts
+Status runSimilarity(OpenedModel &program);
 Status runClassifyTokens(OpenedModel &program);
 Status runRerank(OpenedModel &program);
 Status runFillMask(OpenedModel &program);

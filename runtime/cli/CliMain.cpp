@@ -31,6 +31,7 @@ void onInterrupt(int) {
 Status dispatch(OpenedModel &program) {
   package::Task task = program.metadata().task();
   bool isGraph = task == package::Task::Graph, isEncoder = task == package::Task::Encode;
+  bool seesImages = seesFiles(*program.package);
   switch (program.options.command) {
   case Command::Generate:
     return runGenerate(program);
@@ -47,9 +48,11 @@ Status dispatch(OpenedModel &program) {
   case Command::Transcribe:
     return runTranscribe(program);
   case Command::Embed:
-    return runEmbed(program);
+    return isGraph || seesImages ? runEmbedTensors(program) : runEmbed(program);
   case Command::Classify:
-    return runClassify(program);
+    return seesImages ? runClassifyImages(program) : runClassify(program);
+  case Command::Similarity:
+    return runSimilarity(program);
   case Command::Rerank:
     return runRerank(program);
   case Command::ClassifyTokens:

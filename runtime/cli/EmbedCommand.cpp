@@ -73,6 +73,15 @@ std::string numberList(const float *values, size_t count) {
 
 } // namespace
 
+Status writeEmbeddings(const CliOptions &options, const std::vector<float> &values, size_t rows, size_t width) {
+  if (!options.npyFile.empty())
+    return writeNpy(options.npyFile, values, int64_t(rows), int64_t(width));
+  std::string lines;
+  for (size_t row = 0; row < rows; ++row)
+    lines += numberList(values.data() + row * width, width) + "\n";
+  return writeOut(lines);
+}
+
 Status runEmbed(OpenedModel &program) {
   const CliOptions &options = program.options;
   if (!options.npyFile.empty())
@@ -80,7 +89,7 @@ Status runEmbed(OpenedModel &program) {
   TextRun run(program);
   const package::Embedding &embedding = *run.model.embedding();
   std::vector<std::string> texts;
-  HEDDLE_RETURN_IF_ERROR(run.readTexts(texts));
+  HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", texts));
   std::string prompt = embedding.prompt() ? embedding.prompt()->str() : "";
   size_t most = run.metadata.context();
   if (embedding.max_tokens())
@@ -95,12 +104,7 @@ Status runEmbed(OpenedModel &program) {
         poolText(outputs[hidden], int64_t(run.sequences[index].ids.size()), run.widthOf(hidden), embedding);
     std::copy(pooled.begin(), pooled.end(), values.begin() + ptrdiff_t(index * width));
   }));
-  if (!options.npyFile.empty())
-    return writeNpy(options.npyFile, values, int64_t(texts.size()), int64_t(width));
-  std::string lines;
-  for (size_t text = 0; text < texts.size(); ++text)
-    lines += numberList(values.data() + text * width, width) + "\n";
-  return writeOut(lines);
+  return writeEmbeddings(options, values, texts.size(), width);
 }
 
 } // namespace heddle

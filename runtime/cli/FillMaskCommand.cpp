@@ -14,7 +14,7 @@ Status runFillMask(OpenedModel &program) {
   TextRun run(program);
   int32_t mask = run.metadata.tokenizer()->mask();
   std::vector<std::string> texts;
-  HEDDLE_RETURN_IF_ERROR(run.readTexts(texts));
+  HEDDLE_RETURN_IF_ERROR(readTextArguments(program.options, "texts", texts));
   for (size_t i = 0; i < texts.size(); ++i) {
     // A text is not cut: what goes could hold a mask, or say what it stands for.
     HEDDLE_RETURN_IF_ERROR(run.add(texts[i], i, SIZE_MAX));

@@ -20,10 +20,24 @@ void addTensorLines(const std::string &title,
 
 const char exitCodes[] = "\nExit codes: 0 done, 1 a failure of the program or the machine, 2 a mistake in the input.\n";
 
+// What a model that sees images, or a graph that reads texts, is mostly called for.
+std::string tensorExamples(const std::string &name, const Package &package) {
+  auto has = [&](const char *option) { return isAvailable(*findOption(option, package), package); };
+  std::string text;
+  if (has("--similarity"))
+    text += "  " + name + " --similarity --image photo.jpg \"a photo of a cat\" \"a photo of a dog\"\n";
+  for (const char *command : {"--classify", "--embed"})
+    if (has(command))
+      text += "  " + name + " " + command +
+              (package.metadata().tokenizer() ? " \"A text\" \"Another\"\n" : " photo.jpg scan.png\n");
+  return text;
+}
+
 std::string graphHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  std::string text = name + ": " + modelName(metadata) +
-                     ", compiled by Heddle. It runs a graph: named tensors in, named tensors out.\n\n  " + name +
+  std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It " +
+                     (takesArguments(package) ? taskOf(package) + ", and runs graphs: " : "runs a graph: ") +
+                     "named tensors in, named tensors out.\n\n" + tensorExamples(name, package) + "  " + name +
                      " --io in.safetensors out.safetensors\n" + optionLines(package);
   for (const package::Graph *graph : *metadata.graphs()) {
     std::string of = metadata.graphs()->size() > 1 ? " of " + graph->name()->str() : "";
@@ -56,8 +70,8 @@ std::string encoderHelp(const std::string &name, const Package &package) {
                            : format("sequences of up to %u tokens", metadata.context());
   return name + ": " + modelName(metadata) + ", compiled by Heddle. It encodes " + what +
          ": named tensors in, named tensors out.\n\n  " + name + " --io in.safetensors out.safetensors\n" +
-         textExamples(name, package) + optionLines(package) + "\nTensors of --io: " + inputs + "; " +
-         outputNames(*metadata.encoder(), ", ") + "\n" + exitCodes;
+         (seesFiles(package) ? tensorExamples(name, package) : textExamples(name, package)) + optionLines(package) +
+         "\nTensors of --io: " + inputs + "; " + outputNames(*metadata.encoder(), ", ") + "\n" + exitCodes;
 }
 
 std::string soundHelp(const std::string &name, const Package &package) {

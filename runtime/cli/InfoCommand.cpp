@@ -32,6 +32,10 @@ bool hasHalidePtx(const package::Package &metadata) {
   return hasHalideKernels(metadata) && metadata.target() && metadata.target()->string_view().substr(0, 5) == "cuda:";
 }
 
+bool readsImages(const package::Package &metadata) {
+  return metadata.image_processing();
+}
+
 // A part of the program that comes from somewhere, under an SPDX expression.
 struct Part {
   const char *license, *what;
@@ -43,6 +47,7 @@ const Part parts[] = {
     {"Apache-2.0 WITH LLVM-exception", "Heddle: the runtime, and what its compiler generates", nullptr},
     {"Apache-2.0", "FlatBuffers (Google): headers", nullptr},
     {"BSD-3-Clause", "PCRE2 (University of Cambridge)", nullptr},
+    {"MIT OR Unlicense", "stb_image (Sean Barrett and others): PNG and JPEG files", readsImages},
     {"MIT", "utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others)", nullptr},
     {"Unicode-DFS-2015", "Unicode data in utf8proc (Unicode, Inc.)", nullptr},
     {"GPL-3.0-or-later WITH GCC-exception-3.1", "GCC: headers of libstdc++, arithmetic of libgcc", nullptr},

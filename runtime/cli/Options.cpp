@@ -114,6 +114,11 @@ const char *const missing[] = {"",
                                "this model fills no masks",
                                "this model finds no answers in a context",
                                "this model does nothing with texts",
+                               "this model's files do not say how files of images are read (preprocessor_config.json)",
+                               "this model does not classify images",
+                               "this model embeds neither images nor texts",
+                               "this model does not compare images with texts",
+                               "this model neither classifies images nor compares them with texts",
                                "this model is no graph",
                                "this model was compiled for the CPU",
                                "this model was compiled for one target",
@@ -188,10 +193,27 @@ const Option optionTable[] = {
     {"--embed", nullptr,
      "embeddings of the texts that are given, or of the lines of standard input: a JSON array on a line for each",
      NeedsEmbedding, Anything, SET(o.command = Command::Embed)},
+    {"--embed", nullptr,
+     "embeddings of the images and texts that are given: a JSON array on a line for each; what are no options are "
+     "texts, "
+     "or, of a model without texts, PNG and JPEG files, and so are lines of standard input",
+     NeedsVectors, Anything, SET(o.command = Command::Embed)},
     {"--npy", "FILE", "with --embed: write them as an array (texts, width) of NumPy", NeedsEmbedding, Embedding,
      TAKE(*v[0] ? (o.npyFile = v[0], Status()) : invalidInput("--npy: a file is expected"))},
+    {"--npy", "FILE", "with --embed: write them as an array (rows, width) of NumPy", NeedsVectors, Embedding,
+     TAKE(*v[0] ? (o.npyFile = v[0], Status()) : invalidInput("--npy: a file is expected"))},
+    {"--similarity", nullptr,
+     "how well each of the texts that are given, or of the lines of standard input, says what is on each image, best "
+     "first",
+     NeedsComparison, Anything, SET(o.command = Command::Similarity)},
+    {"--image", "FILE", "with --similarity and --embed: a PNG or JPEG file; may be repeated", NeedsComparison,
+     Comparison | Embedding,
+     TAKE(*v[0] ? (o.images.emplace_back(v[0]), Status()) : invalidInput("--image: a file is expected"))},
     {"--classify", nullptr, "labels of the texts that are given, or of the lines of standard input, best first",
      NeedsLabels, Anything, SET(o.command = Command::Classify)},
+    {"--classify", nullptr,
+     "labels of the PNG and JPEG files that are given, or named in lines of standard input, best first",
+     NeedsImageLabels, Anything, SET(o.command = Command::Classify)},
     {"--pairs", nullptr, "with --classify: two texts are classified together; in a line a tab is between them",
      NeedsPairs, Labels, SET(o.pairs = true)},
     {"--rerank", nullptr, "the first text is a query: those behind it, or the lines of standard input, the best first",
@@ -214,6 +236,10 @@ const Option optionTable[] = {
     {"--context", "TEXT", "with --answer: where the answer is looked for (default: standard input)", NeedsAnswers,
      Answers, SET(o.context = v[0])},
     {"--top-k", "K", "with --classify: the K best labels (default: all)", NeedsLabels, Labels,
+     TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
+    {"--top-k", "K", "with --classify: the K best labels (default: all)", NeedsImageLabels, Labels,
+     TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
+    {"--top-k", "K", "with --similarity: the K best texts of an image (default: all)", NeedsComparison, Comparison,
      TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
     {"--top-k", "K", "with --fill-mask: how many tokens for a mask (5)", NeedsMask, Masks,
      TAKE(integerInto("--top-k", v[0], 1, INT32_MAX, o.best))},
@@ -261,6 +287,8 @@ const Option optionTable[] = {
     {"--json", nullptr, "with --bench and --profile: one JSON object", Nothing, Speed, SET(o.json = true)},
     {"--json", nullptr, "one JSON object; of texts one on a line for each", NeedsTextTask, Speed | OfTexts | Answers,
      SET(o.json = true)},
+    {"--json", nullptr, "one JSON object; of images one on a line for each", NeedsImageTask,
+     Speed | Labels | Comparison, SET(o.json = true)},
     {"--info", nullptr, "what this model was compiled from and for", Nothing, Anything, SET(o.command = Command::Info)},
     {"--check", nullptr, "hash all weights and the code", Nothing, Anything, SET(o.command = Command::Check)},
     {"--licenses", nullptr, "licences of the model and of the code in this file", Nothing, Anything,
@@ -291,6 +319,45 @@ bool generates(const Package &package) {
   return package.metadata().task() == package::Task::Generate || isEncoderDecoder(package);
 }
 
+bool seesFiles(const Package &package) {
+  return package.metadata().image_processing();
+}
+
+namespace {
+
+bool hasTokenizer(const Package &package) {
+  const package::Tokenizer *tokenizer = package.metadata().tokenizer();
+  return tokenizer && tokenizer->model() != package::TokenizerModel::None;
+}
+
+// Whether pixel_values are among its inputs.
+bool takesPixels(const Package &package) {
+  const package::Package &metadata = package.metadata();
+  if (metadata.encoder())
+    return metadata.encoder()->image();
+  for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
+    for (const package::GraphTensor *input : *metadata.graphs()->Get(i)->inputs())
+      if (input->name()->string_view() == "pixel_values")
+        return true;
+  return false;
+}
+
+bool labelsImages(const Package &package) {
+  const package::Package &metadata = package.metadata();
+  return seesFiles(package) && (metadata.encoder() ? metadata.encoder()->task() == package::EncoderTask::Classify
+                                                   : metadata.labels() && metadata.labels()->size());
+}
+
+bool comparesImages(const Package &package) {
+  return isGraph(package) && seesFiles(package) && hasTokenizer(package);
+}
+
+} // namespace
+
+bool takesArguments(const Package &package) {
+  return isEncoder(package) || seesFiles(package) || (isGraph(package) && hasTokenizer(package));
+}
+
 const Option *findOption(std::string_view name, const Package &package) {
   const Option *found = nullptr;
   for (const Option &candidate : optionTable)
@@ -301,9 +368,9 @@ const Option *findOption(std::string_view name, const Package &package) {
 
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
-  bool readsText = tokenizer && tokenizer->model() != package::TokenizerModel::None;
-  bool hasTokenizer = generates(package) && readsText;
-  const package::Encoder *encoder = isEncoder(package) && readsText ? package.metadata().encoder() : nullptr;
+  bool readsPrompts = generates(package) && hasTokenizer(package);
+  const package::Encoder *encoder =
+      isEncoder(package) && hasTokenizer(package) ? package.metadata().encoder() : nullptr;
   switch (option.needs) {
   case Nothing:
     return true;
@@ -320,15 +387,15 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsTimes:
     return hears(package) && package.metadata().encoder()->speech()->no_timestamps() >= 0;
   case NeedsPrompts:
-    return hasTokenizer && !isEncoderDecoder(package);
+    return readsPrompts && !isEncoderDecoder(package);
   case NeedsRows:
     return !isGraph(package);
   case NeedsTensors:
     return !generates(package);
   case NeedsTokenizer:
-    return hasTokenizer;
+    return readsPrompts;
   case NeedsTemplate:
-    return hasTokenizer && !isEncoderDecoder(package) && tokenizer->chat_template() &&
+    return readsPrompts && !isEncoderDecoder(package) && tokenizer->chat_template() &&
            tokenizer->chat_template()->size();
   case NeedsEmbedding:
     return encoder && encoder->embedding();
@@ -347,6 +414,16 @@ bool isAvailable(const Option &option, const Package &package) {
     return encoder && encoder->task() != package::EncoderTask::None;
   case NeedsTokenLabels:
     return encoder && encoder->task() == package::EncoderTask::ClassifyTokens;
+  case NeedsFiles:
+    return seesFiles(package);
+  case NeedsImageLabels:
+    return labelsImages(package);
+  case NeedsVectors:
+    return (seesFiles(package) && !labelsImages(package)) || (isGraph(package) && hasTokenizer(package));
+  case NeedsComparison:
+    return comparesImages(package);
+  case NeedsImageTask:
+    return labelsImages(package) || comparesImages(package);
   case NeedsGraph:
     return isGraph(package);
   case NeedsDevice:
@@ -359,29 +436,25 @@ bool isAvailable(const Option &option, const Package &package) {
   return false;
 }
 
-namespace {
-
-// What the model is there for.
-const char *taskOf(const Package &package) {
-  if (isGraph(package))
-    return "runs a graph (--io)";
+std::string taskOf(const Package &package) {
   if (hears(package))
     return "writes what is said (--audio)";
   if (isEncoderDecoder(package))
     return "answers a text with another";
   if (generates(package))
     return "continues a prompt";
-  for (auto [name, what] : {std::pair("--classify", "classifies texts (--classify)"),
-                            {"--token-classify", "labels what is in texts (--token-classify)"},
+  const char *what = seesFiles(package) ? "images" : "texts";
+  if (comparesImages(package))
+    return "compares images with texts (--similarity)";
+  for (auto [name, task] : {std::pair("--classify", "classifies %s (--classify)"),
+                            {"--token-classify", "labels what is in %s (--token-classify)"},
                             {"--fill-mask", "fills masks (--fill-mask)"},
                             {"--answer", "finds answers (--answer)"},
-                            {"--embed", "embeds texts (--embed)"}})
+                            {"--embed", "embeds %s (--embed)"}})
     if (isAvailable(*findOption(name, package), package))
-      return what;
-  return "encodes (--io)";
+      return format(task, what);
+  return isGraph(package) ? "runs a graph (--io)" : "encodes (--io)";
 }
-
-} // namespace
 
 const char *whatIsMissing(Needs needs) {
   return missing[needs];
@@ -389,14 +462,16 @@ const char *whatIsMissing(Needs needs) {
 
 std::string whyMissing(const Option &option, const Package &package) {
   bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTextTask;
-  const package::Tokenizer *tokenizer = package.metadata().tokenizer();
-  if (isOfTexts && isEncoder(package) && (!tokenizer || tokenizer->model() == package::TokenizerModel::None))
+  bool isOfImages = option.needs >= NeedsFiles && option.needs <= NeedsImageTask;
+  if ((isOfTexts || isOfImages) && takesPixels(package) && !seesFiles(package))
+    return missing[NeedsFiles];
+  if (isOfTexts && isEncoder(package) && !takesPixels(package) && !hasTokenizer(package))
     return missing[NeedsTokenizer];
   if (option.needs >= NeedsSound && option.needs <= NeedsTimes)
     return missing[hears(package) ? option.needs : NeedsSound];
   if (option.needs == NeedsPrompts && generates(package) && !isEncoderDecoder(package))
     return missing[NeedsTokenizer];
-  if (isOfTexts)
+  if (isOfTexts || isOfImages)
     return std::string(missing[option.needs]) + ": it " + taskOf(package);
   if (option.needs == NeedsDevice || option.needs == NeedsVariants || option.needs == NeedsAdapters ||
       generates(package))

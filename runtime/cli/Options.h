@@ -29,6 +29,11 @@ enum Needs {
   NeedsMask,
   NeedsAnswers,
   NeedsTextTask, // and end here
+  NeedsFiles,    // of images; the tasks over them begin here
+  NeedsImageLabels,
+  NeedsVectors, // what is embedded are images, or texts of a graph
+  NeedsComparison,
+  NeedsImageTask, // and end here
   NeedsGraph,
   NeedsDevice,
   NeedsVariants,
@@ -55,13 +60,14 @@ enum Use : unsigned {
   TokenLabels = 32768, // --token-classify
   Masks = 65536,       // --fill-mask
   Answers = 131072,    // --answer
+  Comparison = 262144, // --similarity
   Prompted = Answer | Lines | Beams | Talk,
   Sampled = Answer | Lines | Talk | Tensors | Speech,
   Searched = Beams | TensorsOfBeams | SpeechOfBeams,
   Spoken = Speech | SpeechOfBeams,
   Generated = Sampled | Searched,
   OfTexts = Labels | Ranking | TokenLabels | Masks, // they take texts as arguments
-  Anything = 262143
+  Anything = 524287
 };
 
 struct Option {
@@ -77,6 +83,10 @@ bool isGraph(const Package &package);
 bool isEncoder(const Package &package);
 bool isEncoderDecoder(const Package &package);
 bool generates(const Package &package);
+// Whether arguments are texts or files, as many as there are, instead of a prompt.
+bool takesArguments(const Package &package);
+// What the model is there for: "continues a prompt".
+std::string taskOf(const Package &package);
 
 // The option of that name, of several the one that this model has; null where there is none.
 const Option *findOption(std::string_view name, const Package &package);

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/cli/TextRun.h"
 
+#include "bytes/Json.h"
+#include "bytes/JsonSchema.h"
 #include "bytes/Utf8.h"
 
 #include <algorithm>
@@ -9,12 +11,12 @@
 
 namespace heddle {
 
-Status TextRun::readTexts(std::vector<std::string> &texts, size_t skipped) const {
+Status readTextArguments(const CliOptions &options, const char *what, std::vector<std::string> &texts, size_t skipped) {
   texts.assign(options.texts.begin() + ptrdiff_t(std::min(skipped, options.texts.size())), options.texts.end());
   if (!texts.empty())
     return Status();
   if (isatty(STDIN_FILENO))
-    return invalidInput("texts are expected, as arguments or one per line on standard input");
+    return invalidInput(std::string(what) + " are expected, as arguments or one per line on standard input");
   std::string all;
   HEDDLE_RETURN_IF_ERROR(readAll(stdin, "standard input", all));
   for (size_t begin = 0; begin < all.size();) {
@@ -22,7 +24,7 @@ Status TextRun::readTexts(std::vector<std::string> &texts, size_t skipped) const
     texts.push_back(all.substr(begin, end - begin));
     begin = end + 1;
   }
-  return texts.empty() ? invalidInput("standard input holds no text") : Status();
+  return texts.empty() ? invalidInput(std::string("standard input holds no ") + what) : Status();
 }
 
 Status TextRun::splitPair(const std::string &line, size_t index, std::string &first, std::string &second) {
@@ -34,8 +36,8 @@ Status TextRun::splitPair(const std::string &line, size_t index, std::string &fi
   return Status();
 }
 
-Status TextRun::encode(const std::string &text, size_t index, bool addSpecial, std::vector<int32_t> &ids,
-                       std::vector<TokenPlace> *places) const {
+Status encodeText(const OpenedModel &program, const std::string &text, size_t index, bool addSpecial,
+                  std::vector<int32_t> &ids, std::vector<TokenPlace> *places) {
   if (!isUtf8(text))
     return invalidInput(format("text %zu is not UTF-8", index + 1));
   EncodeOptions how;
@@ -44,18 +46,25 @@ Status TextRun::encode(const std::string &text, size_t index, bool addSpecial, s
   return program.tokenizer->encode(text, how, ids, error, places) ? Status() : invalidInput("the text: " + error);
 }
 
+size_t shortenText(const package::Package &metadata, size_t most, std::vector<int32_t> &ids) {
+  if (ids.size() <= most)
+    return ids.size();
+  size_t behind = std::min(countOf(metadata.tokenizer()->suffix()), most);
+  std::copy(ids.end() - ptrdiff_t(behind), ids.end(), ids.begin() + ptrdiff_t(most - behind));
+  ids.resize(most);
+  return most - behind;
+}
+
 Status TextRun::add(const std::string &text, size_t index, size_t most, bool withPlaces) {
   TextSequence added;
-  HEDDLE_RETURN_IF_ERROR(encode(text, index, /*addSpecial=*/true, added.ids, withPlaces ? &added.places : nullptr));
+  HEDDLE_RETURN_IF_ERROR(
+      encodeText(program, text, index, /*addSpecial=*/true, added.ids, withPlaces ? &added.places : nullptr));
   if (added.ids.empty())
     return invalidInput(format("text %zu is empty", index + 1));
-  if (added.ids.size() > most) {
-    size_t behind = std::min(countOf(metadata.tokenizer()->suffix()), most);
-    std::copy(added.ids.end() - ptrdiff_t(behind), added.ids.end(), added.ids.begin() + ptrdiff_t(most - behind));
-    added.ids.resize(most);
-    // Nothing of what stays behind has a place.
-    added.places.resize(withPlaces ? most - behind : 0);
-    added.places.resize(withPlaces ? most : 0);
+  size_t kept = shortenText(metadata, most, added.ids);
+  if (withPlaces) { // nothing of what stays behind has a place
+    added.places.resize(kept);
+    added.places.resize(added.ids.size());
   }
   added.types.resize(added.ids.size());
   finish(added);
@@ -87,8 +96,8 @@ void TextRun::addJoined(const int32_t *first, size_t firstCount, const int32_t *
 
 Status TextRun::addPair(const std::string &first, const std::string &second, size_t index) {
   std::vector<int32_t> a, b;
-  HEDDLE_RETURN_IF_ERROR(encode(first, index, /*addSpecial=*/false, a, nullptr));
-  HEDDLE_RETURN_IF_ERROR(encode(second, index, /*addSpecial=*/false, b, nullptr));
+  HEDDLE_RETURN_IF_ERROR(encodeText(program, first, index, /*addSpecial=*/false, a, nullptr));
+  HEDDLE_RETURN_IF_ERROR(encodeText(program, second, index, /*addSpecial=*/false, b, nullptr));
   size_t around = tokensAroundPair(), most = metadata.context();
   if (around >= most)
     return invalidInput(format("two texts need %zu tokens around them, the model takes %zu", around, most));
@@ -187,6 +196,23 @@ std::string underText(const std::string &text, const std::vector<std::string> &r
   std::string lines = text + "\n";
   for (const std::string &result : results)
     lines += "  " + result + "\n";
+  return lines;
+}
+
+std::string labelsAsJson(const LabelNames &labels, const std::vector<float> &scores, const std::vector<size_t> &order) {
+  std::string text = std::string("{\"schema\":") + jsonString(schema::labels) + ",\"labels\":[";
+  for (size_t i = 0; i < order.size(); ++i)
+    text += (i ? ",{\"label\":" : "{\"label\":") + jsonString(labels.Get(unsigned(order[i]))->string_view()) +
+            format(",\"score\":%.9g}", scores[order[i]]);
+  return text + "]}\n";
+}
+
+std::vector<std::string> labelsAsLines(const LabelNames &labels, const std::vector<float> &scores,
+                                       const std::vector<size_t> &order) {
+  std::vector<std::string> lines;
+  lines.reserve(order.size());
+  for (size_t index : order)
+    lines.push_back(format("%.4f  ", scores[index]) + labels.Get(unsigned(index))->str());
   return lines;
 }
 

@@ -20,8 +20,6 @@ public:
   explicit TextRun(OpenedModel &program)
       : program(program), options(program.options), metadata(program.metadata()), model(*metadata.encoder()) {}
 
-  // Those of the command line behind the first `skipped`, else the lines of standard input.
-  Status readTexts(std::vector<std::string> &texts, size_t skipped = 0) const;
   // The two sides of the tab in `line`, which is text `index`.
   static Status splitPair(const std::string &line, size_t index, std::string &first, std::string &second);
 
@@ -32,9 +30,6 @@ public:
   // The ids of two texts, joined as the tokenizer's files say.
   void addJoined(const int32_t *first, size_t firstCount, const int32_t *second, size_t secondCount);
   size_t tokensAroundPair() const;
-  // The ids of a text alone, with their places if `places` is not null.
-  Status encode(const std::string &text, size_t index, bool addSpecial, std::vector<int32_t> &ids,
-                std::vector<TokenPlace> *places) const;
 
   // Calls take(index, outputs) for each sequence, the longest first: outputs as TakeEncoding has them.
   template <typename Take> Status run(Take take) {
@@ -58,6 +53,14 @@ private:
   void finish(TextSequence &sequence);
 };
 
+// Arguments of the command line behind the first `skipped`, else the lines of standard input. `what` they are: "texts", "files".
+Status readTextArguments(const CliOptions &options, const char *what, std::vector<std::string> &texts,
+                         size_t skipped = 0);
+// The ids of text `index` alone, with their places if `places` is not null.
+Status encodeText(const OpenedModel &program, const std::string &text, size_t index, bool addSpecial,
+                  std::vector<int32_t> &ids, std::vector<TokenPlace> *places);
+// Ids beyond `most` go from the end of a text, but not those that the model wants behind it. Returns how many of the text's own stay before them.
+size_t shortenText(const package::Package &metadata, size_t most, std::vector<int32_t> &ids);
 // Of ids that a tokenizer's table may leave out.
 inline size_t countOf(const flatbuffers::Vector<int32_t> *ids) {
   return ids ? ids->size() : 0;
@@ -72,6 +75,13 @@ void scoreLabels(std::vector<float> &values, package::LabelScores kind);
 std::vector<size_t> bestFirst(const std::vector<float> &values, size_t most);
 // A text's answer for people: the text, and below it a line for each result.
 std::string underText(const std::string &text, const std::vector<std::string> &results);
+using LabelNames = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+// Scores of labels as one JSON object on a line, and as lines for people; `order`: which of them.
+std::string labelsAsJson(const LabelNames &labels, const std::vector<float> &scores, const std::vector<size_t> &order);
+std::vector<std::string> labelsAsLines(const LabelNames &labels, const std::vector<float> &scores,
+                                       const std::vector<size_t> &order);
+// Embeddings (rows, width) as --embed writes them: a JSON array on a line for each, or the file of --npy.
+Status writeEmbeddings(const CliOptions &options, const std::vector<float> &values, size_t rows, size_t width);
 // Characters before byte `bytes` of `text`.
 size_t charactersBefore(const std::string &text, size_t bytes);
 

@@ -39,7 +39,7 @@ public:
 
   Status classify() {
     std::vector<std::string> texts;
-    HEDDLE_RETURN_IF_ERROR(readTexts(texts));
+    HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", texts));
     for (size_t i = 0; i < texts.size(); ++i)
       HEDDLE_RETURN_IF_ERROR(add(texts[i], i, metadata.context(), /*withPlaces=*/true));
     std::vector<std::string> answers(texts.size());

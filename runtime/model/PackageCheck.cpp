@@ -224,6 +224,40 @@ Status checkImage(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+// What commands over files of images rely on.
+Status checkImageProcessing(const package::Package &root, const std::string &path) {
+  constexpr uint32_t mostPixels = 1 << 14, mostFilters = 6; // of a side; of Pillow
+  const package::ImageProcessing *processing = root.image_processing();
+  if (!processing)
+    return Status();
+  for (auto [name, value] : {std::pair{"image_processing.size", processing->size()},
+                             {"image_processing.height", processing->height()},
+                             {"image_processing.width", processing->width()},
+                             {"image_processing.shortest_edge", processing->shortest_edge() / 16}, // of a share to crop
+                             {"image_processing.crop_height", processing->crop_height()},
+                             {"image_processing.crop_width", processing->crop_width()}})
+    if (value > mostPixels)
+      return wrong(path, name, value, "at most 2^14");
+  if (processing->size() == 0)
+    return wrong(path, "image_processing.size", 0, "a size above 0");
+  if (!processing->height() != !processing->width() || (processing->height() && processing->shortest_edge()))
+    return wrong(path, "image_processing.height", processing->height(), "beside a width, without a shortest edge");
+  if (!processing->crop_height() != !processing->crop_width())
+    return wrong(path, "image_processing.crop_height", processing->crop_height(), "beside a width");
+  if (processing->filter() >= mostFilters)
+    return wrong(path, "image_processing.filter", processing->filter(), "0 … 5");
+  if (!std::isfinite(processing->factor()))
+    return wrong(path, "image_processing.factor", processing->factor(), "a finite number");
+  uint32_t means = processing->mean() ? processing->mean()->size() : 0;
+  uint32_t deviations = processing->deviation() ? processing->deviation()->size() : 0;
+  if (means != deviations || (means != 0 && means != 3))
+    return wrong(path, "image_processing.mean", means, "3 beside as many deviations, or none");
+  for (uint32_t i = 0; i < means; ++i)
+    if (!std::isfinite(processing->mean()->Get(i)) || !(processing->deviation()->Get(i) > 0))
+      return wrong(path, "image_processing.deviation", processing->deviation()->Get(i), "a number above 0");
+  return Status();
+}
+
 // What --audio relies on.
 Status checkSpeech(const package::Encoder &encoder, const std::string &path) {
   const package::Speech *speech = encoder.speech();
@@ -346,6 +380,25 @@ Status checkGraphs(const std::string &path, const flatbuffers::Vector<flatbuffer
   return Status();
 }
 
+// What a graph has whose numbers stand for labels, or that reads texts.
+Status checkGraphUses(const package::Package &root, const std::string &path) {
+  const package::Tokenizer *tokenizer = root.tokenizer();
+  if (tokenizer && (root.vocab_size() == 0 || root.vocab_size() > maxDimension ||
+                    (tokenizer->pieces() && tokenizer->pieces()->size() > root.vocab_size())))
+    return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24, at least as many as pieces");
+  if (tokenizer && (root.context() == 0 || root.context() > maxContext))
+    return wrong(path, "context", root.context(), "1 … 2^26");
+  uint32_t labels = root.labels() ? root.labels()->size() : 0;
+  if (!labels)
+    return Status();
+  for (const package::Graph *graph : *root.graphs())
+    for (const package::GraphTensor *output : *graph->outputs())
+      if (output->name()->string_view() == "logits" && output->dims() && output->dims()->size() == 2 &&
+          output->dims()->Get(1) == int64_t(labels) && output->type() == package::DataType::F32)
+        return Status();
+  return wrong(path, "labels", labels, "one for each of the logits");
+}
+
 } // namespace
 
 // A package, or one of its variants.
@@ -368,6 +421,9 @@ static Status checkVariant(const package::Package &root, const std::string &path
   }
   if (root.graphs())
     HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));
+  if (root.task() == package::Task::Graph)
+    HEDDLE_RETURN_IF_ERROR(checkGraphUses(root, path));
+  HEDDLE_RETURN_IF_ERROR(checkImageProcessing(root, path));
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())
       if (!kernel->name())

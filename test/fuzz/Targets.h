@@ -34,6 +34,9 @@ std::string safetensors(std::string_view bytes);
 // A safetensors file as `--io` reads it.
 std::string request(std::string_view bytes);
 
+// A PNG or JPEG file, as --classify reads it.
+std::string image(std::string_view bytes);
+
 // A chat template, and the messages behind the first byte 1 if there is one.
 std::string chatTemplate(std::string_view bytes);
 

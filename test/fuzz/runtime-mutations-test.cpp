@@ -6,7 +6,9 @@
 #include "test/fuzz/Targets.h"
 #include "test/unit/TestPackage.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 
 using namespace heddle;
 using fuzz::Mutator;
@@ -15,6 +17,22 @@ namespace {
 
 TEST(Mutations, tensorsOfARequest) {
   EXPECT_EQ(fuzz::mutateSafetensors(fuzz::request), "");
+}
+
+// Changed files of images are refused in one line, or are images.
+TEST(Mutations, images) {
+  for (const char *name : {"photo.jpg", "progressive.jpg", "cmyk.jpg", "turned.jpg", "palette.png", "interlaced.png"}) {
+    std::ifstream file(std::string(HEDDLE_TEST_DIR "/models/images/files/") + name, std::ios::binary);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    ASSERT_GT(bytes.str().size(), 0u) << name;
+    Mutator mutator(5, {"\xff\xd8", "\xff\xc0", "\xff\xc2", "\xff\xc4", "\xff\xda", "\xff\xd9", "\xff\xdb", "\xff\xee",
+                        "IHDR", "IDAT", "PLTE", "tRNS", "eXIf", "IEND", "Adobe", "II*"});
+    for (int i = 0; i < 250; ++i) {
+      std::string changed = mutator.mutate(bytes.str());
+      ASSERT_EQ(fuzz::image(changed), "") << name << ", case " << i;
+    }
+  }
 }
 
 TEST(Mutations, chatTemplates) {

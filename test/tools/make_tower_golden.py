@@ -1,15 +1,16 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Makes a tiny model of two towers, texts and images, and its goldens, by its class in PyPI's transformers.
+"""Makes a tiny model of two towers, texts and images, or of one of them, and its goldens, by its class in PyPI's transformers.
 
 make_tower_golden.py CLASS FOLDER [PART.KEY=VALUE…]
 
-CLASS is one of transformers: CLIPModel, …. PART is text, vision or model; VALUE is JSON. Writes config.json, model.safetensors, golden.json and
+CLASS is one of transformers: CLIPModel, CLIPTextModel, SiglipForImageClassification, …. PART is text, vision or model; VALUE is JSON. Writes config.json, model.safetensors, golden.json and
 golden.safetensors, as check_golden.py reads them: three texts, padded on the right, and two images; a text alone; an image alone. One text has
 its end twice, one has none. Not part of the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
 import json
 import pathlib
 import sys
+import types
 
 sys.path.pop(0)  # safetensors.py beside this file is not PyPI's, which transformers needs
 
@@ -20,7 +21,13 @@ from safetensors.torch import save_file
 END = 60
 TEXT = dict(vocab_size=64, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=12,
             bos_token_id=0, pad_token_id=1, eos_token_id=END)
+VISION_SIZE = types.SimpleNamespace(image_size=12)
 VISION = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, image_size=12, patch_size=4)
+
+
+def side_of(name):
+    """Which tower a class has; None: both."""
+    return "text" if "Text" in name else "vision" if "Vision" in name or "ForImage" in name else None
 
 
 def make_model(name, given):
@@ -31,7 +38,11 @@ def make_model(name, given):
         key, value = argument.split("=", 1)
         part, key = key.split(".", 1)
         parts[part][key] = json.loads(value)
-    config = kind.config_class(text_config=parts["text"], vision_config=parts["vision"], **parts["model"])
+    side = side_of(name)
+    if "text_config" in kind.config_class.sub_configs:
+        config = kind.config_class(text_config=parts["text"], vision_config=parts["vision"], **parts["model"])
+    else:
+        config = kind.config_class(**parts[side], **parts["model"])
     model = kind._from_config(config, attn_implementation="eager").float().eval()
     for key, weight in model.named_parameters():
         if weight.dim() == 1:
@@ -62,13 +73,17 @@ def main():
         model = make_model(name, sys.argv[3:])
         ids = torch.tensor([[0, 5, 61, 7, 8, END, 3, END, 4], [0, 40, END, 1, 1, 1, 1, 1, 1], [0, 9, 33, 12, 50, 2, 1, 1, 1]])
         mask = torch.tensor([[1] * 9, [1] * 3 + [0] * 6, [1] * 6 + [0] * 3])
-        pixels = torch.randn(2, 3, *[model.config.vision_config.image_size] * 2)
-        tensors, inputs = {}, {"input_ids": ids, "attention_mask": mask, "pixel_values": pixels}
-        got = dict(flat(model(**inputs)))
-        cases = [case("pair", inputs, got, tensors)]
-        alone = dict(flat(model(input_ids=ids[:1, :7], pixel_values=pixels[1:])))
+        pixels = torch.randn(2, 3, *[getattr(model.config, "vision_config", VISION_SIZE).image_size] * 2)
+        tensors, texts, images = {}, {"input_ids": ids, "attention_mask": mask}, {"pixel_values": pixels}
+        only = side_of(name)
+        inputs = texts if only == "text" else images if only == "vision" else texts | images
+        cases = [case("pair", inputs, dict(flat(model(**inputs))), tensors)]
         for key, side, given in ("text", "text", {"input_ids": ids[:1, :7]}), ("image", "vision", {"pixel_values": pixels[1:]}):
-            cases.append(case(key, given, {k: v for k, v in alone.items() if k.startswith((key, side))}, tensors))
+            if only is None:
+                alone = dict(flat(model(input_ids=ids[:1, :7], pixel_values=pixels[1:])))
+                cases.append(case(key, given, {k: v for k, v in alone.items() if k.startswith((key, side))}, tensors))
+            elif side == only:
+                cases.append(case(key, given, dict(flat(model(**given))), tensors))
     model.save_pretrained(folder)
     save_file({key: value.contiguous().clone() for key, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": model.config.model_type, "task": "towers", "architecture": name, "model_type": model.config.model_type,

@@ -2,7 +2,9 @@
 //
 // What configs of models that take images say of patches, windows and stages.
 #include "FamilyFiles.h"
+#include "ModelFiles.h"
 #include "frontends/Family.h"
+#include "frontends/read/ReadModel.h"
 
 #include <gtest/gtest.h>
 
@@ -32,6 +34,84 @@ struct Refusal {
   json patch;
   const char *expected;
 };
+
+// The model whose images have 24 pixels on a side, beside this preprocessor_config.json.
+Expected<Model> readProcessor(const json &processor, const char *family = "swin", const char *file = nullptr) {
+  TemporaryFolder folder;
+  EXPECT_TRUE(readFamily(folder, family));
+  folder.write(file ? file : "preprocessor_config.json", processor.dump());
+  return readModel(folder.path());
+}
+
+TEST(ConfigOfImages, processing) {
+  EXPECT_FALSE(familyConfig("swin").imageProcessing);
+  json square = {{"size", {{"height", 24}, {"width", 24}}}};
+  Expected<Model> model = readProcessor(square);
+  ASSERT_TRUE(model) << model.message();
+  ImageProcessing processing = *model->config.imageProcessing;
+  EXPECT_EQ(processing.height, 24);
+  EXPECT_EQ(processing.width, 24);
+  EXPECT_EQ(processing.shortestEdge, 0);
+  EXPECT_EQ(processing.filter, 2); // of ViTImageProcessor, which swin's files are read by
+  EXPECT_EQ(processing.cropHeight, 0);
+  EXPECT_EQ(processing.factor, 1.0 / 255);
+  EXPECT_EQ(processing.mean, std::vector<double>(3, 0.5));
+  // A class of the file, its older names, and a file of several processors.
+  json clip = {{"feature_extractor_type", "CLIPFeatureExtractor"},
+               {"size", 30},
+               {"crop_size", 24},
+               {"image_std", 0.25},
+               {"do_rescale", false}};
+  model = readProcessor({{"image_processor", clip}}, "swin", "processor_config.json");
+  ASSERT_TRUE(model) << model.message();
+  processing = *model->config.imageProcessing;
+  EXPECT_EQ(processing.height, 0);
+  EXPECT_EQ(processing.shortestEdge, 30);
+  EXPECT_EQ(processing.filter, 3);
+  EXPECT_EQ(processing.cropHeight, 24);
+  EXPECT_EQ(processing.cropWidth, 24);
+  EXPECT_EQ(processing.factor, 1);
+  EXPECT_EQ(processing.deviation, std::vector<double>(3, 0.25));
+  EXPECT_EQ(processing.mean[0], 0.48145466);
+  // ConvNeXT's crops a smaller image out of a larger one, with a share of the side.
+  model = readProcessor({{"image_processor_type", "ConvNextImageProcessorFast"},
+                         {"size", {{"shortest_edge", 24}}},
+                         {"crop_pct", 0.75},
+                         {"do_normalize", false}});
+  ASSERT_TRUE(model) << model.message();
+  processing = *model->config.imageProcessing;
+  EXPECT_EQ(processing.shortestEdge, 32);
+  EXPECT_EQ(processing.cropHeight, 24);
+  EXPECT_TRUE(processing.mean.empty());
+}
+
+TEST(ConfigOfImages, processingIsRefused) {
+  const Refusal refusals[] = {
+      {{{"image_processor_type", "BeitImageProcessor"}},
+       "image_processor_type is 'BeitImageProcessor', which is not supported; known: ViTImageProcessor, "
+       "DeiTImageProcessor"},
+      {{{"size", 32}}, "makes images of 32 by 32 pixels, config.json has image_size 24"},
+      {{{"size", {{"height", 24}}}},
+       "size has other keys than are supported; expected height and width, or shortest_edge"},
+      {{{"size", {{"shortest_edge", 24}, {"longest_edge", 99}}}}, "size has other keys than are supported"},
+      {{{"size", {{"shortest_edge", 0}}}}, "size.shortest_edge is 0, expected 1 to 16384"},
+      {{{"size", {1, 2, 3}}}, "size has 3 numbers, expected a height and a width"},
+      {{{"size", "large"}}, "size is '\"large\"', expected an integer"},
+      {{{"size", 24}, {"resample", 9}}, "resample is 9, expected 0 to 5"},
+      {{{"size", 24}, {"do_center_crop", true}}, "crop_size is missing, but do_center_crop is true"},
+      {{{"size", 24}, {"do_pad", true}}, "do_pad is true, which is not supported"},
+      {{{"size", 24}, {"image_mean", {0.5, 0.5}}}, "image_mean has 2 numbers, expected 3"},
+      {{{"size", 24}, {"image_std", 0}}, "image_std has a number that is not above 0"},
+      {{{"size", 24}, {"do_resize", 7}}, "do_resize is '7', expected true or false"},
+      {{{"image_processor_type", "ConvNextImageProcessor"}, {"crop_pct", 2}}, "crop_pct is 2"},
+  };
+  for (const Refusal &refusal : refusals) {
+    Expected<Model> refused = readProcessor(refusal.patch);
+    ASSERT_FALSE(refused) << refusal.expected;
+    EXPECT_NE(refused.message().find(refusal.expected), std::string::npos) << refusal.expected << "\n"
+                                                                           << refused.message();
+  }
+}
 
 TEST(ConfigOfImages, stagesAreRefused) {
   const Refusal refusals[] = {

@@ -1,0 +1,223 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The keys are those of transformers' image processors that compute with Pillow; what a file leaves out, its class says.
+#include "frontends/huggingface/ImageProcessor.h"
+
+#include "frontends/Family.h"
+#include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/JsonObject.h"
+
+#include <array>
+#include <cmath>
+
+namespace heddle {
+
+namespace {
+
+constexpr int64_t mostOnSide = 1 << 14;
+
+// Pillow's numbers.
+constexpr int64_t bilinear = 2, bicubic = 3, lastFilter = 5;
+
+using Colors = std::array<double, 3>;
+constexpr Colors halves = {0.5, 0.5, 0.5};
+constexpr Colors clipMean = {0.48145466, 0.4578275, 0.40821073}, clipDeviation = {0.26862954, 0.26130258, 0.27577711};
+
+// A class of processors: what counts where the file says nothing. `edge`: the shorter side, else `side` is that of a square; crop 0: none.
+struct ProcessorClass {
+  const char *name;
+  int64_t filter, side, edge, crop;
+  Colors mean, deviation;
+  bool squares;        // a size that is one number is that of a square, else of the shorter side
+  bool hasCropPercent; // the ConvNeXT paper's: an image below 384 pixels is cropped out of a larger one
+};
+constexpr ProcessorClass classes[] = {
+    {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
+    {"DeiTImageProcessor", bicubic, 256, 0, 224, halves, halves, true, false},
+    {"BitImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
+    {"CLIPImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
+    {"SiglipImageProcessor", bicubic, 224, 0, 0, halves, halves, false, false},
+    {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
+};
+
+// The name of a class without what tells its implementations apart, and as it has been called since feature extractors were renamed.
+std::string canonicalName(std::string name) {
+  for (std::string ending : {"Fast", "Pil"})
+    if (name.size() > ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
+      name.resize(name.size() - ending.size());
+  if (size_t at = name.find("FeatureExtractor"); at != std::string::npos)
+    name.replace(at, std::string("FeatureExtractor").size(), "ImageProcessor");
+  return name;
+}
+
+class ProcessorReader {
+public:
+  ProcessorReader(JsonObject &object, ModelConfig &config) : object(object), config(config) {}
+
+  void read() {
+    chooseClass();
+    if (!kind)
+      return;
+    readSizes();
+    object.boolean("do_convert_rgb"); // files are read as RGB
+    if (object.boolean("do_pad").value_or(false))
+      object.unsupported("do_pad", "is true, which is not supported");
+    if (object.boolean("do_rescale").value_or(true))
+      processing.factor = object.number("rescale_factor").value_or(1.0 / 255);
+    if (!std::isfinite(processing.factor))
+      object.fail("rescale_factor", "is not finite");
+    if (object.boolean("do_normalize").value_or(true)) {
+      processing.mean = readColors("image_mean", kind->mean);
+      processing.deviation = readColors("image_std", kind->deviation);
+      for (double deviation : processing.deviation)
+        if (!(deviation > 0))
+          object.fail("image_std", "has a number that is not above 0");
+    }
+    if (object.status().isOk())
+      fitModel();
+    config.imageProcessing = processing;
+  }
+
+private:
+  void chooseClass() {
+    const char *key = object.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
+    std::string name = object.string(key).value_or(config.family->imageProcessor), known;
+    for (const ProcessorClass &candidate : classes) {
+      known += (known.empty() ? "" : ", ") + std::string(candidate.name);
+      if (canonicalName(name) == candidate.name)
+        kind = &candidate;
+    }
+    if (!kind)
+      object.unsupported(key, "is '" + printable(name, 64) + "', which is not supported; known: " + known);
+  }
+
+  int64_t bounded(JsonObject &of, const char *key, int64_t value) {
+    if (value >= 1 && value <= mostOnSide)
+      return value;
+    of.fail(key, "is " + std::to_string(value) + ", expected 1 to " + std::to_string(mostOnSide));
+    return 1;
+  }
+
+  // The value of `key`: one number for both sides, or of the shorter one where it squares nothing, a height and a width, or an object that names them.
+  void readSize(const char *key, bool squares, int64_t &height, int64_t &width, int64_t *edge) {
+    JsonValue found = object.find(key);
+    if (!found)
+      return;
+    height = width = 0;
+    if (edge)
+      *edge = 0;
+    if (!found.is(JsonKind::Object)) {
+      std::vector<int64_t> sides = object.integers(key);
+      if (sides.size() == 1 && !found.is(JsonKind::Array) && !squares && edge)
+        *edge = bounded(object, key, sides[0]);
+      else if (sides.size() == 2 || (sides.size() == 1 && !found.is(JsonKind::Array)))
+        height = bounded(object, key, sides.front()), width = bounded(object, key, sides.back());
+      else
+        object.fail(key, "has " + std::to_string(sides.size()) + " numbers, expected a height and a width");
+      return;
+    }
+    JsonObject sides = object.object(key);
+    if (edge && sides.has("shortest_edge") && !sides.has("longest_edge"))
+      *edge = bounded(sides, "shortest_edge", sides.integer("shortest_edge").value_or(0));
+    else if (sides.has("height") && sides.has("width")) {
+      height = bounded(sides, "height", sides.integer("height").value_or(0));
+      width = bounded(sides, "width", sides.integer("width").value_or(0));
+    } else {
+      object.unsupported(key, std::string("has other keys than are supported; expected height and width") +
+                                  (edge ? ", or shortest_edge alone" : ""));
+    }
+    object.adopt(sides);
+  }
+
+  void readSizes() {
+    processing.filter = object.integer("resample").value_or(kind->filter);
+    if (processing.filter < 0 || processing.filter > lastFilter)
+      object.fail("resample", "is " + std::to_string(processing.filter) + ", expected 0 to 5, a filter of Pillow");
+    bool resizes = object.boolean("do_resize").value_or(true);
+    if (resizes) {
+      processing.height = processing.width = kind->side;
+      processing.shortestEdge = kind->edge;
+      readSize("size", object.boolean("default_to_square").value_or(kind->squares), processing.height, processing.width,
+               &processing.shortestEdge);
+    }
+    if (resizes && kind->hasCropPercent)
+      applyCropPercent();
+    if (!object.boolean("do_center_crop").value_or(kind->crop > 0))
+      return;
+    if (kind->hasCropPercent)
+      return object.unsupported("do_center_crop", "is true beside crop_pct, which is not supported");
+    processing.cropHeight = processing.cropWidth = kind->crop;
+    readSize("crop_size", /*squares=*/true, processing.cropHeight, processing.cropWidth, nullptr);
+    if (!processing.cropHeight)
+      object.fail("crop_size", "is missing, but do_center_crop is true");
+  }
+
+  // Below 384 pixels the shorter side is made 1 / crop_pct times as long, then the middle is taken; a larger image is made square.
+  void applyCropPercent() {
+    double share = object.number("crop_pct").value_or(224.0 / 256);
+    if (!(share >= 1.0 / 16 && share <= 1))
+      return object.fail("crop_pct", "is " + std::to_string(share) + ", expected a number from 0.0625 to 1");
+    int64_t side = processing.shortestEdge;
+    if (!side)
+      return object.fail("size", "has no shortest_edge, which crop_pct is of");
+    bool isWhole = side >= 384;
+    processing.height = processing.width = isWhole ? side : 0;
+    processing.shortestEdge = isWhole ? 0 : int64_t(double(side) / share);
+    processing.cropHeight = processing.cropWidth = isWhole ? 0 : side;
+  }
+
+  // A number for each color, or one for all.
+  std::vector<double> readColors(const char *key, const Colors &fallback) {
+    if (!object.has(key))
+      return {fallback.begin(), fallback.end()};
+    double one = 0;
+    std::vector<double> colors = object.find(key).number(one) ? std::vector<double>(3, one) : object.numbers(key);
+    if (object.status().isOk() && colors.size() != fallback.size())
+      object.fail(key, "has " + std::to_string(colors.size()) + " numbers, expected 3");
+    return colors;
+  }
+
+  // Images of one size that is not the model's fit none.
+  void fitModel() {
+    int64_t height = processing.cropHeight ? processing.cropHeight : processing.height;
+    int64_t width = processing.cropWidth ? processing.cropWidth : processing.width;
+    ImageConfig &image = config.image;
+    if (!height || (height == image.size && width == image.size))
+      return;
+    std::string what = "makes images of " + std::to_string(height) + " by " + std::to_string(width) + " pixels, ";
+    if (!config.family->interpolatesPositions)
+      return object.fail(what + "config.json has image_size " + std::to_string(image.size));
+    if (height != width || height % image.patch)
+      return object.unsupported(processing.cropHeight ? "crop_size" : "size",
+                                what + "expected a square of whole patches of " + std::to_string(image.patch));
+    image.size = height;
+  }
+
+  JsonObject &object;
+  ModelConfig &config;
+  const ProcessorClass *kind = nullptr;
+  ImageProcessing processing;
+};
+
+} // namespace
+
+Status readImageProcessor(ModelFiles &files, ModelConfig &config) {
+  for (auto [name, key] : {std::pair<const char *, const char *>{"preprocessor_config.json", nullptr},
+                           {"processor_config.json", "image_processor"}}) {
+    if (!files.has(name))
+      continue;
+    Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
+    if (!json)
+      return json.status();
+    JsonObject whole(*json, files.pathOf(name));
+    if (key && !whole.has(key))
+      continue;
+    JsonObject processor = key ? whole.object(key) : whole;
+    ProcessorReader(processor, config).read();
+    HEDDLE_RETURN_IF_ERROR(whole.status());
+    return processor.status();
+  }
+  return Status();
+}
+
+} // namespace heddle

@@ -1,0 +1,58 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Files of images, and texts beside them, as a model's functions over named tensors take them: one at a time, so that memory is that of one.
+#ifndef HEDDLE_RUNTIME_CLI_IMAGERUN_H
+#define HEDDLE_RUNTIME_CLI_IMAGERUN_H
+
+#include "runtime/cli/Cli.h"
+#include "runtime/image/PixelValues.h"
+#include "runtime/session/TensorFunction.h"
+
+namespace heddle {
+
+// `values` as a tensor that is called `name`.
+StoredTensor floatTensor(const char *name, std::vector<int64_t> shape, const std::vector<float> &values);
+
+// A function of the model with the input that it is called for, and the one output that counts.
+class Tower {
+public:
+  // The function that has `input`; of `outputs`, the first that it gives is taken.
+  Status create(OpenedModel &program, const char *input, const std::vector<const char *> &outputs);
+  // The output for one input of `shape`, whose first dimension is 1: its numbers, or, of an output of tokens, those of the first one.
+  Status call(const std::string &where, std::vector<StoredTensor> inputs, std::vector<float> &outValues);
+
+  const std::vector<TensorDeclaration> &inputs() const { return function->inputs(); }
+
+private:
+  std::unique_ptr<TensorFunction> function;
+  size_t output = 0; // of the function's
+};
+
+class ImageTower {
+public:
+  explicit ImageTower(OpenedModel &program) : program(program) {}
+  Status create(const std::vector<const char *> &outputs);
+  Status see(const std::string &file, std::vector<float> &outValues);
+
+private:
+  OpenedModel &program;
+  Tower tower;
+  PixelOptions options;
+  std::vector<float> pixels; // (3, size, size)
+};
+
+class TextTower {
+public:
+  explicit TextTower(OpenedModel &program) : program(program) {}
+  Status create(const std::vector<const char *> &outputs);
+  // Text `index`, which messages count from 1.
+  Status read(const std::string &text, size_t index, std::vector<float> &outValues);
+
+private:
+  OpenedModel &program;
+  Tower tower;
+};
+
+} // namespace heddle
+
+#endif

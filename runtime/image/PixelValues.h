@@ -1,0 +1,32 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An image as the numbers that a model sees: what transformers' image processors compute with Pillow.
+#ifndef HEDDLE_RUNTIME_IMAGE_PIXELVALUES_H
+#define HEDDLE_RUNTIME_IMAGE_PIXELVALUES_H
+
+#include "runtime/image/ImageResize.h"
+
+#include <array>
+
+namespace heddle {
+
+struct PixelOptions {
+  // do_resize: to height and width, or, where shortestEdge is not 0, so that the shorter side has its size and the other one keeps its ratio, rounded
+  // down. No side of either kind: the size stays.
+  int64_t height = 0, width = 0, shortestEdge = 0;
+  Resampling filter = Resampling::Bilinear;
+  // do_center_crop: 0 by 0 for none. Where the image is smaller, black is around it.
+  int64_t cropHeight = 0, cropWidth = 0;
+  double factor = 1;       // do_rescale
+  bool normalizes = false; // do_normalize
+  std::array<float, 3> mean = {}, deviation = {};
+};
+
+// values[c, y, x] = (factor * pixel[y, x, c] - mean[c]) / deviation[c], of the image that is resized, then cropped. `outValues`: (3, side, side), the size
+// that the model sees, of which an image of another one is refused; `path` begins the message.
+Status computePixelValues(const std::string &path, const Image &image, const PixelOptions &options, int64_t side,
+                          std::vector<float> &outValues);
+
+} // namespace heddle
+
+#endif
