@@ -110,6 +110,13 @@ func.func private @buckets_of_both_sides(%s: !scores, %ahead: !grid) -> !grid {
 }
 // size below 2, then min(2 + trunc(log(max(size, 1) / 2) / log(16 / 2) * 2), 3)
 func.func private @logarithmic(%s: !scores, %size: !grid) -> !grid {
+  %one = arith.constant 1 : i64
+  %ones = call @everywhere(%s, %one) : (!scores, i64) -> !grid
+  %positive = arith.maxsi %size, %ones : !grid
+  %bucket = call @logarithmic_from(%s, %size, %positive) : (!scores, !grid, !grid) -> !grid
+  return %bucket : !grid
+}
+func.func private @logarithmic_from(%s: !scores, %size: !grid, %positive: !grid) -> !grid {
   %two = arith.constant 2 : i64
   %three = arith.constant 3 : i64
   %exact = arith.constant 2.0 : f32
@@ -121,9 +128,6 @@ func.func private @logarithmic(%s: !scores, %size: !grid) -> !grid {
   %exacts = tensor.splat %exact[%n, %m] : !bias
   %logs = tensor.splat %log8[%n, %m] : !bias
   %isSmall = arith.cmpi slt, %size, %twos : !grid
-  %one = arith.constant 1 : i64
-  %ones = call @everywhere(%s, %one) : (!scores, i64) -> !grid
-  %positive = arith.maxsi %size, %ones : !grid
   %real = arith.sitofp %positive : !grid to !bias
   %ratio = arith.divf %real, %exacts : !bias
   %log = math.log %ratio : !bias
