@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/raise/AttentionMatcher.h"
+#include "compiler/raise/LayerFinder.h"
 #include "compiler/raise/PositionBias.h"
 #include "dialect/HeddleDialect.h"
 
@@ -81,19 +82,46 @@ Value AttentionMatcher::repeatedHeads(const HeadsTensor &piece, int64_t heads) {
   return tensor::CollapseShapeOp::create(b, loc, repeated, SmallVector<ReassociationIndices>{{0}, {1, 2}, {3}, {4}});
 }
 
+// The concatenation that `operand` moves the elements of, as keys of earlier tokens before new ones; null if there is none.
+static Value joinedBehind(Value operand) {
+  while (Operation *op = operand.getDefiningOp()) {
+    if (isa<tensor::ConcatOp>(op))
+      return operand;
+    if (isa<arith::MulFOp>(op)) {
+      operand = numberEverywhere(op->getOperand(0)) ? op->getOperand(1) : op->getOperand(0);
+      continue;
+    }
+    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp, linalg::TransposeOp, linalg::BroadcastOp>(
+            op))
+      return {};
+    operand = op->getOperand(0);
+  }
+  return {};
+}
+
 std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
                                                          Axis depthAxis, bool grouped) {
   int64_t all = (int64_t)numHeads->constant;
-  SmallVector<Expr> perHead; // the source's element for each head
-  for (int64_t h = 0; h < all; ++h) {
-    SmallVector<Expr> at;
-    DenseMap<Expr, Expr> fixed;
-    if (head->kind == ExprKind::Symbol)
-      fixed[head] = exprs.constant(h);
-    for (Expr index : indices)
-      at.push_back(exprs.substitute(index, fixed));
-    perHead.push_back(layout.element(operand, at));
-  }
+  auto ofEachHead = [&](ElementTrace &from) { // the source's element for each head
+    SmallVector<Expr> elements;
+    for (int64_t h = 0; h < all; ++h) {
+      SmallVector<Expr> at;
+      DenseMap<Expr, Expr> fixed;
+      if (head->kind == ExprKind::Symbol)
+        fixed[head] = exprs.constant(h);
+      for (Expr index : indices)
+        at.push_back(exprs.substitute(index, fixed));
+      elements.push_back(from.element(operand, at));
+    }
+    return elements;
+  };
+  SmallVector<Expr> perHead = ofEachHead(layout);
+  if (perHead[0]->kind == ExprKind::Choice)
+    if (Value joined = joinedBehind(operand)) { // along the sequence: what it gives is the source
+      ElementTrace whole(exprs, TraceDepth::Layout);
+      whole.stopAt(joined);
+      perHead = ofEachHead(whole);
+    }
   Expr places[] = {batch, head, sequence.index, depthAxis.index};
   auto leafOf = [](Expr element) { return factorsOf(element)[0].first; };
   auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };

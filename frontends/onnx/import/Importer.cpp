@@ -28,6 +28,8 @@ private:
   Status addArgument(const OnnxValueInfo &info, ValueScope &scope);
   Status addEmptyCache(const OnnxValueInfo &info, ValueScope &scope);
   Status bindFirstStep(ValueScope &scope);
+  std::optional<Dim> namedSum(StringRef param) const;
+  void addSums(ArrayRef<const OnnxValueInfo *> arguments, ValueScope &scope);
   Status addResults(ArrayRef<GraphValue> outputs);
   NamedAttribute nameAttr(const OnnxValueInfo &info) {
     return b.getNamedAttr("heddle.name", b.getStringAttr(info.name));
@@ -215,11 +217,47 @@ Status Import::bindFirstStep(ValueScope &scope) {
   return Status();
 }
 
+// The dimension that a name like "past_sequence_length + sequence_length" means; nothing where it is no sum of sizes that have names.
+std::optional<Dim> Import::namedSum(StringRef param) const {
+  SmallVector<StringRef> parts;
+  param.split(parts, '+');
+  Dim sum(0);
+  for (StringRef part : parts) {
+    auto known = params.find(part.trim());
+    int64_t number = 0;
+    if (known != params.end())
+      sum = sum + known->second;
+    else if (!part.trim().getAsInteger(10, number) && number >= 0)
+      sum = sum + Dim(number);
+    else
+      return std::nullopt;
+  }
+  return parts.size() > 1 ? std::optional<Dim>(sum) : std::nullopt;
+}
+
+// Sizes that are called sums of others are these sums, which the run checks.
+void Import::addSums(ArrayRef<const OnnxValueInfo *> arguments, ValueScope &scope) {
+  for (const OnnxValueInfo *info : arguments) {
+    GraphValue &value = scope.values[info->name];
+    for (auto [i, dim] : llvm::enumerate(info->dims)) {
+      std::optional<Dim> sum = dim.value < 0 ? namedSum(dim.param) : std::nullopt;
+      if (!sum)
+        continue;
+      g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::eq, g.index(value.dims[i]), g.index(*sum)),
+                "dimension " + Twine(i) + " of input '" + printable(info->name) + "' is not '" + printable(dim.param) +
+                    "'");
+      value.dims[i] = *sum;
+    }
+  }
+}
+
 Status Import::addArguments(ValueScope &scope) {
   if (isFirstStep)
     return bindFirstStep(scope);
-  for (const OnnxValueInfo *info : argumentsOf(model.graph))
+  SmallVector<const OnnxValueInfo *> arguments = argumentsOf(model.graph);
+  for (const OnnxValueInfo *info : arguments)
     HEDDLE_RETURN_IF_ERROR(addArgument(*info, scope).ofTensor(info->name));
+  addSums(arguments, scope);
   return Status();
 }
 
