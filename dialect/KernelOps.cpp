@@ -268,7 +268,15 @@ template <typename Op> static LogicalResult verifyTileOfPositions(Op op, int64_t
   if (failed(verifyPositions(op, table, starts, rows)))
     return failure();
   Type element = table.getElementType();
-  if (table.getShape().back() != numHeads || !(element.isF32() || (rows && (element.isF16() || element.isBF16()))))
+  int64_t width = table.getShape().back();
+  bool ofTokens = rows && table.isDynamicDim(0);
+  if (ofTokens && !isa<RaggedAttentionOp>(op))
+    return op.emitOpError("positions ") << table << " are of tokens, which see each other in ragged_attention alone";
+  if (ofTokens && (table.getRank() != 2 || width % (2 * numHeads) || !element.isF32() ||
+                   *llvm::max_element(*rows) >= width / (2 * numHeads)))
+    return op.emitOpError("positions ") << table << " must be f32 (rows, 2 * num_heads " << numHeads
+                                        << " * num_buckets), with a bucket for each of rows";
+  if ((!ofTokens && width != numHeads) || !(element.isF32() || (rows && (element.isF16() || element.isBF16()))))
     return op.emitOpError("positions ") << table << " must be f32 (" << numHeads << "), or (num_buckets, " << numHeads
                                         << ") of f32, f16 or bf16";
   if (starts && !starts->empty() && (starts->front() < -farthest || starts->back() > farthest))

@@ -147,7 +147,8 @@ LogicalResult RopeOp::verify() {
 
 LogicalResult heddle::verifyPositions(Operation *op, ShapedType table, std::optional<ArrayRef<int64_t>> starts,
                                       std::optional<ArrayRef<int64_t>> rows) {
-  if (table.getRank() != (rows ? 2 : 1) || starts.has_value() != rows.has_value()) // position_bias_c1
+  bool isTable = !rows || !table.isDynamicDim(0) || isa<PositionBiasOp>(op); // else attention_c7 says what tokens give
+  if ((isTable && table.getRank() != (rows ? 2 : 1)) || starts.has_value() != rows.has_value()) // position_bias_c1
     return op->emitOpError("table ") << table
                                      << " must be (num_heads), or (num_buckets, num_heads) with starts and rows";
   if (!rows)
@@ -224,9 +225,16 @@ LogicalResult AttentionOp::verify() {
       return emitOpError("has positions and a bias: one of them may be there");
     if (failed(verifyPositions(*this, shaped(getPositions()), getStarts(), getRows())))
       return failure();
-    if (lastDim(shaped(getPositions())) != query.getDimSize(1))
-      return emitOpError("positions ") << shaped(getPositions()) << " must be of num_heads (" << query.getDimSize(1)
-                                       << ")";
+    RankedTensorType positions = shaped(getPositions());
+    int64_t heads = query.getDimSize(1), width = lastDim(positions);
+    bool ofTokens = getRows() && positions.isDynamicDim(0);
+    if (!ofTokens && width != heads)
+      return emitOpError("positions ") << positions << " must be of num_heads (" << heads << ")";
+    if (ofTokens && (positions.getRank() != (getSequences() ? 2 : 3) || width % (2 * heads) ||
+                     *llvm::max_element(*getRows()) >= width / (2 * heads) || query.getDimSize(2) != key.getDimSize(2)))
+      return emitOpError("positions ") << positions << " of as many queries as keys must be ("
+                                       << (getSequences() ? "rows" : "batch, sequence") << ", 2 * num_heads " << heads
+                                       << " * num_buckets), with a bucket for each of rows";
   }
   if (failed(verifyGlobals(*this)))
     return failure();

@@ -255,6 +255,16 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return !config.gatesFeedForward;
   case When::PositionTable:
     return config.hasPositionTable;
+  case When::TokenTypes:
+    return config.tokenTypes > 0;
+  case When::Distances:
+    return config.relativeBuckets > 0;
+  case When::DistanceNorm:
+    return config.distances.isNormed;
+  case When::DistanceKeys:
+    return config.relativeBuckets > 0 && config.distances.asKeys && !config.distances.sharesProjections;
+  case When::DistanceQueries:
+    return config.relativeBuckets > 0 && config.distances.asQueries && !config.distances.sharesProjections;
   case When::Merged:
     return layer + 1 < config.numHiddenLayers;
   }

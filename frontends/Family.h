@@ -102,6 +102,11 @@ enum class When : uint8_t {
   Gated /* activations of the feed-forward block are multiplied with what a second matrix gives */,
   Ungated,
   PositionTable,
+  TokenTypes,
+  Distances /* embeddings of them */,
+  DistanceNorm,
+  DistanceKeys /* projected for the layer alone, as are queries */,
+  DistanceQueries,
   Merged /* another stage follows */,
 };
 

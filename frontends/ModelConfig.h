@@ -76,6 +76,14 @@ struct LatentConfig {
   bool splitUps = false; // up-projections stored apart, that of keys transposed per head (GGUF)
 };
 
+// Embeddings of distances, one for each of ModelConfig::relativeBuckets, which stand in scores as tokens do (DeBERTa, arXiv:2006.03654).
+struct DistanceConfig {
+  int64_t buckets = 0; // position_buckets, of both sides together half of them for one distance each; 0: all are of one
+  bool asKeys = false, asQueries = false; // "c2p", "p2c": a query meets them, a key does
+  bool sharesProjections = false;         // share_att_key: those of tokens
+  bool isNormed = false;                  // norm_rel_ebd
+};
+
 // What the numbers of a classifier become: scores that add up to 1, scores of their own each, or nothing else.
 enum class LabelScores : uint8_t { Softmax, Sigmoid, Plain };
 
@@ -218,6 +226,7 @@ struct ModelConfig {
   bool gatesFeedForward = false; // where a family has feed-forward blocks with a gate, and without
   // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
   int64_t relativeBuckets = 0, relativeDistance = 0;
+  DistanceConfig distances;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)

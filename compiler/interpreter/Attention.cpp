@@ -118,11 +118,23 @@ static double biasAtDistance(const Tensor &table, std::optional<ArrayRef<int64_t
   return table.reals[(*rows)[k] * table.lastDim() + head];
 }
 
-// Adds what the op says of positions to the scores of `row`, whose place among the keys is known.
-template <typename Op> static void addPositions(Frame &frame, Op op, AttentionRow &row, int64_t head) {
+// Adds what the op says of positions to the scores of `row`, whose place among the keys is known. `first`: the number of its sequence's first
+// token among all, of which each may give something for a distance.
+template <typename Op>
+static void addPositions(Frame &frame, Op op, AttentionRow &row, int64_t head, int64_t first = 0) {
   if (!op.getPositions())
     return;
   const Tensor &table = frame.tensor(op.getPositions());
+  if (op.getRows() && cast<ShapedType>(op.getPositions().getType()).isDynamicDim(0)) {
+    int64_t heads = op.getNumHeads(), width = table.lastDim(), buckets = width / (2 * heads);
+    row.bias = [&table, op, head, first, heads, width, buckets, position = row.position](int64_t j) mutable {
+      size_t k = llvm::count_if(*op.getStarts(), [&](int64_t start) { return start <= position - j; });
+      int64_t bucket = (*op.getRows())[k];
+      return table.reals[(first + position) * width + head * buckets + bucket] +
+             table.reals[(first + j) * width + (heads + head) * buckets + bucket];
+    };
+    return;
+  }
   row.bias = [&table, op, head, position = row.position](int64_t j) mutable {
     return biasAtDistance(table, op.getStarts(), op.getRows(), head, position - j);
   };
@@ -206,7 +218,7 @@ static FailureOr<Tensor> attendTensors(Frame &frame, Op op, Type element, const 
       return ArrayRef<double>(value.reals).slice((kvHead * keys + j) * valueDim, valueDim);
     };
     if constexpr (std::is_same_v<Op, AttentionOp>)
-      addPositions(frame, op, row, h);
+      addPositions(frame, op, row, h, b * keys);
     if (bias)
       row.bias = [&](int64_t j) { return biasAt(*bias, {b, h, i, j}); };
     if (op.getSinks())
@@ -246,7 +258,7 @@ static FailureOr<Tensor> attendSequences(Frame &frame, Op op, Type element, cons
         row.query = headOfRow(query, heads, first + i, h);
         row.key = [&](int64_t j) { return headOfRow(key, kvHeads, first + j, kvHead); };
         row.value = [&](int64_t j) { return headOfRow(value, kvHeads, first + j, kvHead); };
-        addPositions(frame, op, row, h);
+        addPositions(frame, op, row, h, first);
         if (op.getSinks())
           row.sink = frame.tensor(op.getSinks()).reals[h];
         attend(row, MutableArrayRef<double>(result.reals).slice(((first + i) * heads + h) * valueDim, valueDim));

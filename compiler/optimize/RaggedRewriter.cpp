@@ -91,8 +91,9 @@ AttentionOp RaggedRewriter::attend(AttentionOp op, Value keys, Value values) {
   Value sinks = op.getSinks() ? map.lookup(op.getSinks()) : Value();
   // What depends on the distance alone is computed where a sequence's keys are met; no other bias has rows.
   auto distances = op.getBias() ? op.getBias().getDefiningOp<PositionBiasOp>() : PositionBiasOp();
-  Value positions = distances ? map.lookup(distances.getTable()) : Value();
-  DenseI64ArrayAttr starts, rows;
+  Value given = distances ? distances.getTable() : op.getPositions();
+  Value positions = given ? map.lookup(given) : Value();
+  DenseI64ArrayAttr starts = op.getStartsAttr(), rows = op.getRowsAttr();
   if (distances) {
     starts = distances.getStartsAttr();
     rows = distances.getRowsAttr();
@@ -123,6 +124,8 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
     attend(op, k, v);
     return success();
   }
+  if (op.getPositions())
+    return op.emitError("reads what tokens give for distances, which those in a cache have not given");
   if (op.getGlobals())
     return op.emitError(
         "has global tokens, which see all: some are not there yet where tokens are computed step by step");
@@ -294,6 +297,13 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   }
   if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
     rewriteSplat(splat);
+    return success();
+  }
+  if (auto concat = dyn_cast<tensor::ConcatOp>(op); concat && concat.getType().getRank() == 3) {
+    auto parts = llvm::map_to_vector(concat.getInputs(), [&](Value part) { return map.lookup(part); });
+    if (concat.getDim() != 2)
+      return op->emitError("puts tokens behind one another, which are those of a sequence");
+    map.map(op->getResult(0), tensor::ConcatOp::create(b, op->getLoc(), raggedType(concat.getType()), 1, parts));
     return success();
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {

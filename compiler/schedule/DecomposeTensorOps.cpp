@@ -9,6 +9,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
+#include <numeric>
+
 namespace heddle {
 #define GEN_PASS_DEF_DECOMPOSETENSOROPS
 #include "compiler/schedule/Passes.h.inc"
@@ -110,6 +112,43 @@ struct ConcatToInsertions : OpRewritePattern<tensor::ConcatOp> {
   }
 };
 
+// Of a step or an encode: products that stand side by side write their columns where these stand, since nothing is copied there.
+void placeProducts(tensor::ConcatOp concat) {
+  SmallVector<PackedMatmulOp> products;
+  for (Value part : concat.getInputs()) {
+    auto product = part.getDefiningOp<PackedMatmulOp>();
+    if (!product || !part.hasOneUse() || product.getInits().size() != 1 ||
+        !product.getInits()[0].getDefiningOp<tensor::EmptyOp>() || product->getBlock() != concat->getBlock())
+      return;
+    products.push_back(product);
+  }
+  SmallVector<int64_t> begins;
+  int64_t width = 0;
+  for (PackedMatmulOp product : products) {
+    begins.push_back(width);
+    width += cast<RankedTensorType>(product.getResult(0).getType()).getDimSize(1);
+  }
+  SmallVector<size_t> order(products.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::sort(order, [&](size_t x, size_t y) { return products[x]->isBeforeInBlock(products[y]); });
+  PackedMatmulOp first = products[order.front()];
+  OpBuilder b(first);
+  Location loc = concat.getLoc();
+  OpFoldResult rows = tensor::DimOp::create(b, loc, first.getInput(), 0).getResult(), one = b.getIndexAttr(1);
+  Value room = tensor::EmptyOp::create(b, loc, {rows, b.getIndexAttr(width)}, concat.getType().getElementType());
+  for (size_t i : order) {
+    auto type = cast<RankedTensorType>(products[i].getResult(0).getType());
+    SmallVector<OpFoldResult> offsets = {b.getIndexAttr(0), b.getIndexAttr(begins[i])},
+                              sizes = {rows, b.getIndexAttr(type.getDimSize(1))}, strides = {one, one};
+    b.setInsertionPoint(products[i]);
+    products[i].getInitsMutable()[0].set(tensor::ExtractSliceOp::create(b, loc, type, room, offsets, sizes, strides));
+    b.setInsertionPointAfter(products[i]);
+    room = tensor::InsertSliceOp::create(b, loc, products[i].getResult(0), room, offsets, sizes, strides);
+  }
+  concat.replaceAllUsesWith(room);
+  concat.erase();
+}
+
 struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensorOps> {
   void runInStage() override {
     RewritePatternSet patterns(&getContext());
@@ -120,6 +159,12 @@ struct DecomposeTensorOps : heddle::impl::DecomposeTensorOpsBase<DecomposeTensor
     for (func::FuncOp graph : graphEntries(getOperation()))
       if (failed(applyPatternsGreedily(graph, parts)))
         return signalPassFailure();
+    SmallVector<tensor::ConcatOp> ofRows;
+    getOperation().walk([&](tensor::ConcatOp op) {
+      if (!isInGraphEntry(op) && op.getType().getRank() == 2 && op.getDim() == 1)
+        ofRows.push_back(op);
+    });
+    llvm::for_each(ofRows, placeProducts);
   }
 };
 } // namespace

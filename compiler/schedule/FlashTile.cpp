@@ -68,6 +68,8 @@ struct FlashTile : heddle::impl::FlashTileBase<FlashTile> {
       return tileSequences(op);
     if (op.getGlobals())
       return op.emitError("attends globally, which has a form within sequences alone");
+    if (op.getPositions() && op.getRows() && cast<ShapedType>(op.getPositions().getType()).isDynamicDim(0))
+      return op.emitError("reads what tokens give for distances, which has a form within sequences alone");
     auto view = op.getKey().getDefiningOp<KvViewOp>();
     if (!view && !op.getValue().getDefiningOp<KvViewOp>()) {
       tileTensors(op);

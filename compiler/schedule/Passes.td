@@ -282,6 +282,7 @@ def DecomposeTensorOps : StagePass<"heddle-decompose-tensor-ops", "::mlir::Modul
     `tensor.concat` of up to 8 operands a row of `tensor.insert_slice`: what they are may then be computed in its place. Sums and
     contractions of 16-bit floats accumulate in f32 and round once. Model ops that have no kernel in graphs (norms, `glu`, `softcap`, `rope`)
     become what their formulas say.
+    Elsewhere products whose columns a `tensor.concat` puts side by side are computed where they go: nothing is copied there.
     Example: test/schedule/decompose-tensor-ops.mlir.
 
     ```mlir

@@ -52,7 +52,11 @@ static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
 }
 
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x) {
-  x = b.layerNorm(b.add(attentionBlock(b, x), x), "attention.output.LayerNorm");
+  return bertLayer(b, x, attentionBlock(b, x));
+}
+
+TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended) {
+  x = b.layerNorm(b.add(attended, x), "attention.output.LayerNorm");
   TensorHandle wide = b.activation(b.linear(x, "intermediate.dense"));
   return b.layerNorm(b.add(b.linear(wide, "output.dense"), x), "output.LayerNorm");
 }

@@ -62,8 +62,9 @@ void readEmbeddingSize(JsonObject &object, ModelConfig &config);
 // Refuses what makes a decoder of it, and positions other than learned ones.
 void refuseOtherBerts(JsonObject &object, ModelConfig &config);
 
-// One layer, which norms behind its residuals.
+// One layer, which norms behind its residuals; and what of it stands behind its attention.
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x);
+TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended);
 // Sum and norm of the three embeddings, under `prefix`.
 TensorHandle bertEmbeddings(ModelBuilder &b, const std::string &prefix);
 // "bert." of the row whose embedding is "bert.embeddings.…".

@@ -154,7 +154,7 @@ static void buildClassifier(ModelBuilder &b, TensorHandle x, TensorHandle pooled
   std::vector<int32_t> patches;
   for (int64_t token = b.config().image.specialTokens; token < b.config().image.tokens(); ++token)
     patches.push_back(int32_t(token));
-  b.output("logits", b.linear(b.sideBySide(pooled, b.meanToken(b.gatherTokens(x, patches))), "classifier"));
+  b.output("logits", b.linear(b.sideBySide({pooled, b.meanToken(b.gatherTokens(x, patches))}), "classifier"));
 }
 
 static constexpr Head heads[] = {

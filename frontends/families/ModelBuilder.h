@@ -24,6 +24,9 @@ struct TensorHandle {
 // What attention computes with beside queries, keys and values.
 struct AttentionTerms {
   DistanceBias positions;
+  // Of an encoder: what each token gives to the scores of each head for each row of `positions`, which then has no table: as a query, and
+  // behind that as a key; (batch, sequence, 2 * heads * number of rows). Null: nothing does.
+  TensorHandle ofTokens;
   TensorHandle bias; // of a graph: added to scores, of one shape with them where its sizes are not 1; null: nothing is
   bool causal = false; // of a graph: a token sees those before it
   // Of an encoder with global tokens: heads of their queries, and of the keys and values that these see; else empty.
@@ -104,9 +107,9 @@ public:
   virtual TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group = 1,
                                     const std::string &other = "") = 0;
   virtual TensorHandle addTable(TensorHandle x, const std::string &name) = 0;
-  // Each column times its number of the vector `name`; and the numbers of y behind those of x, both (rows, width).
+  // Each column times its number of the vector `name`; and the numbers of each part behind those of the part before it.
   virtual TensorHandle scaleColumns(TensorHandle x, const std::string &name) = 0;
-  virtual TensorHandle sideBySide(TensorHandle x, TensorHandle y) = 0;
+  virtual TensorHandle sideBySide(const std::vector<TensorHandle> &parts) = 0;
   // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, (rows of x, rows of y).
   virtual TensorHandle unitRows(TensorHandle x) = 0;
   virtual TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) = 0;

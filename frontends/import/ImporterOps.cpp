@@ -171,9 +171,9 @@ TensorHandle ModelImporter::scaleColumns(TensorHandle x, const std::string &name
   return wrap(columnsScaled(b, loc, unwrap(x), weight(name)));
 }
 
-TensorHandle ModelImporter::sideBySide(TensorHandle x, TensorHandle y) {
+TensorHandle ModelImporter::sideBySide(const std::vector<TensorHandle> &parts) {
   enter("side_by_side");
-  return wrap(tensor::ConcatOp::create(b, loc, 1, {unwrap(x), unwrap(y)}));
+  return wrap(tensor::ConcatOp::create(b, loc, typeOf(unwrap(parts.front())).getRank() - 1, unwrap(parts)));
 }
 
 TensorHandle ModelImporter::unitRows(TensorHandle x) {
@@ -285,10 +285,14 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, Tensor
   }
   Value bias = terms.bias.value ? unwrap(terms.bias) : positionBias(terms.positions),
         sinks = terms.sinks.empty() ? Value() : weight(terms.sinks);
-  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, Value(), sinks, Value(), globals,
+  Value ofTokens = terms.ofTokens.value ? unwrap(terms.ofTokens) : Value();
+  auto runs = [&](const std::vector<int64_t> &list) {
+    return ofTokens ? b.getDenseI64ArrayAttr(list) : DenseI64ArrayAttr();
+  };
+  return wrap(AttentionOp::create(b, loc, q.getType(), q, unwrap(k), unwrap(v), bias, ofTokens, sinks, Value(), globals,
                                   unwrap(terms.global), mask, b.getF64FloatAttr(scale),
-                                  b.getF64FloatAttr(config().attentionSoftcap), DenseI64ArrayAttr(),
-                                  DenseI64ArrayAttr()));
+                                  b.getF64FloatAttr(config().attentionSoftcap), runs(terms.positions.starts),
+                                  runs(terms.positions.rows)));
 }
 
 // The projection stands in the encoder, which gives its result, and @forward takes that and hands it to the layer.

@@ -65,7 +65,7 @@ public:
   TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
                             const std::string &other) override;
   TensorHandle scaleColumns(TensorHandle x, const std::string &name) override;
-  TensorHandle sideBySide(TensorHandle x, TensorHandle y) override;
+  TensorHandle sideBySide(const std::vector<TensorHandle> &parts) override;
   TensorHandle unitRows(TensorHandle x) override;
   TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) override;
   TensorHandle meanToken(TensorHandle x) override;

@@ -125,6 +125,22 @@ func.func @attention_c7_rows(%q: tensor<1x4x5x8xf32>, %p: tensor<3x4xf32>) {
 
 // -----
 
+func.func @attention_c7_tokens_width(%q: tensor<1x4x?x8xf32>, %p: tensor<?x?x20xf32>) {
+  // expected-error @+1 {{positions 'tensor<?x?x20xf32>' of as many queries as keys must be (batch, sequence, 2 * num_heads 4 * num_buckets), with a bucket for each of rows}}
+  %0 = heddle.attention %q, %q, %q positions(%p : tensor<?x?x20xf32>) <full> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 1>} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_tokens_rows(%q: tensor<1x4x?x8xf32>, %p: tensor<?x16xf32>, %s: tensor<?x2xi32>) {
+  // expected-error @+1 {{must be (rows, 2 * num_heads 4 * num_buckets), with a bucket for each of rows}}
+  %0 = heddle.attention %q, %q, %q positions(%p : tensor<?x16xf32>) sequences(%s : tensor<?x2xi32>) <full> {scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 2>} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return
+}
+
+// -----
+
 func.func @attention_c8_rank(%q: tensor<1x4x?x8xf32>, %s: tensor<?x2xi32>, %g: tensor<?x?xi32>) {
   // expected-error @+1 {{globals 'tensor<?x?xi32>' must have rank 1}}
   %0 = heddle.attention %q, %q, %q sequences(%s : tensor<?x2xi32>) globals(%g, %q, %q, %q : tensor<?x?xi32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>) <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>

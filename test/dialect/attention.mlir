@@ -58,3 +58,15 @@ func.func @globals(%q: tensor<1x4x?x8xf32>, %k: tensor<1x2x?x8xf32>, %s: tensor<
     <full, window = 3, ahead = 3> {scale = 1.0} : tensor<1x4x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32> -> tensor<1x4x?x8xf32>
   return %0 : tensor<1x4x?x8xf32>
 }
+
+// What tokens give for buckets of distances, as queries and as keys: of whole sequences, and within those of a ragged batch.
+// CHECK-LABEL: @buckets_of_tokens
+func.func @buckets_of_tokens(%q: tensor<?x4x?x8xf32>, %p: tensor<?x?x24xf32>, %r: tensor<1x4x?x8xf32>, %t: tensor<?x24xf32>, %s: tensor<?x2xi32>) -> (tensor<?x4x?x8xf32>, tensor<1x4x?x8xf32>) {
+  // CHECK: positions(%{{.*}} : tensor<?x?x24xf32>) <full>
+  %0 = heddle.attention %q, %q, %q positions(%p : tensor<?x?x24xf32>) <full> {scale = 1.0, starts = array<i64: 0, 1>, rows = array<i64: 0, 1, 2>}
+    : tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32>, tensor<?x4x?x8xf32> -> tensor<?x4x?x8xf32>
+  // CHECK: positions(%{{.*}} : tensor<?x24xf32>) sequences(%{{.*}} : tensor<?x2xi32>) <full>
+  %1 = heddle.attention %r, %r, %r positions(%t : tensor<?x24xf32>) sequences(%s : tensor<?x2xi32>) <full> {scale = 1.0, starts = array<i64: 0, 1>, rows = array<i64: 0, 1, 2>}
+    : tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32>, tensor<1x4x?x8xf32> -> tensor<1x4x?x8xf32>
+  return %0, %1 : tensor<?x4x?x8xf32>, tensor<1x4x?x8xf32>
+}

@@ -65,6 +65,14 @@ func.func @ragged_attention_c5(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %v: t
 
 // -----
 
+func.func @ragged_attention_c5_tokens(%q: tensor<?x48xf32>, %s: tensor<?x2xi32>, %o: tensor<?x48xf32>, %p: tensor<?x13xf32>) {
+  // expected-error @+1 {{positions 'tensor<?x13xf32>' must be f32 (rows, 2 * num_heads 6 * num_buckets), with a bucket for each of rows}}
+  %0 = heddle.ragged_attention <full> ins(%q, %q, %q, %s positions %p : tensor<?x48xf32>, tensor<?x48xf32>, tensor<?x48xf32>, tensor<?x2xi32> positions tensor<?x13xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 6, scale = 1.0, starts = array<i64: 1>, rows = array<i64: 0, 0>} -> tensor<?x48xf32>
+  return
+}
+
+// -----
+
 func.func @ragged_attention_c6_type(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi32>, %g: tensor<?xf32>, %o: tensor<?x48xf32>) {
   // expected-error @+1 {{globals 'tensor<?xf32>' must be i32 (rows)}}
   %0 = heddle.ragged_attention <full> ins(%q, %k, %k, %s globals %g : tensor<?x48xf32>, tensor<?x16xf32>, tensor<?x16xf32>, tensor<?x2xi32> globals tensor<?xf32>) outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0} -> tensor<?x48xf32>

@@ -39,3 +39,11 @@ func.func @globals(%q: tensor<?x48xf32>, %k: tensor<?x16xf32>, %s: tensor<?x2xi3
     outs(%0 : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 2, scale = 1.0, of_globals} -> tensor<?x48xf32>
   return %1 : tensor<?x48xf32>
 }
+
+// CHECK-LABEL: @buckets_of_tokens
+func.func @buckets_of_tokens(%q: tensor<?x48xf32>, %s: tensor<?x2xi32>, %given: tensor<?x24xf32>, %o: tensor<?x48xf32>) -> tensor<?x48xf32> {
+  // CHECK: positions %{{.*}} : {{.*}} positions tensor<?x24xf32>) outs({{.*}}) {{{.*}}rows = array<i64: 1, 0>{{.*}}starts = array<i64: -1>}
+  %0 = heddle.ragged_attention <full> ins(%q, %q, %q, %s positions %given : tensor<?x48xf32>, tensor<?x48xf32>, tensor<?x48xf32>, tensor<?x2xi32> positions tensor<?x24xf32>)
+    outs(%o : tensor<?x48xf32>) {num_heads = 6, num_kv_heads = 6, scale = 1.0, starts = array<i64: -1>, rows = array<i64: 1, 0>} -> tensor<?x48xf32>
+  return %0 : tensor<?x48xf32>
+}

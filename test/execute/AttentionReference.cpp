@@ -180,7 +180,7 @@ heddle::test::PositionTable::PositionTable(const AttentionSpec &spec) : spec(spe
 double heddle::test::PositionTable::at(int64_t head, int64_t distance) const {
   if (spec.kind == PositionSpec::Slopes)
     return -double(values[head]) * double(distance);
-  if (spec.kind == PositionSpec::None)
+  if (spec.kind == PositionSpec::None || spec.kind == PositionSpec::Tokens)
     return 0;
   auto run = std::count_if(spec.starts.begin(), spec.starts.end(), [&](int64_t start) { return start <= distance; });
   return values[spec.rows[run] * numHeads + head];

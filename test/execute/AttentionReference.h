@@ -69,7 +69,7 @@ class PositionTable {
 public:
   explicit PositionTable(const AttentionSpec &spec);
   const void *data() const { return stored.data(); }
-  // 0 where the spec has none.
+  // 0 where the spec has none, or tokens give it.
   double at(int64_t head, int64_t distance) const;
 
 private:

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -24,6 +25,10 @@ using Kernel = void(const float *query, const float *key, const float *value, fl
 using KernelOfPositions = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
                                const void *positions, const int32_t *sequences, int64_t numSequences, int64_t queryRow,
                                int64_t keyRow, int64_t valueRow, int64_t outRow, int32_t thread, int32_t numThreads);
+using KernelOfTokenPositions = void(const float *query, const float *key, const float *value, float *out,
+                                    const float *sinks, const void *positions, const int32_t *sequences,
+                                    int64_t numSequences, int64_t queryRow, int64_t keyRow, int64_t valueRow,
+                                    int64_t outRow, int64_t positionsRow, int32_t thread, int32_t numThreads);
 using KernelOfGlobals = void(const float *query, const float *key, const float *value, float *out, const float *sinks,
                              const int32_t *globals, const int32_t *sequences, int64_t numSequences, int64_t queryRow,
                              int64_t keyRow, int64_t valueRow, int64_t outRow, int32_t thread, int32_t numThreads);
@@ -56,6 +61,12 @@ public:
         inputs.insert(inputs.end(), gap, NAN);
         globals.push_back(isGlobal(sequence, row) ? 1 + int32_t(row) : 0);
       }
+      std::vector<float> given = randomFloats(sequence.length * givenWidth(), 1, 1000 + unsigned(sequence.number));
+      for (int64_t row = 0; row < sequence.length && givenWidth(); ++row) {
+        tokenTerms.insert(tokenTerms.end(), given.begin() + row * givenWidth(),
+                          given.begin() + (row + 1) * givenWidth());
+        tokenTerms.insert(tokenTerms.end(), gap, NAN);
+      }
     }
   }
 
@@ -68,6 +79,10 @@ public:
       if (spec.globals != GlobalTokens::None)
         library.find<KernelOfGlobals>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), globals.data(),
                                                 places.data(), count, row, row, row, outRow, thread, threads);
+      else if (spec.positions.kind == PositionSpec::Tokens)
+        library.find<KernelOfTokenPositions>("ragged")(inputs.data(), key, value, out.data(), sinks.data(),
+                                                       tokenTerms.data(), places.data(), count, row, row, row, outRow,
+                                                       givenWidth() + gap, thread, threads);
       else if (spec.positions.kind)
         library.find<KernelOfPositions>("ragged")(inputs.data(), key, value, out.data(), sinks.data(), positions.data(),
                                                   places.data(), count, row, row, row, outRow, thread, threads);
@@ -107,6 +122,20 @@ private:
   int64_t queryWidth() const { return spec.numHeads * spec.headDim; }
   int64_t width() const { return queryWidth() + spec.numKvHeads * (spec.headDim + spec.valueDim()); }
   int64_t outWidth() const { return spec.numHeads * spec.valueDim(); }
+  // Of what a token gives for distances: (2, num_heads, num_buckets).
+  int64_t givenWidth() const { return 2 * spec.numHeads * spec.positions.numBuckets; }
+  double termsAt(size_t index, int64_t h, int64_t i, int64_t j) const {
+    const PositionSpec &positions = spec.positions;
+    if (positions.kind != PositionSpec::Tokens)
+      return 0;
+    int64_t run =
+        std::count_if(positions.starts.begin(), positions.starts.end(), [&](int64_t start) { return start <= i - j; });
+    auto given = [&](int64_t token, int64_t head) {
+      int64_t row = places[2 * index] + token;
+      return double(tokenTerms[row * (givenWidth() + gap) + head * positions.numBuckets + positions.rows[run]]);
+    };
+    return given(i, h) + given(j, spec.numHeads + h);
+  }
   const float *row(size_t index, int64_t i) const { return inputs.data() + (places[2 * index] + i) * (width() + gap); }
 
   void appendRow(size_t index, int64_t i, int64_t h, std::vector<double> &out) const {
@@ -125,8 +154,8 @@ private:
         continue;
       const float *key = row(index, j) + queryWidth() + kvHead * spec.headDim;
       const float *value = row(index, j) + queryWidth() + spec.numKvHeads * spec.headDim + kvHead * spec.valueDim();
-      double weight =
-          std::exp(spec.scale * std::inner_product(query, query + spec.headDim, key, 0.0) + positions.at(h, i - j));
+      double weight = std::exp(spec.scale * std::inner_product(query, query + spec.headDim, key, 0.0) +
+                               positions.at(h, i - j) + termsAt(index, h, i, j));
       sum += weight;
       for (int64_t d = 0; d < spec.valueDim(); ++d)
         weighted[d] += weight * value[d];
@@ -135,7 +164,8 @@ private:
       out.push_back(element / sum);
   }
 
-  std::vector<float> inputs; // (rows, query | key | value | gap)
+  std::vector<float> inputs;     // (rows, query | key | value | gap)
+  std::vector<float> tokenTerms; // (rows, as a query | as a key | gap)
   std::vector<int32_t> places, globals;
   const std::vector<float> sinks = randomFloats(spec.numHeads, 2, 71);
   const PositionTable positions{spec};
@@ -207,6 +237,22 @@ TEST(RaggedAttention, BucketsOnBothSides) {
     spec.numKvHeads = 2;
     spec.hasSinks = true;
     spec.positions = buckets(KvType::BF16);
+    checkFormula(spec, target);
+  }
+}
+
+// What query and key give for the bucket of their distance; windows, and keys in splits.
+TEST(RaggedAttention, BucketsOfTokens) {
+  for (const std::string &target : KernelLibrary::runnableTargets()) {
+    SCOPED_TRACE(target);
+    AttentionSpec spec = denseSpec(3, 3, 20);
+    spec.positions = buckets();
+    spec.positions.kind = PositionSpec::Tokens;
+    spec.positions.numBuckets = 1 + *std::max_element(spec.positions.rows.begin(), spec.positions.rows.end());
+    checkFormula(spec, target);
+    spec.splitKv = 64;
+    spec.window = spec.ahead = 70;
+    spec.numKvHeads = 1;
     checkFormula(spec, target);
   }
 }

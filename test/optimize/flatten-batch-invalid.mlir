@@ -122,3 +122,15 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?
   %0 = func.call @global_tokens(%q, %p, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
   return %0 : tensor<?x2x?x4xf32>
 }
+
+// -----
+
+func.func private @token_positions(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %t: tensor<?x?x12xf32>) -> tensor<?x2x?x4xf32> {
+  // expected-error @+1 {{reads what tokens give for distances, which those in a cache have not given}}
+  %0 = heddle.attention %q, %q, %q positions(%t : tensor<?x?x12xf32>) <causal> {scale = 0.5, starts = array<i64: 0, 1>, rows = array<i64: 0, 1, 2>} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %t: tensor<?x?x12xf32>) -> tensor<?x2x?x4xf32> {
+  %0 = func.call @token_positions(%q, %p, %t) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<?x?x12xf32>) -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}

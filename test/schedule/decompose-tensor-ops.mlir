@@ -69,3 +69,34 @@ func.func @many_operands_stay(%x: tensor<2xf32>) -> tensor<18xf32> {
     : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<18xf32>
   return %z : tensor<18xf32>
 }
+
+// -----
+
+// Products of a layer write where they stand side by side, in the order in which they are computed.
+// CHECK-LABEL: @products_in_place
+// CHECK-NOT: tensor.concat
+// CHECK: %[[ROOM:.*]] = tensor.empty({{.*}}) : tensor<?x48xf32>
+// CHECK: %[[LATER:.*]] = tensor.extract_slice %[[ROOM]][0, 16]
+// CHECK: heddle.packed_matmul {{.*}} outs(%[[LATER]] : tensor<?x32xf32>)
+// CHECK: %[[NEXT:.*]] = tensor.insert_slice {{.*}} into %[[ROOM]][0, 16]
+// CHECK: %[[FIRST:.*]] = tensor.extract_slice %[[NEXT]][0, 0]
+// CHECK: heddle.packed_matmul {{.*}} outs(%[[FIRST]] : tensor<?x16xf32>)
+// CHECK: tensor.insert_slice {{.*}} into %[[NEXT]][0, 0]
+func.func private @products_in_place(%x: tensor<?x32xf32>, %w: tensor<2048xi8>, %v: tensor<4096xi8>) -> tensor<?x48xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x32xf32>
+  %narrow = tensor.empty(%rows) : tensor<?x16xf32>
+  %wide = tensor.empty(%rows) : tensor<?x32xf32>
+  %b = heddle.packed_matmul ins(%x, %v : tensor<?x32xf32>, tensor<4096xi8>) outs(%wide : tensor<?x32xf32>) {format = "f32", k = 32, n = 32} -> tensor<?x32xf32>
+  %a = heddle.packed_matmul ins(%x, %w : tensor<?x32xf32>, tensor<2048xi8>) outs(%narrow : tensor<?x16xf32>) {format = "f32", k = 32, n = 16} -> tensor<?x16xf32>
+  %z = tensor.concat dim(1) %a, %b : (tensor<?x16xf32>, tensor<?x32xf32>) -> tensor<?x48xf32>
+  return %z : tensor<?x48xf32>
+}
+
+// What else a layer puts side by side is a view of the kernel that reads it.
+// CHECK-LABEL: @other_rows_kept
+// CHECK: tensor.concat
+func.func private @other_rows_kept(%x: tensor<?x32xf32>) -> tensor<?x64xf32> {
+  %z = tensor.concat dim(1) %x, %x : (tensor<?x32xf32>, tensor<?x32xf32>) -> tensor<?x64xf32>
+  return %z : tensor<?x64xf32>
+}

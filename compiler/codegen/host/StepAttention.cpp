@@ -78,6 +78,10 @@ LogicalResult StepLauncher::lowerRaggedAttention(RaggedAttentionOp op) {
   call.outRow = rowStride(op.getInits()[0]);
   unsigned form =
       (op.getPositions() ? RaggedAttentionCall::Positions : 0) | (op.getGlobals() ? RaggedAttentionCall::Globals : 0);
+  if (op.getPositions() && cast<ShapedType>(op.getPositions().getType()).isDynamicDim(0)) {
+    call.positionsRow = rowStride(op.getPositions());
+    form |= RaggedAttentionCall::TokenPositions;
+  }
   return launch(op, CallOperands::of(call, form));
 }
 

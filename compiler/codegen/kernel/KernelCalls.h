@@ -186,17 +186,17 @@ struct FlashAttentionCall {
 
 // Attention within each sequence of a ragged batch. Threads take tiles of rows. A row has its heads side by side; strides count elements.
 struct RaggedAttentionCall {
-  mlir::Value query;                   // const float *, (rows, num_heads * head_dim), rows queryRow apart
-  mlir::Value key, value;              // const float *, (rows, num_kv_heads * head_dim), of values their own
-  mlir::Value out;                     // float *, (rows, num_heads * head_dim of values)
-  mlir::Value sinks;                   // const float *, (num_heads), read only with hasSinks
-  mlir::Value positions;               // as of AttentionCall
-  mlir::Value globals;                 // const int32_t *, (rows): not 0 for a global token
+  mlir::Value query;      // const float *, (rows, num_heads * head_dim), rows queryRow apart
+  mlir::Value key, value; // const float *, (rows, num_kv_heads * head_dim), of values their own
+  mlir::Value out;        // float *, (rows, num_heads * head_dim of values)
+  mlir::Value sinks;      // const float *, (num_heads), read only with hasSinks
+  mlir::Value positions;  // as of AttentionCall; of tokens (rows, 2, num_heads, num_buckets), rows positionsRow apart
+  mlir::Value globals;    // const int32_t *, (rows): not 0 for a global token
   mlir::Value sequences, numSequences; // const int32_t *, (num_sequences, 2): first row, number of rows
-  mlir::Value queryRow, keyRow, valueRow, outRow;
+  mlir::Value queryRow, keyRow, valueRow, outRow, positionsRow;
   mlir::Value thread, numThreads;
 
-  enum Form : unsigned { Positions = 1, Globals = 2 };
+  enum Form : unsigned { Positions = 1, Globals = 2, TokenPositions = 4 };
   static constexpr Parameter<RaggedAttentionCall> parameters[] = {
       {ParameterKind::Pointer, &RaggedAttentionCall::query},
       {ParameterKind::Pointer, &RaggedAttentionCall::key},
@@ -211,6 +211,7 @@ struct RaggedAttentionCall {
       {ParameterKind::Size, &RaggedAttentionCall::keyRow},
       {ParameterKind::Size, &RaggedAttentionCall::valueRow},
       {ParameterKind::Size, &RaggedAttentionCall::outRow},
+      {ParameterKind::Size, &RaggedAttentionCall::positionsRow, TokenPositions},
       {ParameterKind::Thread, &RaggedAttentionCall::thread},
       {ParameterKind::NumThreads, &RaggedAttentionCall::numThreads},
   };

@@ -213,6 +213,10 @@ template <typename Op> static PositionSpec positionsOf(Op op) {
     spec.starts = op.getStarts()->vec();
     spec.rows = op.getRows()->vec();
   }
+  if (auto given = cast<ShapedType>(op.getPositions().getType()); op.getRows() && given.isDynamicDim(0)) {
+    spec.kind = PositionSpec::Tokens;
+    spec.numBuckets = given.getShape().back() / (2 * int64_t(op.getNumHeads()));
+  }
   return spec;
 }
 
@@ -236,13 +240,16 @@ static std::string nameOf(KvType type) {
 
 // Runs of distances are many: their hash stands for them.
 static std::string positionsName(const PositionSpec &spec) {
-  if (spec.kind != PositionSpec::Buckets)
+  if (!spec.hasBuckets())
     return spec.kind ? "_slopes" : "";
   std::string runs;
   for (const std::vector<int64_t> *numbers : {&spec.starts, &spec.rows})
     for (int64_t number : *numbers)
       runs += std::to_string(number) + ",";
-  return llvm::formatv("_buckets{0}_{1}", llvm::utohexstr(llvm::xxh3_64bits(runs)), nameOf(spec.table));
+  std::string hash = llvm::utohexstr(llvm::xxh3_64bits(runs));
+  if (spec.kind == PositionSpec::Tokens)
+    return llvm::formatv("_tokens{0}_{1}", spec.numBuckets, hash);
+  return llvm::formatv("_buckets{0}_{1}", hash, nameOf(spec.table));
 }
 
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {

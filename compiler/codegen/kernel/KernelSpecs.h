@@ -64,12 +64,15 @@ enum class Products {
 };
 
 // What scores get for the distance between query and key, from a table that the call names: a slope for each head (ALiBi), or for runs
-// of distances a row of (num_buckets, num_heads) (T5).
+// of distances a row of (num_buckets, num_heads) (T5), or what query and key themselves give for such a row (DeBERTa).
 struct PositionSpec {
-  enum Kind : uint8_t { None, Slopes, Buckets } kind = None;
+  enum Kind : uint8_t { None, Slopes, Buckets, Tokens } kind = None;
   // Of buckets: score += table[rows[k], head], k the number of starts that are not greater than i - j; elements of the table.
   std::vector<int64_t> starts, rows;
   KvType table = KvType::F32;
+  // Of tokens: score += table[i, 0, head, rows[k]] + table[j, 1, head, rows[k]], the table being (rows, 2, numHeads, numBuckets).
+  int64_t numBuckets = 0;
+  bool hasBuckets() const { return kind == Buckets || kind == Tokens; }
 };
 
 // What tokens that the call names as global are to attention within sequences: keys that each query of their sequence sees, or the only
@@ -92,7 +95,7 @@ struct AttentionSpec {
   bool hasBias = false;                      // score += bias, of `buildFlashAttention` alone
   bool hasSinks = false;                     // one more logit per head that takes part in the sum alone
   GlobalTokens globals = GlobalTokens::None; // of `buildRaggedAttention` alone
-  PositionSpec positions;                    // score += slope[head] * (j - i), or a bucket's
+  PositionSpec positions;   // score += slope[head] * (j - i), or a bucket's; Tokens: of `buildRaggedAttention` alone
   bool shareKvHeads = true; // false: the query heads of a group one by one, to measure what sharing gains
   // Keys and values are tensors of any strides: nothing may be read behind the last key.
   bool isDense = false;

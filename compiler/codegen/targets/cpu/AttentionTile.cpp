@@ -37,17 +37,6 @@ static int64_t chooseTokens(const AttentionSpec &spec, int64_t group) {
   return spec.blockQ ? spec.blockQ : std::max<int64_t>(1, spec.tileRows / group);
 }
 
-// Distances from starts.front() - 1 to starts.back() differ; with a page on either side every row of it is laid out.
-BucketRange::BucketRange(const PositionSpec &spec, int64_t blockTokens, unsigned lanes) {
-  if (spec.kind != PositionSpec::Buckets)
-    return;
-  int64_t nearest = spec.starts.empty() ? 0 : spec.starts.front() - 1;
-  int64_t farthest = spec.starts.empty() ? 0 : spec.starts.back();
-  first = 1 - farthest - blockTokens;
-  last = -nearest;
-  stride = llvm::alignTo(last - first + blockTokens, lanes) + lanes;
-}
-
 AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, const CpuTarget &target)
     : b(builder), spec(spec), vectorLanes(target.vectorLanes()), pairs(spec.products == Products::Bf16),
       pairDot(target.pairDot()),
@@ -82,11 +71,16 @@ void AttentionTile::allocate() {
   factors = scratch(scratchRows());
   totalMax = scratch(tileRows);
   totalSum = scratch(tileRows);
-  if (spec.positions.kind == PositionSpec::Buckets)
-    bucketBiases = scratch(groupSize * buckets.stride);
+  bool ofTokens = spec.positions.kind == PositionSpec::Tokens;
+  if (spec.positions.hasBuckets())
+    bucketBiases = scratch((ofTokens ? 1 : groupSize) * buckets.stride);
+  if (ofTokens)
+    tokenTerms = scratch(blockTokens);
   // The softmax of the last rows takes those behind them along, which need not be anything but must have been written.
   fillZeros(scores, blockRows() * blockTokens);
   fillZeros(rowMax, scratchRows());
+  if (ofTokens)
+    fillZeros(tokenTerms, blockTokens);
   if (usesTileUnit)
     beginTileUnit();
 }
@@ -142,31 +136,6 @@ void AttentionTile::loadQueries(const TileValues &tile, const RowPlaces &rows) {
         b.storeKv(pairs ? KvType::BF16 : KvType::F32, scaled, b.at(to, run.begin * (pairs ? 2 : floatBytes)));
       }
     });
-  });
-}
-
-// Runs follow each other in memory, the farthest distance first. A vector that a run fills beyond its end is what the next one begins with.
-void AttentionTile::loadPositions(const TileValues &tile, Value table) {
-  const PositionSpec &positions = spec.positions;
-  if (positions.kind != PositionSpec::Buckets)
-    return;
-  int64_t element = kvBytes(positions.table);
-  b.loop(0, groupSize, 1, [&](Value headInGroup) {
-    Value head = b.at(table, b.add(tile.firstHead, headInGroup), element);
-    Value to = b.at(bucketBiases, headInGroup, buckets.stride * floatBytes);
-    for (size_t run = positions.rows.size(); run-- > 0;) {
-      // Distances from starts[run - 1] to starts[run] - 1.
-      bool isFarthest = run == positions.starts.size(), isNearest = run == 0;
-      int64_t begin = isFarthest ? 0 : 1 - positions.starts[run] - buckets.first;
-      int64_t end = isNearest ? buckets.stride - vectorLanes : 1 - positions.starts[run - 1] - buckets.first;
-      Value bias = b.loadKv(positions.table, b.at(head, positions.rows[run] * spec.numHeads * element), 1);
-      Value line = b.broadcast(b.mulF(b.lane0(bias), b.constantF32(unit)), vectorLanes);
-      auto fill = [&](Value at) { b.store(line, b.at(to, at, floatBytes)); };
-      if (end - begin <= vectorLanes)
-        fill(b.constant(begin));
-      else
-        b.loop(begin, end, vectorLanes, fill);
-    }
   });
 }
 
@@ -364,6 +333,8 @@ void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInG
   Value place = b.sub(b.add(tile.sequence.past, tokenIndex), page.begin), position = splatInt(place), slope, biases;
   if (spec.positions.kind == PositionSpec::Buckets)
     biases = bucketsOf(headInGroup, place);
+  if (spec.positions.kind == PositionSpec::Tokens)
+    sumTokenTerms(tile, tokenIndex, headInGroup, page, terms, place);
   if (spec.positions.kind == PositionSpec::Slopes) {
     Value perHead = b.loadFloat(b.at(terms.slopes, b.add(tile.firstHead, headInGroup), floatBytes));
     slope = b.broadcast(b.mulF(perHead, b.constantF32(unit)), vectorLanes);
@@ -378,6 +349,8 @@ void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInG
       score = b.mulF(emitTanhOfExponent(b, score), b.constantF32(spec.softcap * unit, vectorLanes));
     if (spec.positions.kind == PositionSpec::Buckets)
       score = b.addF(score, b.loadFloats(b.at(biases, key, floatBytes), vectorLanes));
+    if (spec.positions.kind == PositionSpec::Tokens)
+      score = b.addF(score, b.loadFloats(b.at(tokenTerms, key, floatBytes), vectorLanes));
     if (spec.positions.kind == PositionSpec::Slopes) {
       Value distance = arith::SubIOp::create(b, index, position);
       score = b.fma(slope, arith::SIToFPOp::create(b, b.floats(vectorLanes), distance), score);
@@ -392,13 +365,6 @@ void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInG
     b.store(b.select(seen, score, b.constantF32(-INFINITY, vectorLanes)), pointer);
     return carried;
   });
-}
-
-Value AttentionTile::bucketsOf(Value headInGroup, Value place) {
-  Value relative = b.sub(b.constant(0), place); // of the page's first key
-  Value nearest = b.min(b.max(relative, b.constant(buckets.first)), b.constant(buckets.last));
-  Value at = b.add(b.mul(headInGroup, buckets.stride), b.sub(nearest, b.constant(buckets.first)));
-  return b.at(bucketBiases, at, floatBytes);
 }
 
 // Where a bias is the same for all keys, no lane is loaded, and the number is added instead of the zeros that a lane then has.

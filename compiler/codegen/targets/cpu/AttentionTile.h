@@ -55,9 +55,11 @@ struct RowPlaces {
 
 // What finishing a score takes besides the score: pointers that are null where the spec has no use for them.
 struct ScoreTerms {
-  mlir::Value slopes;            // (numHeads); buckets are the tile's already, by loadPositions
+  mlir::Value
+      slopes; // (numHeads), or what each token of the sequence gives; buckets are the tile's already, by loadPositions
   RowPlaces bias;                // of the tile's first token and head, at key 0
   mlir::Value biasKeyBytes = {}; // from a key to the next: those of a float, or 0 where one number serves all keys
+  mlir::Value tokenBytes = {};   // from what a token gives to the next one's
 };
 
 // float *scores, (rows of the step, numHeads, keys)
@@ -206,6 +208,11 @@ private:
     mlir::Value shared; // what all keys get
     mlir::Value perKey; // whether each key has its own
   };
+  // Fills a line of bucketBiases, `lineOf(run)` being what the distances of a run get, in all lanes.
+  void fillRuns(mlir::Value to, llvm::function_ref<mlir::Value(size_t)> lineOf);
+  // tokenTerms[key] = what the query at `tokenIndex` and the key give for their distance.
+  void sumTokenTerms(const TileValues &tile, mlir::Value tokenIndex, mlir::Value headInGroup, const PageValues &page,
+                     const ScoreTerms &terms, mlir::Value place);
   // Of buckets: where a row finds what the keys of a page get, from the page's first key on.
   mlir::Value bucketsOf(mlir::Value headInGroup, mlir::Value position);
   RowBias biasOf(const ScoreTerms &terms, mlir::Value token, mlir::Value headInGroup, mlir::Value pageBegin);
@@ -281,7 +288,8 @@ private:
   mlir::Value totals;     // (tileRows, valueStride)
   mlir::Value sums;       // (tileRows, lanes)
   mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
-  mlir::Value bucketBiases;                        // (groupSize, buckets.stride)
+  mlir::Value bucketBiases; // (groupSize, buckets.stride); of tokens i32 buckets, (buckets.stride)
+  mlir::Value tokenTerms;   // (64)
 };
 
 } // namespace heddle

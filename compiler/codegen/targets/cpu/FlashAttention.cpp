@@ -53,8 +53,9 @@ private:
   const AttentionSpec &spec;
   AttentionTile tile;
   Value biasKeyBytes;
-  Value positions; // the table of RaggedAttentionCall
-  Value globals;   // of the sequence
+  Value positions;  // the table of RaggedAttentionCall, or what the sequence's tokens give
+  Value tokenBytes; // from what a token gives to the next one's
+  Value globals;    // of the sequence
   Strides queryStrides, keyStrides, valueStrides, outStrides, biasStrides;
   Value batch;            // of the item
   Value tokens, numTiles; // of a tile, and of the queries
@@ -128,6 +129,8 @@ void FlashAttentionEmitter::enterSequence(const RaggedAttentionCall &batch, Valu
   call.value = b.at(batch.value, b.mul(first, valueStrides.row));
   call.out = b.at(batch.out, b.mul(first, outStrides.row));
   call.queries = call.keys = rows;
+  if (tokenBytes)
+    positions = b.at(batch.positions, b.mul(first, tokenBytes));
   if (spec.globals != GlobalTokens::None)
     globals = b.at(batch.globals, first, sizeof(int32_t));
 }
@@ -138,6 +141,8 @@ void FlashAttentionEmitter::emitSequences(const RaggedAttentionCall &batch) {
   call.batch = b.constant(1);
   call.sinks = batch.sinks;
   positions = batch.positions;
+  if (spec.positions.kind == PositionSpec::Tokens)
+    tokenBytes = b.mul(batch.positionsRow, floatBytes);
   call.queryBatch = call.keyBatch = call.valueBatch = call.outBatch = zero;
   call.queryHead = call.keyHead = keyHead;
   call.valueHead = call.outHead = valueHead;
@@ -202,6 +207,7 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
     tile.beginTotal(tile.totalState(row), b.add(values.firstHead, head), call.sinks);
   });
   ScoreTerms terms{positions, {}};
+  terms.tokenBytes = tokenBytes;
   if (spec.hasBias)
     terms = {positions, places(call.bias, biasStrides, values), biasKeyBytes};
   KeyBlocks found = blocks(values);
@@ -252,7 +258,8 @@ func::FuncOp heddle::buildFlashAttention(ModuleOp module, StringRef name, const 
 func::FuncOp heddle::buildRaggedAttention(ModuleOp module, StringRef name, const AttentionSpec &spec,
                                           const CpuTarget &target) {
   unsigned form = (spec.positions.kind ? RaggedAttentionCall::Positions : 0) |
-                  (spec.globals != GlobalTokens::None ? RaggedAttentionCall::Globals : 0);
+                  (spec.globals != GlobalTokens::None ? RaggedAttentionCall::Globals : 0) |
+                  (spec.positions.kind == PositionSpec::Tokens ? RaggedAttentionCall::TokenPositions : 0);
   return buildTiled<RaggedAttentionCall>(module, name, spec, target, form, &FlashAttentionEmitter::emitSequences);
 }
 
