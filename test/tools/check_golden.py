@@ -299,8 +299,8 @@ def check_answer_chunked(model, flags, limit):
 
 
 def check_answer_padded(model, flags, limit):
-    """Each row of the batch, and its source alone."""
-    for case in (case for case in model.of_kind("forward") if "encoder_mask" in case):
+    """Each row of the batch, and its source alone; not where padding before a source moves its positions, as the golden says."""
+    for case in (case for case in model.of_kind("forward") if "encoder_mask" in case and not case.get("moves_padded")):
         decoded = rows_of(model.tensors[case["inputs"]["decoder_input_ids"]])
         batch = rows_of(model.io({name: model.tensors[key] for name, key in case["inputs"].items()}, *flags)[0]["logits"])
         for i, source in enumerate(sources(model, case)):

@@ -103,9 +103,10 @@ def make_cases(model, config):
         for label, asked in SEARCHES.items():
             cases.append(search(model, tensors, name, label, end if "stop" in label else None, asked, **inputs))
     if not hasattr(config, "expert_capacity"):  # experts count padding on the left
-        ids = torch.cat([batch[:, 8:], batch[:, :8]], dim=1)
-        cases.append(forward(model, tensors, "left", input_ids=ids, attention_mask=torch.cat([mask[:, 8:], mask[:, :8]], dim=1),
-                             decoder_input_ids=start(2, 5)))
+        ids, decoded = torch.cat([batch[:, 8:], batch[:, :8]], dim=1), start(2, 5)
+        case = forward(model, tensors, "left", input_ids=ids, attention_mask=torch.cat([mask[:, 8:], mask[:, :8]], dim=1), decoder_input_ids=decoded)
+        alone = model(input_ids=ids[1:, 5:], decoder_input_ids=decoded[1:]).logits
+        cases.append(case | {"moves_padded": not torch.allclose(alone, tensors["left.logits"][1:], atol=1e-4)})
     return cases, tensors
 
 
