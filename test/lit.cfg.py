@@ -44,6 +44,8 @@ config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE
 driver = os.path.join(config.heddle_binary_dir, "test", "ptx")
 if os.path.exists(os.path.join(driver, "libcuda.so.1")):
     config.available_features.add("emulated-cuda")
+if os.path.exists(os.path.join(config.heddle_binary_dir, "bin", "heddle-gpu-bench")):
+    config.available_features.add("gpu-runs")
 config.substitutions.append(("%on-cuda", f"env LD_LIBRARY_PATH={driver}"))
 # The passes that move weights and activations to high addresses.
 config.substitutions.append(("%spread-offsets", os.path.join(config.heddle_binary_dir, "test", "large", "spread-offsets.so")))

@@ -26,6 +26,9 @@ enum : int32_t { success = 0 };
 enum : int32_t {
   deviceCapabilityMajor = 75,
   deviceCapabilityMinor = 76,
+  functionSharedBytes = 1,
+  functionLocalBytes = 3,
+  functionRegisters = 4,
   functionMaxDynamicShared = 8,
 };
 enum : uint32_t { streamNonBlocking = 1 };

@@ -2,6 +2,7 @@
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuKernel.h"
+#include "test/execute/GpuTiles.h"
 
 #include "gtest/gtest.h"
 
@@ -84,12 +85,7 @@ public:
     const void *queries = q.data(), *pages = step.memory.data(), *table = step.table.data();
     const void *sequenceRows = step.sequenceRows.data(), *positions = step.positions.data();
     int64_t keys = cache.keyOffset(), values = cache.valueOffset();
-    ptx::Launch launch;
-    launch.blocks[0] = uint32_t((step.longest * spec.headsOfTile() + spec.tileRows - 1) / spec.tileRows);
-    launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
-    launch.blocks[2] = uint32_t(parts.size());
-    launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
-    kernel.run(launch,
+    kernel.run(attentionLaunch(spec, step.longest, parts.size()),
                {static_cast<const void *>(&queries), static_cast<const void *>(&first),
                 static_cast<const void *>(&pages), static_cast<const void *>(&table),
                 static_cast<const void *>(&sequenceRows), static_cast<const void *>(&positions), &keys, &values,

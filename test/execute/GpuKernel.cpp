@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/execute/GpuKernel.h"
 
+#include "test/execute/GpuDriver.h"
+
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
@@ -13,7 +15,7 @@ using namespace heddle;
 using namespace heddle::test;
 using namespace mlir;
 
-GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build) {
+GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build, StringRef targetName) {
   DialectRegistry registry;
   registerGpuDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
@@ -24,16 +26,26 @@ GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build) {
   auto kernels = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
   build(kernels);
   std::string error;
-  FailureOr<GpuTarget> target = parseGpuTarget("cuda:sm_80", error);
+  FailureOr<GpuTarget> target = parseGpuTarget(targetName, error);
   EXPECT_TRUE(succeeded(verify(*outer)) && succeeded(lowerToNVVM(kernels)));
-  FailureOr<std::string> text = emitPtx(kernels, *target, MachineCode::Assembly);
-  EXPECT_TRUE(succeeded(text));
-  module = ptx::parseModule(*text);
+  FailureOr<std::string> emitted = emitPtx(kernels, *target, MachineCode::Assembly);
+  EXPECT_TRUE(succeeded(emitted));
+  text = *emitted;
+  module = ptx::parseModule(text);
 }
 
 void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
                     ptx::WarpOrder order) const {
-  ptx::run(module.kernels.begin()->second, launch, arguments.begin(), memory, order);
+  const ptx::Kernel &kernel = module.kernels.begin()->second;
+  if (GpuDriver *driver = GpuDriver::get())
+    driver->run(text, kernel, launch, arguments.begin(), memory);
+  else
+    ptx::run(kernel, launch, arguments.begin(), memory, order);
+}
+
+std::vector<float> GpuKernel::time(const ptx::Launch &launch, std::initializer_list<const void *> arguments,
+                                   ptx::Memory &memory, int rounds) const {
+  return GpuDriver::get()->time(text, module.kernels.begin()->second, launch, arguments.begin(), memory, rounds);
 }
 
 uint16_t heddle::test::bf16BitsOf(float value) {

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// One GPU kernel from its generator to PTX, run by the emulator.
+// One GPU kernel from its generator to PTX, run by the emulator, or on a driver (GpuDriver.h).
 #ifndef HEDDLE_TEST_EXECUTE_GPUKERNEL_H
 #define HEDDLE_TEST_EXECUTE_GPUKERNEL_H
 
@@ -15,13 +15,20 @@ namespace heddle::test {
 class GpuKernel {
 public:
   // `build` adds the only kernel to a module.
-  explicit GpuKernel(const std::function<void(mlir::gpu::GPUModuleOp)> &build);
+  explicit GpuKernel(const std::function<void(mlir::gpu::GPUModuleOp)> &build,
+                     llvm::StringRef targetName = "cuda:sm_80");
+  // The only kernel of a PTX text.
+  explicit GpuKernel(std::string ptx) : text(std::move(ptx)), module(ptx::parseModule(text)) {}
 
-  // Throws ptx::Error where the kernel does what it must not.
+  // Throws ptx::Error where the kernel does what it must not. A driver has an order of its own.
   void run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
            ptx::WarpOrder order) const;
+  // Microseconds of each of `rounds` launches on the driver, which must be there.
+  std::vector<float> time(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
+                          int rounds) const;
 
 private:
+  std::string text;
   ptx::Module module;
 };
 

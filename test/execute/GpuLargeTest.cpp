@@ -42,10 +42,7 @@ TEST(GpuLarge, matmulOfRowsFarApart) {
   const void *from = farAct.at<void>(), *matrix = packed.data(), *bias = nullptr, *to = out.at<void>();
   int32_t numRows = int32_t(rows);
   int64_t actStride = farBytes / 2, outStride = farBytes / 4;
-  ptx::Launch launch;
-  launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
-  launch.threads[0] = uint32_t(tile.threads());
-  kernel.run(launch, {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, ptx::WarpOrder::Ascending);
+  kernel.run(matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, ptx::WarpOrder::Ascending);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < spec.n; ++column) {
       double sum = 0;
@@ -94,11 +91,7 @@ TEST(GpuLarge, attentionOverALargeCache) {
   const void *ofSequences = sequenceRows, *ofRows = positions.data();
   int64_t stride = farBytes / 4;
   int32_t pagesPerSequence = 2;
-  ptx::Launch launch;
-  launch.blocks[0] = uint32_t((rows * spec.headsOfTile() + spec.tileRows - 1) / spec.tileRows);
-  launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
-  launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
-  kernel.run(launch,
+  kernel.run(attentionLaunch(spec, rows, 1),
              {&from, &to, &pages, &pageTable, &ofSequences, &ofRows, &kOffset, &vOffset, &pageStride, &stride, &stride,
               &pagesPerSequence},
              memory, ptx::WarpOrder::Ascending);

@@ -103,12 +103,8 @@ std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec,
   memory.allow(out.data(), out.size() * 4, ptx::Memory::Access::ReadWrite);
   const void *act = operands.actBits.data(), *weights = operands.packed.data(), *bias = operands.bias.data();
   int32_t numRows = int32_t(rows);
-  ptx::Launch launch;
-  launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
-  launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
-  launch.threads[0] = uint32_t(tile.threads());
   using Argument = const void *;
-  kernel.run(launch,
+  kernel.run(matmulLaunch(spec, tile, rows),
              {Argument(&act), Argument(&weights), Argument(&bias), Argument(&first), &numRows, &operands.actStride,
               &operands.outStride},
              memory, order);

@@ -1,12 +1,14 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tiles of the table for tensor cores.
+// The tiles of the table for tensor cores, and how kernels are launched.
 #ifndef HEDDLE_TEST_EXECUTE_GPUTILES_H
 #define HEDDLE_TEST_EXECUTE_GPUTILES_H
 
 #include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/schedule/ScheduleTable.h"
+#include "test/ptx/Machine.h"
 
 namespace heddle::test {
 
@@ -20,6 +22,24 @@ inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
     if (tile.getRole() == TileRole::Rows && rows <= tileOf(tile).maxRows)
       chosen = tileOf(tile);
   return chosen;
+}
+
+inline ptx::Launch matmulLaunch(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, int64_t rows) {
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
+  launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
+  launch.threads[0] = uint32_t(tile.threads());
+  return launch;
+}
+
+// `longest`: the most rows that a sequence has in the step.
+inline ptx::Launch attentionLaunch(const AttentionSpec &spec, int64_t longest, size_t sequences) {
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t((longest * spec.headsOfTile() + spec.tileRows - 1) / spec.tileRows);
+  launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
+  launch.blocks[2] = uint32_t(sequences);
+  launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
+  return launch;
 }
 
 } // namespace heddle::test

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// libcuda.so.1 for machines without a GPU: the part of the CUDA driver interface that the runtime opens, with the
+// libcuda.so.1 for machines without a GPU: the part of the CUDA driver interface that the runtime and tests open, with the
 // emulator as its device. Device memory is memory of the process that begins as no number; launches run at once.
 // Environment:
 //   HEDDLE_CUDA_LOG         file that gets a line per call that a test may ask about
@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 
 using namespace heddle;
@@ -184,6 +185,10 @@ int32_t cuModuleLoadData(cuda::Module *module, const void *text) {
   }
 }
 
+int32_t cuModuleLoadDataEx(cuda::Module *module, const void *text, uint32_t, int32_t *, void **) {
+  return cuModuleLoadData(module, text);
+}
+
 int32_t cuModuleUnload(cuda::Module module) {
   delete reinterpret_cast<LoadedModule *>(module);
   return cuda::success;
@@ -196,6 +201,18 @@ int32_t cuModuleGetFunction(cuda::Function *function, cuda::Module module, const
     return notFound;
   driver().functions.push_back(std::make_unique<LoadedFunction>(LoadedFunction{&found->second, staticSharedLimit}));
   *function = reinterpret_cast<cuda::Function>(driver().functions.back().get());
+  return cuda::success;
+}
+
+// Registers are a compiler's business: those of the text.
+int32_t cuFuncGetAttribute(int32_t *value, int32_t attribute, cuda::Function function) {
+  const ptx::Kernel &kernel = *reinterpret_cast<LoadedFunction *>(function)->kernel;
+  if (attribute != cuda::functionSharedBytes && attribute != cuda::functionLocalBytes &&
+      attribute != cuda::functionRegisters)
+    return invalidValue;
+  *value = attribute == cuda::functionSharedBytes  ? int32_t(kernel.sharedBytes)
+           : attribute == cuda::functionLocalBytes ? int32_t(kernel.localBytes)
+                                                   : kernel.numRegisters;
   return cuda::success;
 }
 
@@ -228,6 +245,26 @@ int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t block
     fprintf(stderr, "emulated driver: %s\n", error.what());
     return illegalAddress;
   }
+  return cuda::success;
+}
+
+// An event is a time of the process' clock.
+int32_t cuEventCreate(double **event, uint32_t) {
+  return *event = new double(0), cuda::success;
+}
+int32_t cuEventRecord(double *event, cuda::Stream) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return *event = double(now.tv_sec) * 1e3 + double(now.tv_nsec) * 1e-6, cuda::success;
+}
+int32_t cuEventSynchronize(double *) {
+  return cuda::success;
+}
+int32_t cuEventElapsedTime(float *milliseconds, const double *begin, const double *end) {
+  return *milliseconds = float(*end - *begin), cuda::success;
+}
+int32_t cuEventDestroy_v2(double *event) {
+  delete event;
   return cuda::success;
 }
 

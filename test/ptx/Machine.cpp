@@ -22,6 +22,13 @@ void Memory::forbid(const void *begin) {
   last = {0, {0, Access::Read}};
 }
 
+std::vector<Memory::Span> Memory::spans() const {
+  std::vector<Span> spans;
+  for (const auto &[begin, range] : ranges) // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    spans.push_back({reinterpret_cast<void *>(begin), range.end - begin, range.access});
+  return spans;
+}
+
 uint8_t *Memory::at(uint64_t address, size_t size, size_t alignment, Access access) {
   if (address % alignment)
     throw Error("an access of " + std::to_string(size) + " bytes is not aligned");

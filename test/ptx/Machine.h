@@ -16,10 +16,16 @@ namespace heddle::ptx {
 class Memory {
 public:
   enum class Access : uint8_t { Read, ReadWrite };
+  struct Span {
+    void *begin;
+    size_t size;
+    Access access;
+  };
   void allow(const void *begin, size_t size, Access access);
   void forbid(const void *begin);
   // Throws Error unless [address, address + size) lies in one range that allows it, and address is aligned.
   uint8_t *at(uint64_t address, size_t size, size_t alignment, Access access);
+  std::vector<Span> spans() const;
 
 private:
   struct Range {

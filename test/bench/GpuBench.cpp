@@ -1,0 +1,138 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels for GPUs alone, timed by the events of the driver, on random numbers: a JSON line for each line of standard input.
+//   matmul ROWS N K                        out (ROWS, N) = act (ROWS, K) W (N, K)ᵀ, bf16
+//   attention HEADS KV_HEADS HEAD_DIM PAST ROWS  causal attention of ROWS tokens behind PAST others, a cache of bf16
+// Arguments: [TARGET [ROUNDS]], cuda:sm_80 and 20.
+#include "test/execute/AttentionReference.h"
+#include "test/execute/GpuDriver.h"
+#include "test/execute/GpuKernel.h"
+#include "test/execute/GpuTiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+using Access = ptx::Memory::Access;
+
+std::vector<uint16_t> randomBf16(size_t count) {
+  std::vector<float> some = randomFloats(4099, 1.0f, 7); // a prime: rows do not repeat
+  std::vector<uint16_t> bits(count);
+  for (size_t i = 0; i < count; ++i)
+    bits[i] = bf16BitsOf(some[i % some.size()]);
+  return bits;
+}
+
+struct Figure {
+  double flops, bytes;
+  std::vector<float> microseconds;
+};
+
+Figure timeMatmul(int64_t rows, int64_t n, int64_t k, const std::string &target, int rounds) {
+  GpuMatmulSpec spec;
+  spec.n = n;
+  spec.k = k;
+  const GpuMatmulTile tile = gpuMatmulTile(rows);
+  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); }, target);
+  int64_t actStride = (k + 7) / 8 * 8, outStride = n + n % 2;
+  std::vector<uint16_t> act = randomBf16(rows * actStride);
+  std::vector<uint16_t> weights = randomBf16(spec.weightPanels() * spec.panelBytes() / 2);
+  std::vector<float> out(rows * outStride);
+  ptx::Memory memory;
+  memory.allow(act.data(), act.size() * 2, Access::Read);
+  memory.allow(weights.data(), weights.size() * 2, Access::Read);
+  memory.allow(out.data(), out.size() * 4, Access::ReadWrite);
+  const void *from = act.data(), *matrix = weights.data(), *bias = nullptr, *to = out.data();
+  int32_t numRows = int32_t(rows);
+  std::vector<float> times = kernel.time(
+      matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, rounds);
+  return {2.0 * double(rows) * double(n) * double(k), double(act.size() + weights.size()) * 2 + double(out.size()) * 4,
+          times};
+}
+
+Figure timeAttention(AttentionSpec spec, int64_t past, int64_t rows, const std::string &target, int rounds) {
+  spec.scale = 1.0 / std::sqrt(double(spec.headDim));
+  spec.kv = KvType::BF16;
+  spec.tileRows = 64;
+  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuAttention(module, "attention", spec); }, target);
+  int64_t plane = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * 2, pageStride = 2 * plane, keys = 0;
+  int32_t pages = int32_t((past + rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE);
+  int64_t width = spec.numHeads * spec.headDim;
+  std::vector<uint16_t> cache = randomBf16(pages * pageStride / 2);
+  std::vector<float> q = randomFloats(rows * width, 1.0f, 5), out(rows * width);
+  std::vector<int32_t> table(pages), sequenceRows = {0, int32_t(rows)}, positions(rows);
+  for (int32_t page = 0; page < pages; ++page)
+    table[page] = page;
+  for (int64_t row = 0; row < rows; ++row)
+    positions[row] = int32_t(past + row);
+  ptx::Memory memory;
+  memory.allow(q.data(), q.size() * 4, Access::Read);
+  memory.allow(out.data(), out.size() * 4, Access::ReadWrite);
+  memory.allow(cache.data(), cache.size() * 2, Access::Read);
+  for (const std::vector<int32_t> *numbers : {&table, &sequenceRows, &positions})
+    memory.allow(numbers->data(), numbers->size() * 4, Access::Read);
+  const void *queries = q.data(), *to = out.data(), *from = cache.data(), *pageTable = table.data();
+  const void *ofSequences = sequenceRows.data(), *ofRows = positions.data();
+  std::vector<float> times = kernel.time(
+      attentionLaunch(spec, rows, 1),
+      {&queries, &to, &from, &pageTable, &ofSequences, &ofRows, &keys, &plane, &pageStride, &width, &width, &pages},
+      memory, rounds);
+  double pairs = double(rows) * double(past) + double(rows) * double(rows + 1) / 2;
+  return {4 * pairs * double(width), double(past + rows) * double(spec.numKvHeads * spec.headDim) * 4, times};
+}
+
+bool timeLine(const std::string &line, const std::string &target, int rounds) {
+  std::istringstream words(line);
+  std::string name;
+  words >> name;
+  std::vector<int64_t> numbers(std::istream_iterator<int64_t>(words), {});
+  Figure figure;
+  if (name == "matmul" && numbers.size() == 3) {
+    figure = timeMatmul(numbers[0], numbers[1], numbers[2], target, rounds);
+  } else if (name == "attention" && numbers.size() == 5) {
+    AttentionSpec spec;
+    spec.numHeads = numbers[0];
+    spec.numKvHeads = numbers[1];
+    spec.headDim = numbers[2];
+    figure = timeAttention(spec, numbers[3], numbers[4], target, rounds);
+  } else {
+    return false;
+  }
+  std::sort(figure.microseconds.begin(), figure.microseconds.end());
+  printf("{\"case\": \"%s\", \"microseconds\": %.3f, \"median\": %.3f, \"flops\": %.0f, \"bytes\": %.0f}\n",
+         line.c_str(), double(figure.microseconds.front()), double(figure.microseconds[figure.microseconds.size() / 2]),
+         figure.flops, figure.bytes);
+  fflush(stdout);
+  return true;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::string target = argc > 1 ? argv[1] : "cuda:sm_80";
+  int rounds = argc > 2 ? std::max(1, atoi(argv[2])) : 20;
+  try {
+    if (!GpuDriver::get()) {
+      fprintf(stderr, "heddle-gpu-bench: times kernels on a driver: set HEDDLE_GPU_TESTS=driver\n");
+      return 2;
+    }
+    for (std::string line; std::getline(std::cin, line);)
+      if (!timeLine(line, target, rounds)) {
+        fprintf(stderr,
+                "heddle-gpu-bench: neither 'matmul ROWS N K' nor 'attention HEADS KV_HEADS HEAD_DIM PAST ROWS': '%s'\n",
+                line.c_str());
+        return 2;
+      }
+  } catch (const ptx::Error &error) {
+    fprintf(stderr, "heddle-gpu-bench: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
