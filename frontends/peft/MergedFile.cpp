@@ -1,125 +1,28 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-//
-// The file lies on a disk where there is one ($TMPDIR), so that a model larger than the memory can be merged: packing reads it once, as it does
-// the model's own files.
 #include "frontends/peft/MergedFile.h"
 
-#include "bytes/HalfFloats.h"
-
-#include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
-#include <mutex>
-#include <sys/mman.h>
-#include <thread>
-#include <unistd.h>
 
 namespace heddle {
 
-static constexpr const char *shownName = "weights merged with an adapter";
-
-MergedFile::~MergedFile() {
-  if (descriptor >= 0)
-    ::close(descriptor);
-}
-
-Status MergedFile::failed() const {
-  return Status::failure(std::string(shownName) + ": " + strerror(errno));
-}
-
-Status MergedFile::open() {
-  if (descriptor >= 0)
-    return Status();
-  const char *folder = getenv("TMPDIR");
-  descriptor = ::open(folder && *folder ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (descriptor < 0)
-    descriptor = memfd_create("merged", MFD_CLOEXEC);
-  return descriptor < 0 ? failed() : Status();
-}
-
-// False where a number is beyond what the type holds.
-static bool narrow(TensorType type, const float *numbers, int64_t count, uint8_t *out) {
-  bool fits = true;
-  for (int64_t i = 0; i < count; ++i) {
-    fits &= std::isfinite(numbers[i]);
-    if (type == TensorType::F32) {
-      memcpy(out + 4 * i, numbers + i, 4);
-      continue;
-    }
-    uint16_t half = type == TensorType::F16 ? floatToHalf(numbers[i]) : floatToBfloat(numbers[i]);
-    fits &= type == TensorType::F16 ? (half & 0x7c00) != 0x7c00 : (half & 0x7f80) != 0x7f80;
-    memcpy(out + 2 * i, &half, 2);
-  }
-  return fits;
-}
-
-static bool writeAt(int descriptor, const std::vector<uint8_t> &bytes, uint64_t offset) {
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t count = pwrite(descriptor, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-    if (count < 0 && errno != EINTR)
-      return false;
-    done += count > 0 ? static_cast<size_t>(count) : 0;
-  }
-  return true;
-}
-
-// Runs of rows go to whichever thread is free; a row depends on nothing but itself.
 Status MergedFile::add(const std::string &name, TensorType type, int64_t rows, int64_t width, const FillRow &fill,
                        uint64_t &outOffset) {
-  constexpr uint64_t alignment = 64;
-  constexpr int64_t pieceNumbers = 1 << 20;
-  HEDDLE_RETURN_IF_ERROR(open());
-  uint64_t begin = end, rowBytes = static_cast<uint64_t>(width) * tensorTypeInfo(type).blockBytes;
-  int64_t perPiece = std::max<int64_t>(1, pieceNumbers / std::max<int64_t>(width, 1));
-  int64_t pieces = (rows + perPiece - 1) / perPiece;
-  std::atomic<int64_t> next{0};
-  std::atomic<int> writeError{0};
+  uint64_t rowBytes = static_cast<uint64_t>(width) * tensorTypeInfo(type).blockBytes;
   std::atomic<bool> fits{true};
-  auto work = [&] {
+  auto fillRows = [&](int64_t first, int64_t last, uint8_t *out) {
     std::vector<float> numbers(static_cast<size_t>(width));
-    std::vector<uint8_t> bytes;
-    for (int64_t piece; (piece = next++) < pieces && !writeError;) {
-      int64_t first = piece * perPiece, last = std::min(rows, first + perPiece);
-      bytes.resize(static_cast<uint64_t>(last - first) * rowBytes);
-      for (int64_t row = first; row < last; ++row) {
-        fill(row, numbers.data());
-        if (!narrow(type, numbers.data(), width, bytes.data() + static_cast<uint64_t>(row - first) * rowBytes))
-          fits = false;
-      }
-      if (!writeAt(descriptor, bytes, begin + static_cast<uint64_t>(first) * rowBytes))
-        writeError = errno;
+    for (int64_t row = first; row < last; ++row, out += rowBytes) {
+      fill(row, numbers.data());
+      if (!storeNumbers(type, numbers.data(), numbers.size(), out))
+        fits = false;
     }
   };
-  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  std::vector<std::thread> threads;
-  for (int64_t i = 1; i < std::min(cores, pieces); ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
-  if (writeError) {
-    errno = writeError;
-    return failed();
-  }
+  HEDDLE_RETURN_IF_ERROR(file.add(rows, width, rowBytes, fillRows, outOffset));
   if (!fits)
     return invalidInput("tensor '" + printable(name) + "', merged with its adapters, has a number that " +
                         tensorTypeInfo(type).name + " does not hold")
         .ofTensor(name);
-  outOffset = begin;
-  end = (begin + static_cast<uint64_t>(rows) * rowBytes + alignment - 1) / alignment * alignment;
   return Status();
-}
-
-Expected<std::shared_ptr<MappedFile>> MergedFile::finish() {
-  if (ftruncate(descriptor, static_cast<off_t>(end)) != 0)
-    return failed();
-  int taken = descriptor;
-  descriptor = -1;
-  return mapShared(taken, shownName);
 }
 
 } // namespace heddle

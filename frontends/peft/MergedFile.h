@@ -1,22 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tensors of which a model's files hold other numbers, in a file that has no name and is gone with the process.
+// Matrices that adapters change, or consist of, as numbers.
 #ifndef HEDDLE_FRONTENDS_PEFT_MERGEDFILE_H
 #define HEDDLE_FRONTENDS_PEFT_MERGEDFILE_H
 
-#include "frontends/Checkpoint.h"
-
-#include <functional>
+#include "frontends/UnnamedFile.h"
 
 namespace heddle {
 
 class MergedFile {
 public:
-  MergedFile() = default;
-  MergedFile(const MergedFile &) = delete;
-  MergedFile &operator=(const MergedFile &) = delete;
-  ~MergedFile();
-
   // Gives row `row` of the stored matrix as f32.
   using FillRow = std::function<void(int64_t row, float *out)>;
 
@@ -24,14 +17,10 @@ public:
   Status add(const std::string &name, TensorType type, int64_t rows, int64_t width, const FillRow &fill,
              uint64_t &outOffset);
   // The file, mapped; nothing is added any more.
-  Expected<std::shared_ptr<MappedFile>> finish();
+  Expected<std::shared_ptr<MappedFile>> finish() { return file.finish(); }
 
 private:
-  Status open();
-  Status failed() const;
-
-  int descriptor = -1;
-  uint64_t end = 0;
+  UnnamedFile file{"weights merged with an adapter"};
 };
 
 } // namespace heddle
