@@ -12,6 +12,7 @@
 #include "dialect/Entries.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -78,6 +79,30 @@ static std::string summarizeConversion(WeightTables tables) {
   return llvm::formatv("; {0} weight{1} became {2}, relative RMS error {3:f4}, largest {4:f4} ({5})", count,
                        count == 1 ? "" : "s", worst->format, all.relative(), worst->loss.relative(), worst->name)
       .str();
+}
+
+// "; 14 weights quantised by gptq became q4_0 and f16, relative RMS error 1.1e-04, largest 2.0e-04 (model.layers.0.mlp.down_proj.weight)"
+static std::string summarizeRestored(const Model &model) {
+  if (model.restored.empty())
+    return "";
+  llvm::SetVector<StringRef> types;
+  const RestoredWeight *worst = &model.restored.front();
+  RestoredWeight all;
+  for (const RestoredWeight &weight : model.restored) {
+    types.insert(tensorTypeInfo(weight.type).name);
+    all.differences += weight.differences;
+    all.squares += weight.squares;
+    if (weight.relative() > worst->relative())
+      worst = &weight;
+  }
+  std::string text =
+      llvm::formatv("; {0} weight{1} quantised by {2} became {3}", model.restored.size(),
+                    model.restored.size() == 1 ? "" : "s", model.quantMethod, llvm::join(types, " and "));
+  if (worst->differences == 0)
+    return text + ", nothing was rounded";
+  return text + llvm::formatv(", relative RMS error {0:e1}, largest {1:e1} ({2})", all.relative(), worst->relative(),
+                              worst->name)
+                    .str();
 }
 
 // "; 14 weights changed by adapters, 7 of them bf16 now" and "; 1 weight replaced by adapters"
@@ -177,8 +202,8 @@ static std::string reportOf(const BinaryRequest &request, const PackageInfo &inf
   if (request.variants.size() > 1)
     for (auto [each, own] : llvm::zip_equal(request.variants, shares.own))
       variants.push_back({each.target, own});
-  return buildReport(*variant.module, info, variant.target, code[reported], variant.passes, variant.remarks,
-                     tables[reported], variants, shares.shared);
+  return buildReport(*variant.module, request.program.model, info, variant.target, code[reported], variant.passes,
+                     variant.remarks, tables[reported], variants, shares.shared);
 }
 
 static LinkKind linkKindOf(Emit emit) {
@@ -274,7 +299,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     return reported.isOk() ? Status::failure(error).inFile(options.output) : reported;
   HEDDLE_RETURN_IF_ERROR(keepText(report));
   HEDDLE_RETURN_IF_ERROR(keepText(depfile));
-  outSummary = summarize(request, info, reusesSidecar) +
+  outSummary = summarize(request, info, reusesSidecar) + summarizeRestored(program.model) +
                summarizeMerge(program.merged, !options.pipeline.weights.empty()) + converted;
   return Status();
 }

@@ -237,6 +237,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return sparse && config.mlpBias && config.moe.sharedIntermediateSize > 0;
   case When::RouterBias:
     return sparse && config.moe.hasRouterBias;
+  case When::FusedGates:
+    return !config.moe.splitGates;
+  case When::SplitGates:
+    return config.moe.splitGates;
   case When::QueryLora:
     return config.latent.qLoraRank > 0;
   case When::QueryLoraBias:

@@ -93,6 +93,8 @@ enum class When : uint8_t {
   Shared /* shared experts of a sparse layer */,
   SharedBias,
   RouterBias /* of a sparse layer */,
+  FusedGates /* gate and up of an expert are one matrix */,
+  SplitGates,
   QueryLora,
   QueryLoraBias,
   NoQueryLora,

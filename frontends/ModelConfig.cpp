@@ -472,6 +472,10 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
   return ids.isOk() ? checker.checkGeneration() : ids;
 }
 
+double RestoredWeight::relative() const {
+  return squares > 0 ? std::sqrt(differences / squares) : 0;
+}
+
 Status validate(const Model &model, const std::string &file) {
   HEDDLE_RETURN_IF_ERROR(ConfigChecker(model.config, file).check());
   assert(model.config.family && "readers refuse unknown architectures");

@@ -58,6 +58,7 @@ struct MoeConfig {
   double routedScale = 1.0;     // routed_scaling_factor
   std::optional<double> jitter; // router_jitter_noise: weights are those of a sparse mixer (arXiv:2409.12136)
   bool hasRouterBias = false;   // where a family has routers with a bias, and without
+  bool splitGates = false;      // where a family has one matrix for gate and up of an expert: there are two (GGUF)
   int64_t capacity = 0;         // tokens of a sequence that an expert computes, the first that choose it; 0: all
   int64_t numGroups = 1, topGroups = 1; // n_group, topk_group
   // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
@@ -265,12 +266,26 @@ struct ModelConfig {
   int64_t longestContext() const;
 };
 
+// A weight that its file holds in parts, by a method of quantising that is no type of a tensor, as it is read.
+struct RestoredWeight {
+  std::string name;
+  TensorType type;
+  // What rounding to `type` changed in its numbers: sums of squares of the differences and of the numbers, and the largest difference. All
+  // 0 where they are those of the file.
+  double differences = 0, squares = 0, largest = 0;
+  // Root mean square of the differences, relative to that of the numbers.
+  double relative() const;
+};
+
 struct Model {
   ModelConfig config;
   Checkpoint checkpoint;
   std::string sourcePath; // the GGUF file or the Hugging Face folder, as given
   // Of an ONNX file, which has no config: its graph. The checkpoint then holds the graph's initialisers.
   std::shared_ptr<const OnnxModel> onnx;
+  // Of a quantised Hugging Face folder: quant_method, and the weights that it was applied to.
+  std::string quantMethod{};
+  std::vector<RestoredWeight> restored{};
 };
 
 // The checks of every reader, in two steps. The first bounds the sizes, before anything is allocated by them; `file` is

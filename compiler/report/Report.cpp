@@ -227,9 +227,15 @@ static Json weightFormats(ModuleOp module) {
   return bytes;
 }
 
-// Weights that were converted while they were packed, and what that changed in their numbers.
-static Json convertedWeights(ArrayRef<PackedWeight> weights) {
+// Weights that were read in another form than their file's, or converted while they were packed, and what that changed in their numbers.
+static Json convertedWeights(const Model &model, ArrayRef<PackedWeight> weights) {
   Json converted = Json::array();
+  for (const RestoredWeight &weight : model.restored)
+    converted.push_back({{"weight", weight.name},
+                         {"from", model.quantMethod},
+                         {"to", tensorTypeInfo(weight.type).name},
+                         {"relative_rms_error", weight.relative()},
+                         {"largest_error", weight.largest}});
   for (const PackedWeight &weight : weights)
     if (weight.loss.from)
       converted.push_back({{"weight", weight.name},
@@ -257,7 +263,7 @@ static Json describeVariants(ArrayRef<ReportedVariant> variants, uint64_t shared
   return {{"shared_weight_bytes", sharedWeights}, {"targets", targets}};
 }
 
-std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const Target &target,
+std::string heddle::buildReport(ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
                                 const GeneratedCode &code, ArrayRef<std::string> passes, ArrayRef<Remark> remarks,
                                 ArrayRef<PackedWeight> weights, ArrayRef<ReportedVariant> variants,
                                 uint64_t sharedWeights) {
@@ -308,7 +314,7 @@ std::string heddle::buildReport(ModuleOp module, const PackageInfo &info, const 
       {"weights",
        {{"bytes", moduleInt(weightsSizeAttr)},
         {"formats", weightFormats(module)},
-        {"converted", convertedWeights(weights)}}},
+        {"converted", convertedWeights(model, weights)}}},
       {"variants", describeVariants(variants, sharedWeights)},
       {"assumed", assumedLimits(target.cpu)},
       {"measured", nullptr}};

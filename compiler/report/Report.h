@@ -19,10 +19,10 @@ struct ReportedVariant {
   uint64_t ownWeights; // bytes that no other reads
 };
 
-// The report as one JSON object, the same for the same input. `module` is as plan-memory left it, `code` made from it, `weights` packed for it.
+// The report as one JSON object, the same for the same input. `module`, made of `model`, is as plan-memory left it, `code` made from it, `weights` packed for it.
 // `variants`: of a file for several CPUs, of which `module` is for one, and `sharedWeights` bytes of weights are read by several.
-std::string buildReport(mlir::ModuleOp module, const PackageInfo &info, const Target &target, const GeneratedCode &code,
-                        llvm::ArrayRef<std::string> passes, llvm::ArrayRef<Remark> remarks,
+std::string buildReport(mlir::ModuleOp module, const Model &model, const PackageInfo &info, const Target &target,
+                        const GeneratedCode &code, llvm::ArrayRef<std::string> passes, llvm::ArrayRef<Remark> remarks,
                         llvm::ArrayRef<PackedWeight> weights, llvm::ArrayRef<ReportedVariant> variants,
                         uint64_t sharedWeights);
 

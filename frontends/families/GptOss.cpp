@@ -2,10 +2,11 @@
 //
 // gpt-oss (arXiv:2508.10925): every second layer sees a window, each head of attention has a logit that takes part in its sum alone, and all
 // layers have experts with biases, whose gated activation is bounded. Hugging Face stores an expert's gate and up projection as one matrix
-// (in, out) whose columns are theirs in turn.
+// (in, out) whose columns are theirs in turn, or in MXFP4 as (out, in); GGUF has two.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cmath>
@@ -13,16 +14,28 @@
 namespace heddle {
 
 static constexpr TensorRule layerRules[] = {
-    {"model.layers.#.self_attn.sinks", nullptr, ConfigDim::Heads},
-    {"model.layers.#.mlp.router.weight", nullptr, ConfigDim::Experts, ConfigDim::Hidden},
-    {"model.layers.#.mlp.router.bias", nullptr, ConfigDim::Experts},
+    {"model.layers.#.self_attn.sinks", "blk.#.attn_sinks.weight", ConfigDim::Heads},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.mlp.router.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden},
+    {"model.layers.#.mlp.router.bias", "blk.#.ffn_gate_inp.bias", ConfigDim::Experts},
     {"model.layers.#.mlp.experts.@.gate_up_proj.weight", nullptr, ConfigDim::ExpertGateAndUp, ConfigDim::Hidden,
-     When::Always, StoredOrder::Conv1d},
-    {"model.layers.#.mlp.experts.@.gate_up_proj.bias", nullptr, ConfigDim::ExpertGateAndUp},
-    {"model.layers.#.mlp.experts.@.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::ExpertIntermediate,
-     When::Always, StoredOrder::Conv1d},
-    {"model.layers.#.mlp.experts.@.down_proj.bias", nullptr, ConfigDim::Hidden},
+     When::FusedGates, StoredOrder::Conv1d},
+    {"model.layers.#.mlp.experts.@.gate_up_proj.bias", nullptr, ConfigDim::ExpertGateAndUp, ConfigDim::None,
+     When::FusedGates},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.gate_proj.bias", "blk.#.ffn_gate_exps.bias", ConfigDim::ExpertIntermediate,
+     ConfigDim::None, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.up_proj.bias", "blk.#.ffn_up_exps.bias", ConfigDim::ExpertIntermediate,
+     ConfigDim::None, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Always, StoredOrder::Conv1d},
+    {"model.layers.#.mlp.experts.@.down_proj.bias", "blk.#.ffn_down_exps.bias", ConfigDim::Hidden},
 };
+
+static constexpr double swigluLimit = 7.0, swigluAlpha = 1.702;
 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
@@ -30,8 +43,8 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = true; // weights are the softmax of the chosen experts' logits
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
-  moe.gateLimit = object.number("swiglu_limit").value_or(7.0);
-  moe.gateAlpha = object.number("swiglu_alpha").value_or(1.702);
+  moe.gateLimit = object.number("swiglu_limit").value_or(swigluLimit);
+  moe.gateAlpha = object.number("swiglu_alpha").value_or(swigluAlpha);
   moe.upOffset = 1.0;
   for (auto [key, value] : {std::pair("swiglu_limit", moe.gateLimit), {"swiglu_alpha", moe.gateAlpha}})
     if (!(value > 0.0) || !std::isfinite(value))
@@ -40,6 +53,18 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
     object.unsupported("intermediate_size", "is " + std::to_string(moe.intermediateSize) +
                                                 ", which is not supported for " + config.architecture +
                                                 "; expected a multiple of 16");
+}
+
+// The format has no keys for the activation, nor for YaRN's bounds, which the published models do not round to whole dimensions.
+static void readGguf(GgufKeys &, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  moe.normTopkProb = true;
+  moe.splitGates = true;
+  moe.gateLimit = swigluLimit;
+  moe.gateAlpha = swigluAlpha;
+  moe.upOffset = 1.0;
+  for (RopeConfig &rope : config.ropes)
+    rope.truncate = false;
 }
 
 static void buildGptOss(ModelBuilder &b) {
@@ -54,7 +79,8 @@ static void buildGptOss(ModelBuilder &b) {
 static constexpr Family describeGptOss() {
   Family row;
   row.modelType = "gpt_oss";
-  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, layerRules};
+  row.gguf = "gpt-oss";
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, layerRules};
   row.defaults.numKvHeads = 8;
   row.defaults.headDim = 64;
   row.defaults.context = 131072;
@@ -70,6 +96,7 @@ static constexpr Family describeGptOss() {
   row.experts.router = "router";
   row.experts.gateAndUp = "gate_up_proj";
   row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = readGguf;
   row.build = buildGptOss;
   return row;
 }

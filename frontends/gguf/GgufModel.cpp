@@ -49,10 +49,11 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
     return Status(); // whether it may be missing is validate's to say
   used.insert(found->first);
   const TensorInfo &tensor = found->second;
-  if (isStacked && (tensor.shape.size() != 3 || tensor.shape[0] != config.moe.numExperts))
+  bool isVector = rule.columns == ConfigDim::None;
+  if (isStacked && (tensor.shape.size() != (isVector ? 2 : 3) || tensor.shape[0] != config.moe.numExperts))
     return errorIn(file.tensors().files[tensor.file]->path(),
                    "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
-                       std::to_string(config.moe.numExperts) + ", out, in)")
+                       std::to_string(config.moe.numExperts) + (isVector ? ", out)" : ", out, in)"))
         .ofTensor(found->first);
   TensorInfo renamed = isStacked ? expertOf(tensor, expert) : tensor;
   renamed.storedAs = found->first;

@@ -127,7 +127,6 @@ private:
   void readWindows();
   std::vector<std::string> defaultLayerTypes(int64_t window);
   void refuseUnread();
-  void refuseUnsupported();
 
   JsonObject &object;
   const Family &family;
@@ -346,15 +345,7 @@ void ConfigReader::refuseUnread() {
   }
 }
 
-// An option that changes results is refused where nothing computes it.
-void ConfigReader::refuseUnsupported() {
-  if (object.has("quantization_config"))
-    object.unsupported("quantization_config",
-                       "is not supported: expected an unquantised checkpoint (F32, F16 or BF16)");
-}
-
 Expected<ModelConfig> ConfigReader::read() {
-  refuseUnsupported();
   readSizes();
   HEDDLE_RETURN_IF_ERROR(object.status());
   keepOffsets(object, config);

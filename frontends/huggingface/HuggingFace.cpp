@@ -8,6 +8,8 @@
 #include "frontends/huggingface/SentenceTransformers.h"
 #include "frontends/huggingface/Speech.h"
 
+#include <set>
+
 namespace heddle {
 
 namespace {
@@ -144,15 +146,19 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
     tensor.shape = {1};
 }
 
-// What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed.
+// What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed. What was
+// quantised is (out, in) in every family.
 void noteStoredOrder(Model &model) {
+  std::set<std::string_view> restored;
+  for (const RestoredWeight &weight : model.restored)
+    restored.insert(weight.name);
   Status done = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
     auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
     if (found == model.checkpoint.tensors.end())
       return Status();
     TensorInfo &tensor = found->second;
     tensor.byKvHead = rule.order == StoredOrder::ByKvHead;
-    tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2;
+    tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2 && !restored.count(found->first);
     if (tensor.transposed)
       std::swap(tensor.shape[0], tensor.shape[1]);
     if (rule.order == StoredOrder::Flattened)
@@ -176,7 +182,7 @@ std::vector<std::string> canonicalNames(const Family &family, const std::string 
   return names;
 }
 
-Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized) {
   const std::string &directory = files.model();
   if (!files.has("config.json"))
     return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
@@ -200,6 +206,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families) {
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
   model.config.hasLogitsBias |= family.logitsBias && model.checkpoint.find(family.logitsBias);
+  HEDDLE_RETURN_IF_ERROR(restoreQuantized(files, model));
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
   noteStoredOrder(model);

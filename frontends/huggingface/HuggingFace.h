@@ -11,7 +11,9 @@ namespace heddle {
 
 // A model of one of `families`. Tensors keep their published names, with these brought to one form: checkpoints of bare models get their prefix, text
 // models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
-Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families);
+// Before that, `restoreQuantized` gives weights that are stored in parts their own names.
+using RestoreTensors = Status (*)(ModelFiles &files, Model &model);
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized);
 
 // The names that readHuggingFace may have given to a tensor that some class of the family calls `name`.
 std::vector<std::string> canonicalNames(const Family &family, const std::string &name);

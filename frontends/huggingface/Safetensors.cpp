@@ -18,11 +18,12 @@ struct NamedType {
   std::string_view dtype;
   TensorType type;
 };
-// The types of the format that weights may have; the others are refused by name.
+// The types of the format that weights, or parts of quantised ones, may have; the others are refused by name. Those of 8 bits are bytes, whose
+// meaning is the quantisation's to say.
 constexpr NamedType types[] = {
-    {"BOOL", TensorType::Bool}, {"U8", TensorType::U8},     {"I8", TensorType::I8},   {"I16", TensorType::I16},
-    {"F16", TensorType::F16},   {"BF16", TensorType::BF16}, {"I32", TensorType::I32}, {"F32", TensorType::F32},
-    {"I64", TensorType::I64},   {"F64", TensorType::F64},
+    {"BOOL", TensorType::Bool}, {"U8", TensorType::U8},     {"I8", TensorType::I8},      {"I16", TensorType::I16},
+    {"F16", TensorType::F16},   {"BF16", TensorType::BF16}, {"I32", TensorType::I32},    {"F32", TensorType::F32},
+    {"I64", TensorType::I64},   {"F64", TensorType::F64},   {"F8_E4M3", TensorType::U8},
 };
 
 } // namespace

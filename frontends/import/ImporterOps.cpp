@@ -324,6 +324,7 @@ TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle lat
 TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
+  bool isFused = names.gateAndUp && !config().moe.splitGates;
   enter(block + "experts");
   std::string router = block + names.router;
   SmallVector<Value> gates, ups, downs, gateBiases, upBiases, downBiases;
@@ -337,8 +338,8 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
         biases.push_back(weight(expert + name + ".bias"));
     };
     // The op calls what is activated a gate, whether something is multiplied with it or not.
-    project(names.gateAndUp ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
-    if (names.gate && !names.gateAndUp)
+    project(isFused ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
+    if (names.gate && !isFused)
       project(names.up, ups, upBiases);
     project(names.down, downs, downBiases);
   }

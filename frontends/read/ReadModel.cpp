@@ -7,6 +7,7 @@
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/onnx/OnnxModel.h"
+#include "frontends/quantized/QuantMethods.h"
 
 namespace heddle {
 
@@ -79,7 +80,7 @@ Expected<Model> readModel(ModelFiles &files) {
   if (!files.isThere())
     return errorIn(path, "no such file or directory").as(StatusCode::Unreadable);
   if (files.isFolder())
-    return readHuggingFace(files, families());
+    return readHuggingFace(files, families(), restoreQuantizedWeights);
   Expected<SharedFile> file = files.open();
   if (!file)
     return file.status();

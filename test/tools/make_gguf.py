@@ -174,11 +174,13 @@ def pair(key, value):
 
 
 def write(path, keys, tensors, alignment=32):
+    """A tensor is (shape, numbers), or (shape, bytes, their type)."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(pair(*entry) for entry in keys.items())
     body = bytearray()
-    for name, (shape, values) in tensors.items():
-        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), F32_TENSOR, len(body))
-        body += array.array("f", values).tobytes()
+    for name, (shape, values, *stored) in tensors.items():
+        kind = stored[0] if stored else F32_TENSOR
+        head += text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), kind, len(body))
+        body += values if stored else array.array("f", values).tobytes()
         body += bytes(-len(body) % alignment)
     head += bytes(-len(head) % alignment)
     path.write_bytes(head + body)

@@ -1,0 +1,77 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which method quantization_config names, and that each of its keys is known to it.
+#include "frontends/quantized/QuantMethods.h"
+
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+namespace {
+
+struct QuantMethod {
+  const char *name; // quant_method
+  RestoreWeights (*read)(JsonObject &options);
+};
+constexpr QuantMethod methods[] = {
+    {"mxfp4", readMxfp4},
+};
+
+const QuantMethod *findMethod(std::string_view name) {
+  for (const QuantMethod &method : methods)
+    if (name == method.name)
+      return &method;
+  return nullptr;
+}
+
+std::string knownMethods() {
+  std::string known;
+  for (const QuantMethod &method : methods)
+    known += std::string(known.empty() ? "" : ", ") + method.name;
+  return known;
+}
+
+constexpr const char *optionsKey = "quantization_config";
+
+// What an option does is not known: it may change what the codes stand for.
+void refuseUnasked(JsonObject &options, JsonValue stored, const std::string &method) {
+  for (JsonItems items(stored); items.next();)
+    if (std::string key = items.key.string(); !options.wasAsked(key.c_str()))
+      options.unsupported(key.c_str(), "is " + printable(items.value.raw(), 64) + ", a key that is not known for " +
+                                           method + "; expected a config without it");
+}
+
+} // namespace
+
+Status restoreQuantizedWeights(ModelFiles &files, Model &model) {
+  std::string path = files.pathOf("config.json");
+  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject config(*json, path);
+  if (!config.has(optionsKey)) // of the text model alone
+    config = config.object("text_config");
+  JsonObject options = config.object(optionsKey);
+  JsonValue stored = config.find(optionsKey);
+  HEDDLE_RETURN_IF_ERROR(options.status());
+  if (!stored)
+    return Status();
+  std::string name = options.string("quant_method").value_or("");
+  HEDDLE_RETURN_IF_ERROR(options.status());
+  const QuantMethod *method = findMethod(name);
+  if (!method) {
+    options.unsupported("quant_method",
+                        (name.empty() ? "is missing" : "is '" + printable(name, 64) + "', which is not supported") +
+                            "; known: " + knownMethods());
+    return options.status();
+  }
+  RestoreWeights restore = method->read(options);
+  refuseUnasked(options, stored, name);
+  HEDDLE_RETURN_IF_ERROR(options.status());
+  model.quantMethod = name;
+  WeightRestorer restorer(model);
+  HEDDLE_RETURN_IF_ERROR(restore(restorer));
+  return restorer.finish();
+}
+
+} // namespace heddle

@@ -1,0 +1,25 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Quantised Hugging Face folders. What `quantization_config` in config.json says decides how the parts of a weight (codes, scales, zeros, …)
+// are read; everything behind the reader sees a weight of the usual name in one of the types of weights.
+#ifndef HEDDLE_FRONTENDS_QUANTIZED_QUANTMETHODS_H
+#define HEDDLE_FRONTENDS_QUANTIZED_QUANTMETHODS_H
+
+#include "frontends/huggingface/JsonObject.h"
+#include "frontends/quantized/WeightRestorer.h"
+
+namespace heddle {
+
+// Gives each weight that the checkpoint holds in parts its usual name. A tensor that is no part of one is left as it is.
+using RestoreWeights = std::function<Status(WeightRestorer &)>;
+
+// Reads the options of a method; what it does not ask for, nor pass over, is refused. Failures go to `options`.
+RestoreWeights readMxfp4(JsonObject &options);
+
+// Restores the weights of `model`, whose tensors have the names and shapes of the folder's files, if its config.json has a
+// quantization_config.
+Status restoreQuantizedWeights(ModelFiles &files, Model &model);
+
+} // namespace heddle
+
+#endif
