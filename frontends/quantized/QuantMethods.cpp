@@ -14,6 +14,11 @@ struct QuantMethod {
   RestoreWeights (*read)(JsonObject &options);
 };
 constexpr QuantMethod methods[] = {
+    {"awq", readAwq},
+    {"bitsandbytes", readBitsAndBytes},
+    {"compressed-tensors", readCompressedTensors},
+    {"fp8", readFp8},
+    {"gptq", readGptq},
     {"mxfp4", readMxfp4},
 };
 
@@ -41,7 +46,55 @@ void refuseUnasked(JsonObject &options, JsonValue stored, const std::string &met
                                            method + "; expected a config without it");
 }
 
+constexpr const char *quantizerKeys[] = {
+    "act_group_aware",
+    "adapter",
+    "backend",
+    "batch_size",
+    "block_name_to_quantize",
+    "cache_block_outputs",
+    "damp_auto_increment",
+    "damp_percent",
+    "dataset",
+    "desc_act",
+    "device",
+    "disable_exllama",
+    "do_fuse",
+    "exllama_config",
+    "fuse_max_seq_len",
+    "gptaq",
+    "gptaq_alpha",
+    "hyb_act",
+    "lm_head",
+    "max_input_length",
+    "meta",
+    "model_file_base_name",
+    "model_name_or_path",
+    "model_seqlen",
+    "module_name_preceding_first_block",
+    "modules_in_block_to_quantize",
+    "modules_to_fuse",
+    "modules_to_not_convert",
+    "mse",
+    "offload_to_disk",
+    "offload_to_disk_path",
+    "pad_token_id",
+    "static_groups",
+    "sym",
+    "tokenizer",
+    "true_sequential",
+    "use_cuda_fp16",
+    "use_exllama",
+    "v2",
+    "vram_strategy",
+};
+
 } // namespace
+
+void passQuantizerKeys(JsonObject &options) {
+  for (const char *key : quantizerKeys)
+    options.pass(key);
+}
 
 Status restoreQuantizedWeights(ModelFiles &files, Model &model) {
   std::string path = files.pathOf("config.json");

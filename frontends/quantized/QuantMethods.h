@@ -14,7 +14,16 @@ namespace heddle {
 using RestoreWeights = std::function<Status(WeightRestorer &)>;
 
 // Reads the options of a method; what it does not ask for, nor pass over, is refused. Failures go to `options`.
+RestoreWeights readAwq(JsonObject &options);
+RestoreWeights readBitsAndBytes(JsonObject &options);
+RestoreWeights readCompressedTensors(JsonObject &options);
+RestoreWeights readFp8(JsonObject &options);
+RestoreWeights readGptq(JsonObject &options);
 RestoreWeights readMxfp4(JsonObject &options);
+
+// Passes over the keys of GPTQ and AWQ that say how codes were chosen, which modules have them or which kernels are to run: what the tensors say
+// alone is what they stand for.
+void passQuantizerKeys(JsonObject &options);
 
 // Restores the weights of `model`, whose tensors have the names and shapes of the folder's files, if its config.json has a
 // quantization_config.
