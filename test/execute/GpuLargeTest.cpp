@@ -42,7 +42,8 @@ TEST(GpuLarge, matmulOfRowsFarApart) {
   const void *from = farAct.at<void>(), *matrix = packed.data(), *bias = nullptr, *to = out.at<void>();
   int32_t numRows = int32_t(rows);
   int64_t actStride = farBytes / 2, outStride = farBytes / 4;
-  kernel.run(matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, ptx::WarpOrder::Ascending);
+  kernel.run(matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory,
+             ptx::WarpOrder::Ascending);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < spec.n; ++column) {
       double sum = 0;
