@@ -66,8 +66,9 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
     return errorIn(options.model, "--task=graph: the model generates or encodes, expected one that is a graph");
   if (isGraph)
     HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options, target));
-  // A graph of a vocabulary reads texts beside others.
-  bool readsTexts = !isGraph || read->config.vocabSize > 1;
+  // A graph of a vocabulary reads texts beside others. What SigLIP's class does to a text before it is cut into pieces, tokenizer.json alone says.
+  bool saysAll = !read->config.family->padsTexts || program.files.has("tokenizer.json");
+  bool readsTexts = !isGraph || (read->config.vocabSize > 1 && saysAll);
   Expected<std::string> tokenizer =
       readsTexts ? readTokenizer(program.files, read->config.vocabSize) : Expected<std::string>(std::string());
   if (!tokenizer)

@@ -150,6 +150,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.encoder.contextLength + config.firstPosition;
   case ConfigDim::EncoderIntermediate:
     return config.encoder.intermediateSize;
+  case ConfigDim::EncoderQueriesKeysValues:
+    return 3 * config.encoder.hiddenSize;
   case ConfigDim::EncoderHidden:
     return config.encoder.hiddenSize;
   case ConfigDim::Projection:
@@ -269,6 +271,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.relativeBuckets > 0 && config.distances.asKeys && !config.distances.sharesProjections;
   case When::DistanceQueries:
     return config.relativeBuckets > 0 && config.distances.asQueries && !config.distances.sharesProjections;
+  case When::Texts:
+    return config.vocabSize > 1;
   case When::Merged:
     return layer + 1 < config.numHiddenLayers;
   }

@@ -51,6 +51,7 @@ enum class ConfigDim : uint8_t {
   EncoderPositions /* of an encoder-decoder, or a second tower */,
   EncoderIntermediate,
   EncoderHidden /* of a second tower */,
+  EncoderQueriesKeysValues /* 3 x that */,
   Projection /* projection_dim of two towers */,
   GateAndUp /* 2 x intermediate_size */,
   Experts,
@@ -109,6 +110,7 @@ enum class When : uint8_t {
   DistanceNorm,
   DistanceKeys /* projected for the layer alone, as are queries */,
   DistanceQueries,
+  Texts /* of a model that sees images: it reads texts as well */,
   Merged /* another stage follows */,
 };
 

@@ -99,6 +99,8 @@ public:
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
   // The first token of every sequence, and the mean of its tokens: (batch, width).
   virtual TensorHandle firstTokens(TensorHandle x) = 0;
+  // The last one, of a graph: (batch, width).
+  virtual TensorHandle lastTokens(TensorHandle x) = 0;
   virtual TensorHandle meanToken(TensorHandle x) = 0;
 
   // Of a graph, x being (batch, tokens, width) for a number of tokens that is known. Which tokens stand where: `tokens` of x, for -1 zeros or the
@@ -110,9 +112,11 @@ public:
   // Each column times its number of the vector `name`; and the numbers of each part behind those of the part before it.
   virtual TensorHandle scaleColumns(TensorHandle x, const std::string &name) = 0;
   virtual TensorHandle sideBySide(const std::vector<TensorHandle> &parts) = 0;
-  // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, (rows of x, rows of y).
+  // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, plus the stored number `bias` unless it is
+  // empty, (rows of x, rows of y).
   virtual TensorHandle unitRows(TensorHandle x) = 0;
-  virtual TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) = 0;
+  virtual TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale,
+                                    const std::string &bias) = 0;
   // All three are (batch, windows * tokens, heads * head_dim), as is what it gives.
   virtual TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
                                        const WindowTerms &terms) = 0;

@@ -362,7 +362,8 @@ Expected<ModelConfig> ConfigReader::read() {
     readHead(object, config);
   if (family.readers.huggingFaceRest)
     family.readers.huggingFaceRest(object, config);
-  readIds(object, config);
+  if (!family.isGraph) // which generates nothing
+    readIds(object, config);
   refuseUnread();
   HEDDLE_RETURN_IF_ERROR(object.status());
   keepOffsets(object, config);

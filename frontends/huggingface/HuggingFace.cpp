@@ -169,6 +169,20 @@ void noteStoredOrder(Model &model) {
   assert(done.isOk());
 }
 
+// Texts that are filled up to the context are so behind their tokens.
+Status checkPaddingSide(ModelFiles &files) {
+  const char *name = "tokenizer_config.json";
+  if (!files.has(name))
+    return Status();
+  Expected<JsonFile> json = readConfigFile(files, name, maxTokenizerConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, files.pathOf(name));
+  if (std::string side = object.string("padding_side").value_or("right"); side != "right")
+    object.unsupported("padding_side", "is '" + printable(side, 64) + "', which is not supported; expected right");
+  return object.status();
+}
+
 } // namespace
 
 std::vector<std::string> canonicalNames(const Family &family, const std::string &name) {
@@ -201,6 +215,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
+  if (family.padsTexts)
+    HEDDLE_RETURN_IF_ERROR(checkPaddingSide(files));
   if (model.config.image.channels == 3) // of colors; files hold no others
     HEDDLE_RETURN_IF_ERROR(readImageProcessor(files, model.config));
   if (model.config.audio.melBins)

@@ -14,8 +14,6 @@ namespace {
 
 using Mode = PoolingConfig::Mode;
 
-constexpr size_t maxTokenizerConfigBytes = 16 << 20; // it may list every added token
-
 struct ModeName {
   const char *name, *flag; // in newer files pooling_mode names it, in older ones a flag is true
   Mode mode;

@@ -9,6 +9,9 @@
 
 namespace heddle {
 
+// Of tokenizer_config.json, which may list every added token.
+constexpr size_t maxTokenizerConfigBytes = 16 << 20;
+
 // config.pooling of an encoder. A folder without modules.json pools the mean, as sentence-transformers does with it; modules that are
 // neither the encoder, pooling nor normalisation are refused.
 Status readPooling(ModelFiles &files, ModelConfig &config);

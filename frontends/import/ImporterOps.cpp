@@ -153,6 +153,11 @@ TensorHandle ModelImporter::firstTokens(TensorHandle input) {
   return wrap(tensor::ExtractSliceOp::create(b, loc, type, x, offsets, sizes, strides));
 }
 
+TensorHandle ModelImporter::lastTokens(TensorHandle x) {
+  enter("last_tokens");
+  return wrap(lastTokenOf(b, loc, unwrap(x)));
+}
+
 TensorHandle ModelImporter::pixelPatches() {
   enter("patches");
   const ImageConfig &image = config().image;
@@ -163,7 +168,7 @@ TensorHandle ModelImporter::pixelPatches() {
 TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
                                          const std::string &other) {
   enter("gather_tokens");
-  return wrap(tokensOf(b, loc, unwrap(x), tokens, group, other.empty() ? Value() : weight(other)));
+  return wrap(tokensOf(b, loc, unwrap(x), tokens, group, other.empty() ? Value() : vector(other)));
 }
 
 TensorHandle ModelImporter::scaleColumns(TensorHandle x, const std::string &name) {
@@ -181,9 +186,10 @@ TensorHandle ModelImporter::unitRows(TensorHandle x) {
   return wrap(rowsOfLengthOne(b, loc, unwrap(x)));
 }
 
-TensorHandle ModelImporter::similarities(TensorHandle x, TensorHandle y, const std::string &scale) {
+TensorHandle ModelImporter::similarities(TensorHandle x, TensorHandle y, const std::string &scale,
+                                         const std::string &bias) {
   enter("similarities");
-  return wrap(scaledProducts(b, loc, unwrap(x), unwrap(y), weight(scale)));
+  return wrap(scaledProducts(b, loc, unwrap(x), unwrap(y), vector(scale), bias.empty() ? Value() : vector(bias)));
 }
 
 // In an encode attention knows which rows are a sequence: where all scores are 0, each token weighs as much as any other.

@@ -62,12 +62,13 @@ public:
   TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle firstTokens(TensorHandle x) override;
+  TensorHandle lastTokens(TensorHandle x) override;
   TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
                             const std::string &other) override;
   TensorHandle scaleColumns(TensorHandle x, const std::string &name) override;
   TensorHandle sideBySide(const std::vector<TensorHandle> &parts) override;
   TensorHandle unitRows(TensorHandle x) override;
-  TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale) override;
+  TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale, const std::string &bias) override;
   TensorHandle meanToken(TensorHandle x) override;
   TensorHandle addTable(TensorHandle x, const std::string &name) override;
   TensorHandle windowAttention(TensorHandle q, TensorHandle k, TensorHandle v, int64_t heads,
@@ -98,6 +99,9 @@ private:
     bool isVector = false; // read as one, whatever its shape
   };
   mlir::Value weight(const std::string &name) { return weight(WeightPart{prefix + name}); }
+  mlir::Value vector(const std::string &name) {
+    return weight(WeightPart{prefix + name, 0, 0, false, /*isVector=*/true});
+  }
   // What the caller of the layer that is being built passes: a weight, or a value of the entry.
   struct LayerOperand {
     WeightPart part;

@@ -251,13 +251,25 @@ static Value endOf(OpBuilder &b, Location loc, Value ids, std::optional<int64_t>
       .getResult(1);
 }
 
-Value heddle::tokenOf(OpBuilder &b, Location loc, Value x, Value ids, std::optional<int64_t> end) {
+// The token of each text at its number of `places`.
+static Value tokenAt(OpBuilder &b, Location loc, Value x, Value places) {
   Value room = roomFor(b, loc, {dynamic, typeOf(x).getDimSize(2)}, x);
-  return generic(b, loc, room, endOf(b, loc, ids, end), mapOf(b, 2, {0}), [&](OpBuilder &b, ValueRange e) -> Value {
+  return generic(b, loc, room, places, mapOf(b, 2, {0}), [&](OpBuilder &b, ValueRange e) -> Value {
     Value token = arith::IndexCastOp::create(b, loc, b.getIndexType(), e[0]);
     return tensor::ExtractOp::create(
         b, loc, x, ValueRange{linalg::IndexOp::create(b, loc, 0), token, linalg::IndexOp::create(b, loc, 1)});
   });
+}
+
+Value heddle::tokenOf(OpBuilder &b, Location loc, Value x, Value ids, std::optional<int64_t> end) {
+  return tokenAt(b, loc, x, endOf(b, loc, ids, end));
+}
+
+Value heddle::lastTokenOf(OpBuilder &b, Location loc, Value x) {
+  Value count = tensor::DimOp::create(b, loc, x, 1), one = arith::ConstantIndexOp::create(b, loc, 1);
+  Value last = arith::IndexCastOp::create(b, loc, b.getI32Type(), arith::SubIOp::create(b, loc, count, one));
+  Value room = tensor::EmptyOp::create(b, loc, tensor::getMixedSize(b, loc, x, 0), b.getI32Type());
+  return tokenAt(b, loc, x, linalg::FillOp::create(b, loc, last, room).getResult(0));
 }
 
 Value heddle::rowsOfLengthOne(OpBuilder &b, Location loc, Value x) {
@@ -278,7 +290,7 @@ Value heddle::rowsOfLengthOne(OpBuilder &b, Location loc, Value x) {
                  });
 }
 
-Value heddle::scaledProducts(OpBuilder &b, Location loc, Value x, Value y, Value scale) {
+Value heddle::scaledProducts(OpBuilder &b, Location loc, Value x, Value y, Value scale, Value bias) {
   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
   SmallVector<OpFoldResult> sizes = {tensor::getMixedSize(b, loc, x, 0), tensor::getMixedSize(b, loc, y, 0)};
   Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
@@ -294,10 +306,16 @@ Value heddle::scaledProducts(OpBuilder &b, Location loc, Value x, Value y, Value
                                              })
                        .getResult(0);
   AffineMap first = AffineMap::get(2, 0, b.getAffineConstantExpr(0));
-  return generic(b, loc, room, {products, scale}, {b.getMultiDimIdentityMap(2), first},
-                 [&](OpBuilder &b, ValueRange e) -> Value {
-                   return arith::MulFOp::create(b, loc, e[0], math::ExpOp::create(b, loc, widened(b, loc, e[1])));
-                 });
+  SmallVector<Value> inputs = {products, scale};
+  SmallVector<AffineMap> places = {b.getMultiDimIdentityMap(2), first};
+  if (bias) {
+    inputs.push_back(bias);
+    places.push_back(first);
+  }
+  return generic(b, loc, room, inputs, places, [&](OpBuilder &b, ValueRange e) -> Value {
+    Value scaled = arith::MulFOp::create(b, loc, e[0], math::ExpOp::create(b, loc, widened(b, loc, e[1])));
+    return bias ? arith::AddFOp::create(b, loc, scaled, widened(b, loc, e[2])).getResult() : scaled;
+  });
 }
 
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.

@@ -31,10 +31,13 @@ mlir::Value checkedIntegers(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 mlir::Value biasOfMask(mlir::OpBuilder &b, mlir::Location loc, mlir::Value mask);
 // (batch, width): the token of each text that ModelBuilder::endToken describes.
 mlir::Value tokenOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value ids, std::optional<int64_t> end);
+// (batch, width): the last token of each text.
+mlir::Value lastTokenOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 // Of (rows, width): each divided by its length.
 mlir::Value rowsOfLengthOne(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
-// x y^T e^scale of (rows, width) each and a stored number.
-mlir::Value scaledProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y, mlir::Value scale);
+// x y^T e^scale + bias of (rows, width) each and stored numbers; `bias` null: none.
+mlir::Value scaledProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y, mlir::Value scale,
+                           mlir::Value bias);
 
 struct QueryKeyValue {
   mlir::Value q, k, v;

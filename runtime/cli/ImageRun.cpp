@@ -82,6 +82,8 @@ Status TextTower::read(const std::string &text, size_t index, std::vector<float>
   std::vector<int32_t> ids;
   HEDDLE_RETURN_IF_ERROR(encodeText(program, text, index, /*addSpecial=*/true, ids, nullptr));
   shortenText(metadata, metadata.context(), ids);
+  if (metadata.pads_texts() && metadata.tokenizer()->pad() < 0)
+    return Status(StatusCode::Unsupported, "texts are padded, and this model's tokenizer has no token for that");
   if (metadata.pads_texts())
     ids.resize(metadata.context(), metadata.tokenizer()->pad());
   if (ids.empty())

@@ -188,24 +188,28 @@ def write_tokenizer(folder, length):
     return tokenizer, len(pieces)
 
 
-def write_clip(folder, files):
+def write_towers(folder, files, kind, processor, settings):
     folder.mkdir(parents=True, exist_ok=True)
     length = 16
     tokenizer, size = write_tokenizer(folder, length)
     text = dict(vocab_size=size, hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=length,
                 bos_token_id=size - 2, eos_token_id=size - 1, pad_token_id=size - 1)
-    vision = {key: value for key, value in SMALL.items()} | dict(num_hidden_layers=1)
-    model, config = make_model(transformers.CLIPModel, dict(text_config=text, vision_config=vision, projection_dim=12))
+    pads = kind == "Siglip"  # texts of one length, whose padding counts
+    vision = SMALL | dict(num_hidden_layers=1)
+    sizes = dict(projection_dim=12) if not pads else {}
+    if pads:
+        text["projection_size"] = vision["hidden_size"]
+    model, config = make_model(getattr(transformers, kind + "Model"), dict(text_config=text, vision_config=vision) | sizes)
     model.save_pretrained(folder)
-    settings = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}}
     (folder / "preprocessor_config.json").write_text(json.dumps(settings, indent=1) + "\n")
-    processor = CLIPImageProcessorPil(size=settings["size"], crop_size=settings["crop_size"])
+    processor = processor(**{key: value for key, value in settings.items() if not key.endswith("_type")})
     pixels = torch.cat([processor(load_image(str(files / file)), return_tensors="pt")["pixel_values"] for file in FILES])
     # Each alone: nothing of another's padding.
-    got = [model(**tokenizer([each], truncation=True, max_length=length, return_tensors="pt"), pixel_values=pixels) for each in TEXTS]
+    ids = [tokenizer([each], truncation=True, max_length=length, padding="max_length" if pads else False, return_tensors="pt")["input_ids"] for each in TEXTS]
+    got = [model(input_ids=each, pixel_values=pixels) for each in ids]
     logits = torch.cat([each.logits_per_image for each in got], 1)
     golden = {"transformers": transformers.__version__, "files": FILES, "texts": TEXTS, "similarity": logits.tolist(),
-              "scores": logits.softmax(-1).tolist(), "image_embeds": got[0].image_embeds.tolist(),
+              "scores": (logits.sigmoid() if pads else logits.softmax(-1)).tolist(), "image_embeds": got[0].image_embeds.tolist(),
               "text_embeds": [each.text_embeds[0].tolist() for each in got]}
     (folder / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
 
@@ -217,7 +221,10 @@ def main():
         write_pixels(folder / "files")
         for name, (kind, given, processor, settings) in MODELS.items():
             write_model(folder / name, kind, given, processor, settings, folder / "files")
-        write_clip(folder / "clip", folder / "files")
+        write_towers(folder / "clip", folder / "files", "CLIP", CLIPImageProcessorPil,
+                     {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 24}, "crop_size": {"height": 24, "width": 24}})
+        write_towers(folder / "siglip", folder / "files", "Siglip", SiglipImageProcessorPil,
+                     {"image_processor_type": "SiglipImageProcessor", "size": {"height": 24, "width": 24}, "resample": 2})
 
 
 main()

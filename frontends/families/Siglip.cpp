@@ -1,0 +1,210 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// SigLIP (Zhai et al. 2023, arXiv:2303.15343): CLIP's towers, whose pairs are judged each by itself: a scaled and shifted product becomes a
+// probability. Texts are of one length, padding counts, and the last token stands for them; for an image stands what a learned query finds among
+// its patches. SigLIP 2 of one resolution (arXiv:2502.14786) is the same model with other weights.
+
+#include "frontends/families/Bert.h"
+#include "frontends/families/Families.h"
+#include "frontends/families/Towers.h"
+#include "frontends/huggingface/Config.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+#define HEAD "vision_model.head."
+
+static constexpr TensorRule textRules[] = {
+    {"text_model.embeddings.token_embedding.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Texts},
+    {"text_model.embeddings.position_embedding.weight", nullptr, ConfigDim::Positions, ConfigDim::Hidden, When::Texts},
+    HEDDLE_TOWER_LAYER("text_model.encoder.layers.#.", Hidden, Intermediate, Texts),
+    HEDDLE_TOWER_NORM("text_model.final_layer_norm", Hidden, Texts),
+    HEDDLE_TOWER_LINEAR("text_model.head", Projection, Hidden, Texts),
+};
+static constexpr TensorRule visionRules[] = {
+    {"vision_model.embeddings.patch_embedding.weight", nullptr, ConfigDim::EncoderHidden, ConfigDim::PatchWidth,
+     When::Always, StoredOrder::Flattened},
+    {"vision_model.embeddings.patch_embedding.bias", nullptr, ConfigDim::EncoderHidden},
+    {"vision_model.embeddings.position_embedding.weight", nullptr, ConfigDim::EncoderPositions,
+     ConfigDim::EncoderHidden},
+    HEDDLE_TOWER_LAYER("vision_model.encoder.layers.%.", EncoderHidden, EncoderIntermediate, Always),
+    HEDDLE_TOWER_NORM("vision_model.post_layernorm", EncoderHidden, Always),
+    {HEAD "probe", nullptr, ConfigDim::EncoderHidden, ConfigDim::One, When::Pooler, StoredOrder::Flattened},
+    {HEAD "attention.in_proj_weight", nullptr, ConfigDim::EncoderQueriesKeysValues, ConfigDim::EncoderHidden,
+     When::Pooler},
+    {HEAD "attention.in_proj_bias", nullptr, ConfigDim::EncoderQueriesKeysValues, ConfigDim::None, When::Pooler},
+    HEDDLE_TOWER_LINEAR(HEAD "attention.out_proj", EncoderHidden, EncoderHidden, Pooler),
+    HEDDLE_TOWER_NORM(HEAD "layernorm", EncoderHidden, Pooler),
+    HEDDLE_TOWER_LINEAR(HEAD "mlp.fc1", EncoderIntermediate, EncoderHidden, Pooler),
+    HEDDLE_TOWER_LINEAR(HEAD "mlp.fc2", EncoderHidden, EncoderIntermediate, Pooler),
+};
+static constexpr TensorRule pairRules[] = {{"logit_scale", nullptr, ConfigDim::One, ConfigDim::None, When::Texts},
+                                           {"logit_bias", nullptr, ConfigDim::One, ConfigDim::None, When::Texts}};
+
+static constexpr TowerDefaults defaultsOf() {
+  TowerDefaults defaults;
+  defaults.normEps = 1e-6, defaults.activation = "gelu_pytorch_tanh";
+  defaults.vocabSize = 32000, defaults.context = 64;
+  defaults.patch = 16, defaults.specialTokens = 0;
+  return defaults;
+}
+
+static void readText(JsonObject &text, ModelConfig &config) {
+  readTextTower(text, config, defaultsOf());
+  config.projectionSize = readBounded(text, "projection_size", config.hiddenSize, 1 << 20);
+}
+
+static constexpr char classifier[] = "SiglipForImageClassification";
+
+// A classifier of images has no tower of texts, whatever its config says of one.
+static void readBothSizes(JsonObject &object, ModelConfig &config) {
+  std::vector<std::string> architectures = object.strings("architectures");
+  JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
+  if (std::find(architectures.begin(), architectures.end(), classifier) != architectures.end()) {
+    readVisionAlone(vision, config, defaultsOf());
+    return object.adopt(vision);
+  }
+  readText(text, config);
+  readVisionTower(vision, config, defaultsOf());
+  if (!vision.boolean("vision_use_head").value_or(true))
+    vision.unsupported("vision_use_head", "is false, which is not supported beside texts: nothing stands for an image");
+  object.adopt(text);
+  object.adopt(vision);
+  if (object.status().isOk() && config.projectionSize != config.encoder.hiddenSize)
+    object.fail("text_config", "has projection_size " + std::to_string(config.projectionSize) +
+                                   ", expected the hidden_size of vision_config (" +
+                                   std::to_string(config.encoder.hiddenSize) + ")");
+}
+
+static void readVisionSizes(JsonObject &object, ModelConfig &config) {
+  object.pass("vision_use_head"); // the checkpoint says it
+  readVisionAlone(object, config, defaultsOf());
+}
+
+static void readBothRest(JsonObject &object, ModelConfig &config) {
+  if (config.vocabSize == 1)
+    return;
+  JsonObject text = towerOf(object, "text_config");
+  config.activation = readTowerActivation(text, defaultsOf());
+  config.labelScores = LabelScores::Sigmoid;
+}
+
+static void readTextRest(JsonObject &object, ModelConfig &config) {
+  config.activation = readTowerActivation(object, defaultsOf());
+}
+
+// What the query of the head finds among the patches, through its feed-forward block.
+static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
+  const EncoderConfig &stack = b.config().encoder;
+  int64_t width = stack.hiddenSize;
+  TensorHandle probe = b.gatherTokens(x, {-1}, /*group=*/1, HEAD "probe"); // (images, 1, width)
+  auto heads = [&](TensorHandle of, int64_t part) {
+    return b.splitHeads(
+        b.linear(of, HEAD "attention.in_proj_weight", HEAD "attention.in_proj_bias", part * width, width),
+        stack.numHeads);
+  };
+  TensorHandle attended = b.mergeHeads(b.attention(heads(probe, 0), heads(x, 1), heads(x, 2)));
+  attended = b.linear(attended, HEAD "attention.out_proj");
+  TensorHandle wide = b.linear(b.layerNorm(attended, HEAD "layernorm", stack.normEps), HEAD "mlp.fc1");
+  wide = b.linear(b.activation(wide, stack.activation), HEAD "mlp.fc2");
+  return b.firstTokens(b.add(attended, wide));
+}
+
+// The states of the vision tower behind its norm, and what stands for an image; nothing does in a model without a head.
+static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
+  TensorHandle x = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
+  x = visionLayers(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
+  x = b.layerNorm(x, "vision_model.post_layernorm", b.config().encoder.normEps);
+  if (b.config().hasPooler)
+    pooled = poolPatches(b, x);
+  return x;
+}
+
+static void buildText(ModelBuilder &b) {
+  b.beginEntry("text", "texts");
+  TensorHandle states = textStates(b, /*causal=*/false);
+  finishEncoder(b, states, b.linear(b.lastTokens(states), "text_model.head"));
+}
+
+static void buildVision(ModelBuilder &b) {
+  b.beginEntry("image", "images");
+  TensorHandle pooled, states = visionStates(b, pooled);
+  finishEncoder(b, states, pooled);
+}
+
+static void buildSiglip(ModelBuilder &b) {
+  if (b.config().vocabSize == 1)
+    return buildVision(b);
+  b.beginEntry("text", "texts");
+  TensorHandle states = textStates(b, /*causal=*/false);
+  finishTower(b, "text", states, b.linear(b.lastTokens(states), "text_model.head"), "text_embeds");
+  b.beginEntry("image", "images");
+  TensorHandle pooled;
+  states = visionStates(b, pooled);
+  finishTower(b, "vision", states, pooled, "image_embeds");
+  buildComparison(b, "logit_bias");
+}
+
+static void buildClassifier(ModelBuilder &b, TensorHandle states, TensorHandle) {
+  b.output("logits", b.linear(b.meanToken(states), "classifier"));
+}
+
+static constexpr Head heads[] = {{classifier, classifierRules, buildClassifier, HeadTask::Classify}};
+
+// 0, 1, …, which older releases saved.
+static constexpr UnreadTensor unread[] = {{"text_model.embeddings.position_ids"},
+                                          {"vision_model.embeddings.position_ids"}};
+
+static constexpr Family describeTowers() {
+  Family row;
+  row.isGraph = true;
+  row.unread = unread;
+  row.activationKey = nullptr;
+  row.rope.hasRope = false;
+  return row;
+}
+
+static constexpr Family describeSiglip() {
+  Family row = describeTowers();
+  row.modelType = "siglip";
+  row.imageProcessor = "SiglipImageProcessor";
+  row.padsTexts = true;
+  row.pooler = HEAD "probe";
+  row.heads = heads;
+  row.embedding = "text_model.embeddings.token_embedding.weight";
+  row.rules = {textRules, visionRules, pairRules};
+  row.readers.huggingFaceAllSizes = readBothSizes;
+  row.readers.huggingFaceRest = readBothRest;
+  row.build = buildSiglip;
+  return row;
+}
+const Family family::siglip = describeSiglip();
+
+static constexpr Family describeText() {
+  Family row = describeTowers();
+  row.modelType = "siglip_text_model";
+  row.padsTexts = true;
+  row.embedding = "text_model.embeddings.token_embedding.weight";
+  row.rules = {textRules};
+  row.readers.huggingFaceAllSizes = readText;
+  row.readers.huggingFaceRest = readTextRest;
+  row.build = buildText;
+  return row;
+}
+const Family family::siglipTextModel = describeText();
+
+static constexpr Family describeVision() {
+  Family row = describeTowers();
+  row.modelType = "siglip_vision_model";
+  row.imageProcessor = "SiglipImageProcessor";
+  row.pooler = HEAD "probe";
+  row.embedding = "vision_model.embeddings.patch_embedding.weight";
+  row.rules = {visionRules};
+  row.readers.huggingFaceAllSizes = readVisionSizes;
+  row.build = buildVision;
+  return row;
+}
+const Family family::siglipVisionModel = describeVision();
+
+} // namespace heddle
