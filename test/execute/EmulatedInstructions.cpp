@@ -246,6 +246,32 @@ Value emulateParts(ImplicitLocOpBuilder &b, Value sum, Value x, Value y, int64_t
   return sum;
 }
 
+// The entry of its group of 16 that the low four bits of each index name: vpermps of 16 numbers, vpshufb of 64 bytes.
+Value emulateLookUp(ImplicitLocOpBuilder &b, Value table, Value indices) {
+  auto type = cast<VectorType>(indices.getType());
+  int64_t lanes = type.getDimSize(0);
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APInt(type.getElementTypeBitWidth(), value)));
+  };
+  Value low = arith::AndIOp::create(b, indices, number(15)), found;
+  for (int64_t entry = 0; entry < 16; ++entry) {
+    SmallVector<int64_t> order(lanes);
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      order[lane] = lane / 16 * 16 + entry;
+    Value entries = vector::ShuffleOp::create(b, table, table, order);
+    Value isMeant = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, low, number(entry));
+    found = found ? arith::SelectOp::create(b, isMeant, entries, found).getResult() : entries;
+  }
+  return found;
+}
+
+// Bytes whose index is negative are 0.
+Value emulateByteLookUp(ImplicitLocOpBuilder &b, Value table, Value indices) {
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(indices.getType()));
+  Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, indices, zero);
+  return arith::SelectOp::create(b, isNegative, zero, emulateLookUp(b, table, indices));
+}
+
 void emulateTile(ImplicitLocOpBuilder &b, func::FuncOp instruction, Value state, OperandRange operands) {
   SmallVector<Value> arguments = {state};
   for (Value operand : operands)
@@ -292,6 +318,12 @@ void heddle::test::emulateInstructions(ModuleOp module) {
     } else if (name == "llvm.x86.avx512.pmaddw.d.512") {
       OperandRange args = call.getArgs();
       call.getResult(0).replaceAllUsesWith(emulateParts(b, Value(), args[0], args[1], 16, /*isSigned=*/true));
+    } else if (name == "llvm.x86.avx512.permvar.sf.512") {
+      OperandRange args = call.getArgs();
+      call.getResult(0).replaceAllUsesWith(emulateLookUp(b, args[0], args[1]));
+    } else if (name == "llvm.x86.avx512.pshuf.b.512") {
+      OperandRange args = call.getArgs();
+      call.getResult(0).replaceAllUsesWith(emulateByteLookUp(b, args[0], args[1]));
     } else if (name.consume_front("llvm.x86.")) {
       auto instruction = module.lookupSymbol<func::FuncOp>(("emulated_" + name).str());
       if (!instruction)
