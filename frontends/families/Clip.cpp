@@ -137,22 +137,8 @@ static void buildVisualProjection(ModelBuilder &b, TensorHandle, TensorHandle po
 static constexpr Head textHeads[] = {{"CLIPTextModelWithProjection", textProjectionRules, buildTextProjection}};
 static constexpr Head visionHeads[] = {{"CLIPVisionModelWithProjection", visualProjectionRules, buildVisualProjection}};
 
-// 0, 1, …, which older releases saved.
-static constexpr UnreadTensor unread[] = {{"text_model.embeddings.position_ids"},
-                                          {"vision_model.embeddings.position_ids"}};
-
-static constexpr Family describeTowers() {
-  Family row;
-  row.isGraph = true;
-  row.unread = unread;
-  row.activationKey = nullptr;
-  row.rope.hasRope = false;
-  return row;
-}
-
 static constexpr Family describeClip() {
-  Family row = describeTowers();
-  row.modelType = "clip";
+  Family row = describeTowers("clip");
   row.imageProcessor = "CLIPImageProcessor";
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules, visionRules, textProjectionRules, visualProjectionRules, scaleRules};
@@ -164,8 +150,7 @@ static constexpr Family describeClip() {
 const Family family::clip = describeClip();
 
 static constexpr Family describeText() {
-  Family row = describeTowers();
-  row.modelType = "clip_text_model";
+  Family row = describeTowers("clip_text_model");
   row.heads = textHeads;
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules};
@@ -177,8 +162,7 @@ static constexpr Family describeText() {
 const Family family::clipTextModel = describeText();
 
 static constexpr Family describeVision() {
-  Family row = describeTowers();
-  row.modelType = "clip_vision_model";
+  Family row = describeTowers("clip_vision_model");
   row.imageProcessor = "CLIPImageProcessor";
   row.heads = visionHeads;
   row.embedding = "vision_model.embeddings.class_embedding";

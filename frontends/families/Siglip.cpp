@@ -152,22 +152,8 @@ static void buildClassifier(ModelBuilder &b, TensorHandle states, TensorHandle) 
 
 static constexpr Head heads[] = {{classifier, classifierRules, buildClassifier, HeadTask::Classify}};
 
-// 0, 1, …, which older releases saved.
-static constexpr UnreadTensor unread[] = {{"text_model.embeddings.position_ids"},
-                                          {"vision_model.embeddings.position_ids"}};
-
-static constexpr Family describeTowers() {
-  Family row;
-  row.isGraph = true;
-  row.unread = unread;
-  row.activationKey = nullptr;
-  row.rope.hasRope = false;
-  return row;
-}
-
 static constexpr Family describeSiglip() {
-  Family row = describeTowers();
-  row.modelType = "siglip";
+  Family row = describeTowers("siglip");
   row.imageProcessor = "SiglipImageProcessor";
   row.padsTexts = true;
   row.pooler = HEAD "probe";
@@ -182,8 +168,7 @@ static constexpr Family describeSiglip() {
 const Family family::siglip = describeSiglip();
 
 static constexpr Family describeText() {
-  Family row = describeTowers();
-  row.modelType = "siglip_text_model";
+  Family row = describeTowers("siglip_text_model");
   row.padsTexts = true;
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules};
@@ -195,8 +180,7 @@ static constexpr Family describeText() {
 const Family family::siglipTextModel = describeText();
 
 static constexpr Family describeVision() {
-  Family row = describeTowers();
-  row.modelType = "siglip_vision_model";
+  Family row = describeTowers("siglip_vision_model");
   row.imageProcessor = "SiglipImageProcessor";
   row.pooler = HEAD "probe";
   row.embedding = "vision_model.embeddings.patch_embedding.weight";

@@ -39,6 +39,21 @@ struct TowerDefaults {
   int64_t patch = 32, specialTokens = 1;   // of images
 };
 
+// 0, 1, …, which older releases saved.
+inline constexpr UnreadTensor towerPositions[] = {{"text_model.embeddings.position_ids"},
+                                                  {"vision_model.embeddings.position_ids"}};
+
+// A row of towers; which, and of what, is left to say.
+constexpr Family describeTowers(const char *modelType) {
+  Family row;
+  row.modelType = modelType;
+  row.isGraph = true;
+  row.unread = towerPositions;
+  row.activationKey = nullptr;
+  row.rope.hasRope = false;
+  return row;
+}
+
 // The part of a model with both towers. What text_config_dict and vision_config_dict hold, in older files, counts instead.
 JsonObject towerOf(JsonObject &object, const std::string &part);
 // The value of `key`, within a stack's limits, which bound what is allocated by it.

@@ -6,6 +6,7 @@
 #include "frontends/Family.h"
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/ProcessorConfig.h"
 
 #include <array>
 #include <cmath>
@@ -202,22 +203,8 @@ private:
 } // namespace
 
 Status readImageProcessor(ModelFiles &files, ModelConfig &config) {
-  for (auto [name, key] : {std::pair<const char *, const char *>{"preprocessor_config.json", nullptr},
-                           {"processor_config.json", "image_processor"}}) {
-    if (!files.has(name))
-      continue;
-    Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
-    if (!json)
-      return json.status();
-    JsonObject whole(*json, files.pathOf(name));
-    if (key && !whole.has(key))
-      continue;
-    JsonObject processor = key ? whole.object(key) : whole;
-    ProcessorReader(processor, config).read();
-    HEDDLE_RETURN_IF_ERROR(whole.status());
-    return processor.status();
-  }
-  return Status();
+  return readProcessorConfig(files, "image_processor",
+                             [&](JsonObject &object) { ProcessorReader(object, config).read(); });
 }
 
 } // namespace heddle

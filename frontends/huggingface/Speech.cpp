@@ -3,6 +3,7 @@
 
 #include "frontends/ModelConfig.h"
 #include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/ProcessorConfig.h"
 
 namespace heddle {
 
@@ -84,22 +85,7 @@ std::optional<int64_t> readToken(JsonObject &object, const char *key, const Mode
 Status readFeatureExtractor(ModelFiles &files, ModelConfig &config) {
   AudioConfig &audio = config.audio;
   audio.samples = 2 * config.encoder.contextLength * audio.hop;
-  for (auto [name, key] : {std::pair<const char *, const char *>{"preprocessor_config.json", nullptr},
-                           {"processor_config.json", "feature_extractor"}}) {
-    if (!files.has(name))
-      continue;
-    Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
-    if (!json)
-      return json.status();
-    JsonObject whole(*json, files.pathOf(name));
-    if (key && !whole.has(key))
-      continue;
-    JsonObject extractor = key ? whole.object(key) : whole;
-    readExtractor(extractor, config);
-    HEDDLE_RETURN_IF_ERROR(whole.status());
-    return extractor.status();
-  }
-  return Status();
+  return readProcessorConfig(files, "feature_extractor", [&](JsonObject &object) { readExtractor(object, config); });
 }
 
 void readForcedTokens(JsonObject &object, ModelConfig &config) {
