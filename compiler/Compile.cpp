@@ -4,6 +4,7 @@
 
 #include "bytes/WholeFile.h"
 #include "compiler/CacheKey.h"
+#include "compiler/ResumedModule.h"
 #include "compiler/SourceFiles.h"
 #include "compiler/WriteBinary.h"
 #include "compiler/codegen/kernel/KernelTarget.h"
@@ -302,63 +303,13 @@ Status Compilation::checkPassFlags() {
   return Status();
 }
 
-static std::string entryNames(ModuleOp module) {
-  std::vector<std::string> names;
-  for (auto func : module.getOps<func::FuncOp>())
-    if (func.isPublic())
-      names.push_back(("@" + func.getSymName()).str());
-  llvm::sort(names);
-  return llvm::join(names, ", ");
-}
-
-// An entry of `module` that takes or gives others than that of `other`; "" where there is none.
-static std::string otherEntry(ModuleOp module, ModuleOp other) {
-  for (auto func : module.getOps<func::FuncOp>()) {
-    auto twin = func.isPublic() ? other.lookupSymbol<func::FuncOp>(func.getSymName()) : nullptr;
-    if (twin && twin.getFunctionType() != func.getFunctionType())
-      return ("@" + func.getSymName()).str();
-  }
-  return "";
-}
-
-// A weight of `module` whose bytes are none of a tensor of its type in the checkpoint, and so of another model; null where there is none.
-static StorageAttr foreignStorage(ModuleOp module, const Checkpoint &checkpoint) {
-  std::set<std::tuple<uint32_t, uint64_t, uint64_t, StringRef>> tensors; // by where they end
-  for (auto &[name, tensor] : checkpoint.tensors)
-    tensors.emplace(tensor.file, tensor.offset + tensor.bytes, tensor.offset, tensorTypeInfo(tensor.type).name);
-  StorageAttr foreign;
-  module.walk([&](Operation *op) {
-    op->getAttrDictionary().walk([&](StorageAttr storage) {
-      uint64_t offset = storage.getOffset();
-      auto found = tensors.lower_bound({uint32_t(storage.getFile()), offset + 1, 0, ""});
-      bool isWithin = found != tensors.end() && std::get<0>(*found) == storage.getFile() &&
-                      std::get<2>(*found) <= offset && std::get<3>(*found) == storage.getTypeInFile();
-      if (!isWithin && !foreign)
-        foreign = storage;
-    });
-  });
-  return foreign;
-}
-
 // The model's own way up to `stage` has found its config and decided what options leave to it; from here the module is the resumed one.
 Status Compilation::takeResumed(Stage stage) {
   if (!resumed || resumedStage != stage)
     return Status();
-  std::string own = entryNames(*program.module), other = entryNames(*resumed);
-  Attribute target = (*program.module)->getAttr(targetAttrName);
-  if (own != other)
-    return refuseResumed("the module has " + (other.empty() ? "no entry" : "the entries " + other) +
-                         ", the model after stage " + stageName(stage).str() + " " + own);
-  if (target != (*resumed)->getAttr(targetAttrName))
-    return refuseResumed("the module was scheduled for another target than " + this->target.name);
-  if (std::string entry = otherEntry(*resumed, *program.module); !entry.empty())
-    return refuseResumed("the module's " + entry + " takes or gives other types than the model's after stage " +
-                         stageName(stage).str() + ": it is of another model, or was made with other options");
-  if (!program.model.checkpoint.tensors.empty())
-    if (StorageAttr foreign = foreignStorage(*resumed, program.model.checkpoint))
-      return refuseResumed("the module has a weight of type " + foreign.getTypeInFile().str() + " at byte " +
-                           std::to_string(foreign.getOffset()) + " of file " + std::to_string(foreign.getFile()) +
-                           ", where the model has none: it is of another model");
+  if (std::string why = whyOfAnotherModel(*resumed, *program.module, program.model.checkpoint, stage, target.name);
+      !why.empty())
+    return refuseResumed(why);
   program.module = resumed->clone();
   return Status();
 }
