@@ -99,13 +99,17 @@ Status UnnamedFile::add(int64_t rows, int64_t width, uint64_t rowBytes, const Fi
   return Status();
 }
 
-Expected<std::shared_ptr<MappedFile>> UnnamedFile::finish() {
+Status UnnamedFile::addTo(Checkpoint &checkpoint) {
   HEDDLE_RETURN_IF_ERROR(open());
   if (ftruncate(descriptor, static_cast<off_t>(end)) != 0)
     return failed();
   int taken = descriptor;
   descriptor = -1;
-  return mapShared(taken, path);
+  Expected<std::shared_ptr<MappedFile>> mapped = mapShared(taken, path);
+  if (!mapped)
+    return mapped.status();
+  checkpoint.files.push_back(std::move(*mapped));
+  return Status();
 }
 
 } // namespace heddle

@@ -27,8 +27,8 @@ public:
   // Adds a matrix (rows, width), of which a row takes `rowBytes`. It is filled in runs of rows on all cores, and the runs depend on `width`
   // alone. Its place is in `outOffset`.
   Status add(int64_t rows, int64_t width, uint64_t rowBytes, const FillRows &fill, uint64_t &outOffset);
-  // The file, mapped; nothing is added any more.
-  Expected<std::shared_ptr<MappedFile>> finish();
+  // The file, mapped, becomes the last of the checkpoint's; nothing is added any more.
+  Status addTo(Checkpoint &checkpoint);
 
 private:
   Status open();

@@ -14,10 +14,7 @@ JsonObject towerOf(JsonObject &object, const std::string &part) {
 }
 
 int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_t high) {
-  int64_t value = tower.integer(key).value_or(fallback);
-  if (value < 1 || value > high)
-    tower.fail(key, "is " + std::to_string(value) + ", expected 1 to " + std::to_string(high));
-  return value;
+  return tower.bounded(key, tower.integer(key).value_or(fallback), 1, high);
 }
 
 Activation readTowerActivation(JsonObject &tower, const TowerDefaults &defaults) {

@@ -92,12 +92,7 @@ private:
       object.unsupported(key, "is '" + printable(name, 64) + "', which is not supported; known: " + known);
   }
 
-  int64_t bounded(JsonObject &of, const char *key, int64_t value) {
-    if (value >= 1 && value <= mostOnSide)
-      return value;
-    of.fail(key, "is " + std::to_string(value) + ", expected 1 to " + std::to_string(mostOnSide));
-    return 1;
-  }
+  static int64_t bounded(JsonObject &of, const char *key, int64_t side) { return of.bounded(key, side, 1, mostOnSide); }
 
   // The value of `key`: one number for both sides, or of the shorter one where it squares nothing, a height and a width, or an object that names them.
   void readSize(const char *key, bool squares, int64_t &height, int64_t &width, int64_t *edge) {

@@ -36,6 +36,13 @@ void JsonObject::fail(const std::string &what, StatusCode code) {
     error = errorIn(path, what).as(code);
 }
 
+int64_t JsonObject::bounded(const char *key, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most)
+    return value;
+  fail(key, "is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
+  return least;
+}
+
 void JsonObject::fail(const char *key, const std::string &what, StatusCode code) {
   if (!error.isOk())
     return;

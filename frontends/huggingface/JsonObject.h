@@ -34,6 +34,8 @@ public:
   bool wasAsked(const char *key) const { return asked->count(key); }
 
   std::optional<int64_t> integer(const char *key);
+  // `value`, the key's, or what stands for it, if it is within [least, most]; else fails and gives `least`.
+  int64_t bounded(const char *key, int64_t value, int64_t least, int64_t most);
   std::optional<double> number(const char *key);
   std::optional<bool> boolean(const char *key);
   std::optional<std::string> string(const char *key);

@@ -11,16 +11,6 @@ namespace {
 
 constexpr int64_t mostLanguages = 1024;
 
-// An integer within its limits; `fallback` where nothing is said.
-int64_t bounded(JsonObject &object, const char *key, int64_t fallback, int64_t least, int64_t most) {
-  int64_t value = object.integer(key).value_or(fallback);
-  if (value >= least && value <= most)
-    return value;
-  object.fail(key,
-              "is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
-  return fallback;
-}
-
 // How the reference's feature extractor makes a spectrogram. What it computes with other values of the last keys is not compiled.
 void readExtractor(JsonObject &object, ModelConfig &config) {
   AudioConfig &audio = config.audio;
@@ -28,10 +18,12 @@ void readExtractor(JsonObject &object, ModelConfig &config) {
   if (int64_t bins = object.integer("feature_size").value_or(audio.melBins); bins != audio.melBins)
     return object.fail("feature_size", "is " + std::to_string(bins) + ", config.json has num_mel_bins " +
                                            std::to_string(audio.melBins));
-  audio.samplingRate = bounded(object, "sampling_rate", audio.samplingRate, 1, 384000);
-  audio.fftSize = bounded(object, "n_fft", audio.fftSize, 2, 8192);
-  audio.hop = bounded(object, "hop_length", audio.hop, 1, 8192);
-  audio.samples = bounded(object, "chunk_length", 30, 1, 3600) * audio.samplingRate;
+  audio.samplingRate =
+      object.bounded("sampling_rate", object.integer("sampling_rate").value_or(audio.samplingRate), 1, 384000);
+  audio.fftSize = object.bounded("n_fft", object.integer("n_fft").value_or(audio.fftSize), 2, 8192);
+  audio.hop = object.bounded("hop_length", object.integer("hop_length").value_or(audio.hop), 1, 8192);
+  audio.samples =
+      object.bounded("chunk_length", object.integer("chunk_length").value_or(30), 1, 3600) * audio.samplingRate;
   if (audio.fftSize % 2)
     object.unsupported("n_fft", "is odd (" + std::to_string(audio.fftSize) + "), which is not supported");
   else if (audio.samples <= audio.fftSize / 2)

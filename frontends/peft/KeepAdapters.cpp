@@ -139,11 +139,7 @@ Status Keeper::write() {
   HEDDLE_RETURN_IF_ERROR(write(adapterMask, TensorInfo{TensorType::F32, {rows, numRanks}}, file, fillMask));
   for (const auto &[name, kept] : weights)
     HEDDLE_RETURN_IF_ERROR(write(name, kept, file));
-  Expected<std::shared_ptr<MappedFile>> mapped = file.finish();
-  if (!mapped)
-    return mapped.status();
-  model.checkpoint.files.push_back(std::move(*mapped));
-  return Status();
+  return file.addTo(model.checkpoint);
 }
 
 Status keepAdapters(Model &model, const std::vector<NamedAdapter> &adapters, std::vector<ModelFiles> &outFiles) {

@@ -254,11 +254,7 @@ Status Merger::mergeAll(AdapterMerge &result) {
   }
   if (!result.changed)
     return Status();
-  Expected<std::shared_ptr<MappedFile>> mapped = file.finish();
-  if (!mapped)
-    return mapped.status();
-  model.checkpoint.files.push_back(std::move(*mapped));
-  return Status();
+  return file.addTo(model.checkpoint);
 }
 
 Expected<AdapterMerge> mergeAdapters(Model &model, const std::vector<AdapterUse> &uses, TensorType wide) {

@@ -16,8 +16,8 @@ public:
   // Adds a matrix of `type` (f32, f16 or bf16), filled on all cores; `name` is for messages. Its place is in `outOffset`.
   Status add(const std::string &name, TensorType type, int64_t rows, int64_t width, const FillRow &fill,
              uint64_t &outOffset);
-  // The file, mapped; nothing is added any more.
-  Expected<std::shared_ptr<MappedFile>> finish() { return file.finish(); }
+  // The file, mapped, becomes the last of the checkpoint's; nothing is added any more.
+  Status addTo(Checkpoint &checkpoint) { return file.addTo(checkpoint); }
 
 private:
   UnnamedFile file{"weights merged with an adapter"};

@@ -224,13 +224,7 @@ Status WeightRestorer::addBlocks(const std::string &name, TensorType type, int64
 }
 
 Status WeightRestorer::finish() {
-  if (model.restored.empty())
-    return Status();
-  Expected<std::shared_ptr<MappedFile>> mapped = file.finish();
-  if (!mapped)
-    return mapped.status();
-  model.checkpoint.files.push_back(std::move(*mapped));
-  return Status();
+  return model.restored.empty() ? Status() : file.addTo(model.checkpoint);
 }
 
 } // namespace heddle
