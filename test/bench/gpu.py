@@ -27,8 +27,6 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOLS, MODELS = HERE.parent / "tools", HERE.parent / "models"
-sys.path.insert(1, str(TOOLS))
-import recorded_heddle
 
 PROGRAMS = ("heddle-gpu-tests", "heddle-gpu-bench")
 # Of the machine, not of the bundle: the C library, and the driver.
