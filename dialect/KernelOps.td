@@ -317,7 +317,8 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
       * C2: num_heads is a positive multiple of num_kv_heads, head_dim and value_dim are 1 to 1024.
       * C3: sequences is i32 (count, 2).
       * C4: sinks is f32 (num_heads).
-      * C5: positions, with starts and rows, are as in `online_attention` (C6).
+      * C5: positions, with starts and rows, are as in `online_attention` (C6), or f32 (rows, 2 * num_heads * num_buckets), what each token
+        gives as `attention` has it (C7).
       * C6: globals is i32 (rows); `of_globals` needs it.
 
     ```mlir

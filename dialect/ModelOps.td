@@ -234,7 +234,9 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
     A row that sees no key, or only keys whose bias is minus infinity, is 0.
     Query i stands at key position (keys - queries + i). `sinks` adds one learned logit per head to the softmax's sum.
     The bias is an operand, or, with `positions`, what `position_bias` makes of this table for the distance between query and key: where
-    rows are those of a ragged batch, or keys a view of the cache, no tensor has the shape of the scores.
+    rows are those of a ragged batch, or keys a view of the cache, no tensor has the shape of the scores. Or `positions` is what each token
+    gives instead of a table (DeBERTa, arXiv:2006.03654): of its two halves u and w, (num_heads, num_buckets) each, query i and key j get
+    u[i, h, rows[k]] + w[j, h, rows[k]], k being the number of `starts` that are not greater than i - j.
 
     With `sequences` the rows are those of a ragged batch: row s of it is the first row of a sequence and how many it has, and a
     query sees keys of its own sequence alone, at the positions that they have there.
@@ -249,7 +251,9 @@ def Heddle_AttentionOp : Heddle_ModelOp<"attention", [AttrSizedOperandSegments]>
       * C4: result is (batch, num_heads, queries, head_dim of value).
       * C5: sinks is (num_heads).
       * C6: sequences is (count, 2); batch is then 1, there are as many queries as keys, and there is no bias.
-      * C7: positions, with starts and rows, is a table as `position_bias` has it (C1 to C3) and excludes a bias.
+      * C7: positions, with starts and rows, is a table as `position_bias` has it (C1 to C3), or, where its first dimension is dynamic, of
+        tokens: (batch, sequence, 2 * num_heads * num_buckets), with `sequences` (rows, 2 * num_heads * num_buckets), and there are as many
+        queries as keys. It excludes a bias.
       * C8: globals is (rows) with `sequences` and else (batch, sequence); there are as many queries as keys, neither bias, positions nor
         sinks, and global_operands are three of the types of query, key and value.
 
