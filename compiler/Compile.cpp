@@ -563,10 +563,11 @@ Status heddle::importProgram(const CompileOptions &options, const Target &target
   program.pipeline = options.pipeline;
   program.files = ModelFiles(options.model);
   bool isGraph = isMlir(options.model) || isOnnx(program.files);
-  if (isGraph && !(options.lora.empty() && options.adapters.empty()))
-    return errorIn(options.model,
-                   "--lora, --adapter: an adapter names the modules of a Hugging Face model; expected a Hugging "
-                   "Face folder or a GGUF file");
+  if (isGraph && !(options.mergedAdapters.empty() && options.adapters.empty()))
+    return errorIn(
+        options.model,
+        "--merge-adapter, --adapter: an adapter names the modules of a Hugging Face model; expected a Hugging "
+        "Face folder or a GGUF file");
   if (isMlir(options.model))
     return importMlir(options, target, context, program);
   return isGraph ? importOnnx(options, target, context, program) : importDecoder(options, target, context, program);

@@ -40,8 +40,8 @@ public:
 
 struct CompileOptions {
   std::string model, output;
-  std::vector<AdapterUse> lora;       // adapters that become part of the model's weights
-  std::vector<NamedAdapter> adapters; // those that stay beside it, of which a run chooses
+  std::vector<AdapterUse> mergedAdapters; // that become part of the model's weights
+  std::vector<NamedAdapter> adapters;     // those that stay beside it, of which a run chooses
   Emit emit = Emit::Executable;
   // Auto: checkpoints generate, encode or do one after the other, as their family does; ONNX files and MLIR modules that are causal decoders generate, others
   // are graphs.

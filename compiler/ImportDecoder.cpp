@@ -37,11 +37,11 @@ int64_t heddle::sourceContextOf(const CompileOptions &options, const ModelConfig
   return std::min(config.encoder.contextLength, options.context ? options.context : defaultContext);
 }
 
-// The adapters of --lora become part of the weights, before anything is made of them; those of --adapter stand beside what is then the base.
+// The adapters of --merge-adapter become part of the weights, before anything is made of them; those of --adapter stand beside what is then the base.
 static Status addAdapters(const CompileOptions &options, Program &program) {
   heddle::TensorType wide = options.pipeline.weights == "f16" ? heddle::TensorType::F16 : heddle::TensorType::BF16;
-  if (!options.lora.empty()) {
-    Expected<AdapterMerge> merged = mergeAdapters(program.model, options.lora, wide);
+  if (!options.mergedAdapters.empty()) {
+    Expected<AdapterMerge> merged = mergeAdapters(program.model, options.mergedAdapters, wide);
     if (!merged)
       return merged.status();
     program.merged = std::move(*merged);
@@ -90,7 +90,7 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
 // Why the options do not fit the model; empty if they do.
 static std::string optionMisfit(const CompileOptions &options, const Target &target, const ModelConfig &config) {
   if (target.isDevice() && !options.adapters.empty())
-    return "--adapter: target " + target.name + " has no step that chooses among adapters: use --lora";
+    return "--adapter: target " + target.name + " has no step that chooses among adapters: use --merge-adapter";
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return "--activations=" + options.activations + ": target " + target.name + " computes in f32";

@@ -288,7 +288,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     if (failed(loaded))
       return Status::failure(error);
     output.packedFrom = "model " + info.sourceSha256 + "\n";
-    for (const AdapterUse &use : options.lora)
+    for (const AdapterUse &use : options.mergedAdapters)
       output.packedFrom += llvm::formatv("adapter, scale {0:R}\n", use.scale).str();
     for (const NamedAdapter &adapter : options.adapters)
       output.packedFrom += llvm::formatv("adapter beside, scale {0:R}\n", adapter.use.scale).str();

@@ -104,8 +104,8 @@ static std::string readAdapter(StringRef value, AdapterUse &use) {
   return use.folder.empty() ? "the folder of an adapter is expected" : "";
 }
 
-static std::string takeLora(CompileArguments &arguments, StringRef value) {
-  return readAdapter(value, arguments.options.lora.emplace_back());
+static std::string takeMerged(CompileArguments &arguments, StringRef value) {
+  return readAdapter(value, arguments.options.mergedAdapters.emplace_back());
 }
 
 // NAME=DIR or NAME=DIR:SCALE.
@@ -187,10 +187,11 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(takeName(value, arguments.options.schedules)), /*changesOutput=*/false},
       {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
        takeSymbol, /*changesOutput=*/false},
-      {"--lora", "=DIR[:SCALE]",
-       "merge the adapter that PyPI's peft saved in DIR into the weights, SCALE times (default 1); repeatable: several "
-       "are added. What it changes of a quantised model is bf16 then, or what --weights says",
-       takeLora},
+      {"--merge-adapter", "=DIR[:SCALE]",
+       "merge the adapter (LoRA, IA3) that PyPI's peft saved in DIR into the weights, SCALE times (default 1); "
+       "repeatable: several are added. What it changes of a quantised model is bf16 then, or what --weights says",
+       takeMerged},
+      {"--lora", "=DIR[:SCALE]", "the same as --merge-adapter", takeMerged},
       {"--adapter", "=NAME=DIR[:SCALE]",
        "keep the adapter apart: each sequence of a run has one of them or none (BIN --adapter NAME); repeatable. Of "
        "decoders, on CPUs",
@@ -326,7 +327,7 @@ Examples:
   heddle compile model.gguf -o model && ./model "The capital of France is"
   heddle compile model.onnx -o model --precise --report=model.html
   heddle compile model.gguf -o model --target=x86-64-v3,znver5,sapphirerapids
-  heddle compile model.gguf -o model --lora=adapter --lora=style:0.5
+  heddle compile model.gguf -o model --merge-adapter=adapter --merge-adapter=style:0.5
   heddle compile model.gguf -o model --adapter=legal=DIR --adapter=code=DIR && ./model --adapter legal "A text"
 
 Exit code: 0 done, 1 our or the machine's failure, 2 the input or the command line is at fault.

@@ -152,7 +152,8 @@ LogicalResult ModelImporter::checkAdapters() {
     llvm::StringRef weight = name;
     if (entryMask && weight.consume_back(adapterDown) && !adaptedNames.contains(weight))
       return emitError(tensorLocation(b.getContext(), weight.str()), "--adapter: '")
-             << weight << "' is read otherwise than by a linear layer, where adapters are not kept apart: use --lora";
+             << weight
+             << "' is read otherwise than by a linear layer, where adapters are not kept apart: use --merge-adapter";
   }
   return success();
 }

@@ -26,6 +26,7 @@ constexpr TensorRole roles[] = {
     {".lora_B.weight", &AdaptedModule::b},
     {".lora_magnitude_vector.weight", &AdaptedModule::magnitude},
     {".lora_magnitude_vector", &AdaptedModule::magnitude},
+    {".ia3_l", &AdaptedModule::scales},
     {".base_layer.weight", &AdaptedModule::base},
     {".base_layer.bias", &AdaptedModule::bias},
     {".weight", &AdaptedModule::weight},
@@ -51,7 +52,7 @@ Status takeTensor(Adapter &adapter, const std::string &name, const TensorInfo &t
       continue;
     std::string_view module = rest.substr(0, rest.size() - role.ending.size());
     // ".lora_B.bias", ".lora_A.default.weight": parts of an adapter whose meaning is not known here.
-    if (module.find(".lora_") != std::string_view::npos)
+    if (module.find(".lora_") != std::string_view::npos || module.find(".ia3_") != std::string_view::npos)
       break;
     AdaptedModule &adapted = adapter.modules[std::string(module)];
     if (adapted.*role.member)
@@ -61,13 +62,19 @@ Status takeTensor(Adapter &adapter, const std::string &name, const TensorInfo &t
     return Status();
   }
   return refused("is no part of an adapter that is known: expected lora_A, lora_B, lora_embedding_A, lora_embedding_B, "
-                 "lora_magnitude_vector, weight or bias of a module");
+                 "lora_magnitude_vector, ia3_l, weight or bias of a module");
 }
 
 Status checkModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module) {
   auto refused = [&](const std::string &why) {
     return errorIn(adapter.file, "module '" + printable(name) + "' " + why);
   };
+  if (module.scales && adapter.config.kind != AdapterKind::IA3)
+    return refused("has ia3_l, but peft_type is not IA3");
+  if ((module.a || module.b || module.magnitude) && adapter.config.kind != AdapterKind::LoRA)
+    return refused("has tensors of LoRA, but peft_type is not LORA");
+  if (module.weight && module.scales)
+    return refused("has a weight of its own and scales of the base's");
   if (!module.a != !module.b)
     return refused(module.a ? "has lora_A without lora_B" : "has lora_B without lora_A");
   if (module.weight && (module.a || module.base))

@@ -11,12 +11,15 @@
 
 namespace heddle {
 
-// What an adapter says of one module of its base; null where it says nothing of the kind. W (out, in) becomes W + factor * B A.
+// What an adapter says of one module of its base; null where it says nothing of the kind. W (out, in) becomes W + factor * B A, or its rows or
+// columns are scaled.
 struct AdaptedModule {
   // A (r, in) and B (out, r); of an embedding A (r, rows) and B (width, r), whose transposed product is added.
   const TensorInfo *a = nullptr, *b = nullptr;
   bool isEmbedding = false;
   const TensorInfo *magnitude = nullptr; // (out): the lengths of the sum's rows
+  // (out, 1): what the product and its bias are multiplied by; (1, in): what its input is.
+  const TensorInfo *scales = nullptr;
   // What stands in the base's place: stored with the adapter though training left it alone, or trained whole.
   const TensorInfo *base = nullptr, *weight = nullptr, *bias = nullptr;
 };

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Which modules have an adapter is said by the tensors, so that keys that choose modules before training are passed over here.
+// Which modules have an adapter is said by the tensors, and whether a vector of IA3 scales what a module reads or gives by its shape, so that keys
+// that choose modules before training are passed over here.
 #include "frontends/peft/AdapterConfig.h"
 
 #include "frontends/huggingface/Config.h"
@@ -19,11 +20,17 @@ constexpr const char *configName = "adapter_config.json";
 // Keys that tell how an adapter was trained, or which modules it has, as its tensors do. A linear layer that is stored as (in, out), which
 // fan_in_fan_out speaks of, has the same product as any other.
 constexpr const char *passedKeys[] = {
-    "auto_mapping",   "base_model_name_or_path", "ensure_weight_tying", "eva_config",          "exclude_modules",
-    "fan_in_fan_out", "inference_mode",          "layers_pattern",      "layers_to_transform", "lora_dropout",
-    "megatron_core",  "modules_to_save",         "peft_version",        "qalora_group_size",   "revision",
-    "runtime_config", "target_modules",          "task_type",
+    "auto_mapping",    "base_model_name_or_path",
+    "exclude_modules", "fan_in_fan_out",
+    "inference_mode",  "modules_to_save",
+    "peft_version",    "revision",
+    "target_modules",  "task_type",
 };
+constexpr const char *passedLoraKeys[] = {
+    "ensure_weight_tying", "eva_config",    "layers_pattern",    "layers_to_transform",
+    "lora_dropout",        "megatron_core", "qalora_group_size", "runtime_config",
+};
+constexpr const char *passedIa3Keys[] = {"feedforward_modules", "init_ia3_weights"};
 
 // Initialisations that leave the base's weights as they are.
 constexpr std::string_view plainInitializations[] = {"true",         "false",   "null",
@@ -91,17 +98,7 @@ double AdapterConfig::factorOf(const std::string &module) const {
   return valueOf(alphaPattern, module, alpha) / (isRankStabilized ? std::sqrt(r) : r);
 }
 
-Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
-  Expected<JsonFile> json = readConfigFile(files, configName, maxConfigBytes);
-  if (!json)
-    return json.status();
-  JsonObject object(*json, files.pathOf(configName));
-  HEDDLE_RETURN_IF_ERROR(object.status());
-  AdapterConfig config;
-  std::string type = object.string("peft_type").value_or("");
-  HEDDLE_RETURN_IF_ERROR(object.status());
-  if (type != "LORA")
-    object.unsupported("peft_type", "is '" + printable(type) + "', which is not supported: expected LORA");
+static void readLora(JsonObject &object, AdapterConfig &config) {
   config.rank = readPositive(object, "r", config.rank);
   config.alpha = readPositive(object, "lora_alpha", config.alpha);
   config.isRankStabilized = object.boolean("use_rslora").value_or(false);
@@ -115,6 +112,28 @@ Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
     object.unsupported("init_lora_weights", "is " + printable(start.raw(), 64) +
                                                 ", which changes the base's weights: convert the adapter "
                                                 "(save_pretrained with path_initial_model_for_weight_conversion)");
+  for (const char *key : passedLoraKeys)
+    object.pass(key);
+}
+
+Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
+  Expected<JsonFile> json = readConfigFile(files, configName, maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, files.pathOf(configName));
+  HEDDLE_RETURN_IF_ERROR(object.status());
+  AdapterConfig config;
+  std::string type = object.string("peft_type").value_or("");
+  HEDDLE_RETURN_IF_ERROR(object.status());
+  if (type == "IA3") {
+    config.kind = AdapterKind::IA3;
+    for (const char *key : passedIa3Keys)
+      object.pass(key);
+  } else if (type == "LORA") {
+    readLora(object, config);
+  } else {
+    object.unsupported("peft_type", "is '" + printable(type) + "', which is not supported: expected LORA or IA3");
+  }
   for (const char *key : passedKeys)
     object.pass(key);
   for (JsonItems items(json->root); items.next();) {

@@ -13,8 +13,14 @@
 
 namespace heddle {
 
-// Low-rank adapters (Hu et al. 2021, arXiv:2106.09685).
+enum class AdapterKind : uint8_t {
+  LoRA, // W + factor * B A (Hu et al. 2021, arXiv:2106.09685)
+  IA3   // products, or what they read, times a learned vector (Liu et al. 2022, arXiv:2205.05638)
+};
+
+// `rank` and below are LoRA's.
 struct AdapterConfig {
+  AdapterKind kind = AdapterKind::LoRA;
   double alpha = 8, rank = 8;
   bool isRankStabilized = false; // alpha / sqrt(r) instead of alpha / r (arXiv:2312.03732)
   bool normalizesRows = false;   // DoRA (arXiv:2402.09353): rows have a learned length

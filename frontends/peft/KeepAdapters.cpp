@@ -50,9 +50,11 @@ Status Keeper::addModule(const Adapter &adapter, const std::string &name, const 
   auto refused = [&](const std::string &why) {
     return errorIn(adapter.file, "module '" + printable(name) + "' " + why).as(StatusCode::Unsupported);
   };
-  if (module.weight || module.bias || module.magnitude)
-    return refused(std::string(module.magnitude ? "has use_dora" : "was trained whole, or its bias") +
-                   ", which --adapter does not keep apart: use --lora");
+  if (module.weight || module.bias || module.magnitude || module.scales)
+    return refused(std::string(module.magnitude ? "has use_dora"
+                               : module.scales  ? "has scales of IA3"
+                                                : "was trained whole, or its bias") +
+                   ", which --adapter does not keep apart: use --merge-adapter");
   bool isTiedHead = model.config.tieWordEmbeddings && tensors.isNamed(name, family.head);
   std::string weight = isTiedHead ? family.head : tensors.find(name, ".weight");
   if (weight.empty())
@@ -60,7 +62,7 @@ Status Keeper::addModule(const Adapter &adapter, const std::string &name, const 
                                      " has no weight of that name that its program reads");
   const TensorInfo &base = *model.checkpoint.find(isTiedHead ? family.embedding : weight);
   if (!module.a) // what is stored of the base beside an adapter of it
-    return refused("was stored without an adapter, which --adapter does not keep apart: use --lora");
+    return refused("was stored without an adapter, which --adapter does not keep apart: use --merge-adapter");
   HEDDLE_RETURN_IF_ERROR(tensors.checkFit(adapter, name, module, weight, base));
   Kept &kept = weights[weight];
   kept.base = base;
@@ -146,7 +148,7 @@ Status keepAdapters(Model &model, const std::vector<NamedAdapter> &adapters, std
   const Family &family = *model.config.family;
   if (family.isEncoder || family.isGraph || family.isEncoderDecoder)
     return errorIn(model.sourcePath, "--adapter: of architecture '" + model.config.architecture +
-                                         "' adapters are not kept apart: use --lora")
+                                         "' adapters are not kept apart: use --merge-adapter")
         .as(StatusCode::Unsupported);
   Keeper keeper(model);
   for (const NamedAdapter &named : adapters) {

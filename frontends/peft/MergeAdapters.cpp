@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // First every adapter is compared with the base, and what it says of a tensor is noted; then each tensor that changes is made, once, whatever
-// the number of adapters: W + sum of factor * B A in f32, rounded once. Rows are those that the file stores, so that a matrix that is stored
+// the number of adapters: W + sum of factor * B A, and rows or columns scaled, one adapter after the other in f32, rounded once. Rows are those that the file stores, so that a matrix that is stored
 // as (in, out), or in the order that GGUF's writer gives it, stays so.
 #include "frontends/peft/MergeAdapters.h"
 
@@ -27,11 +27,12 @@ struct Change {
   std::vector<Update> updates;
 };
 
-// left (rows, rank) times right (rank, width), of the rows that a file stores.
-struct LowRank {
+// Of the rows that a file stores: left (rows, rank) times right (rank, width) is added, or rows or columns are scaled.
+struct RowChange {
   int64_t rank = 0;
   std::vector<float> left, right;
-  std::vector<float> lengths; // (rows): that the sum's rows get; empty: they stay
+  std::vector<float> lengths;                   // (rows): that the sum's rows get; empty: they stay
+  std::vector<float> rowFactors, columnFactors; // (rows), (width); empty: 1
 };
 
 class Merger {
@@ -45,8 +46,10 @@ private:
   Status noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
   Status noteUpdate(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
   Status replace(const Adapter &adapter, const std::string &tensor, const TensorInfo &with);
+  Status noteScales(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
   void untie();
-  LowRank factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const;
+  RowChange lowRankOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const;
+  RowChange scalesOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const;
   Status merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result);
 
   Model &model;
@@ -122,6 +125,23 @@ Status Merger::noteUpdate(const Adapter &adapter, const std::string &name, const
   return Status();
 }
 
+// A vector (out, 1) scales a bias as well.
+Status Merger::noteScales(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
+  std::string weight = tensors.find(name, ".weight"), bias = tensors.find(name, ".bias");
+  const std::vector<int64_t> &base = model.checkpoint.find(weight)->shape, &shape = module.scales->shape;
+  bool isMatrix = base.size() == 2;
+  bool ofOutput = isMatrix && shape == std::vector<int64_t>{base[0], 1};
+  if (!ofOutput && !(isMatrix && shape == std::vector<int64_t>{1, base[1]}))
+    return errorIn(adapter.file, "module '" + printable(name) + "' has ia3_l of shape " + shapeText(shape) +
+                                     ", which does not fit " + weight + " of shape " + shapeText(base) +
+                                     ": expected (out, 1) or (1, in)")
+        .ofTensor(weight);
+  changes[weight].updates.push_back({&adapter, module, scale});
+  if (ofOutput && !bias.empty())
+    changes[bias].updates.push_back({&adapter, module, scale});
+  return Status();
+}
+
 Status Merger::noteModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale) {
   const Family &family = *model.config.family;
   bool isTable = tensors.isNamed(name, family.embedding), isHead = tensors.isNamed(name, family.head);
@@ -131,9 +151,9 @@ Status Merger::noteModule(const Adapter &adapter, const std::string &name, const
         .as(StatusCode::Unsupported);
   if (isTied && module.base)
     HEDDLE_RETURN_IF_ERROR(replace(adapter, family.embedding, *module.base));
-  if (isTied && (module.a || module.weight) && !family.isEncoder && !family.isGraph)
+  if (isTied && (module.a || module.weight || module.scales) && !family.isEncoder && !family.isGraph)
     untie();
-  bool hasWeight = module.a || module.weight || module.base;
+  bool hasWeight = module.a || module.weight || module.base || module.scales;
   std::string weight = tensors.find(name, ".weight"), bias = tensors.find(name, ".bias");
   if ((hasWeight && weight.empty()) || (module.bias && bias.empty()))
     return errorIn(adapter.file, "module '" + printable(name) + "': " + model.sourcePath + " has no " +
@@ -143,6 +163,8 @@ Status Merger::noteModule(const Adapter &adapter, const std::string &name, const
     HEDDLE_RETURN_IF_ERROR(replace(adapter, weight, *own));
   if (module.bias)
     HEDDLE_RETURN_IF_ERROR(replace(adapter, bias, *module.bias));
+  if (module.scales)
+    return noteScales(adapter, name, module, scale);
   return module.a ? noteUpdate(adapter, name, module, scale) : Status();
 }
 
@@ -162,10 +184,10 @@ static std::vector<float> transposed(const std::vector<float> &matrix, int64_t r
 }
 
 // `order` is of rows of W, which are those of B.
-LowRank Merger::factorsOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const {
+RowChange Merger::lowRankOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const {
   const Checkpoint &own = update.adapter->tensors;
   const TensorInfo &a = *update.module.a, &b = *update.module.b;
-  LowRank product;
+  RowChange product;
   product.rank = a.shape[0];
   std::vector<float> down = numbersOf(own, a), up = numbersOf(own, b); // (r, in), (out, r)
   if (update.module.magnitude)
@@ -196,14 +218,38 @@ LowRank Merger::factorsOf(const Update &update, const TensorInfo &tensor, const 
   return product;
 }
 
-// row += left[row] right; with lengths the sum is then scaled to its own.
-static void addRow(const LowRank &product, int64_t row, size_t width, float *out) {
+// `order` is of rows of W, and of numbers of its bias.
+RowChange Merger::scalesOf(const Update &update, const TensorInfo &tensor, const std::vector<int64_t> &order) const {
+  const TensorInfo &stored = *update.module.scales;
+  std::vector<float> scales = numbersOf(update.adapter->tensors, stored);
+  for (float &number : scales)
+    number = static_cast<float>(1 + update.factor * (double(number) - 1));
+  bool ofOutput = stored.shape[1] == 1;
+  if (ofOutput && !order.empty()) {
+    std::vector<float> ordered;
+    for (int64_t row : order)
+      ordered.push_back(scales[static_cast<size_t>(row)]);
+    scales = std::move(ordered);
+  }
+  RowChange change;
+  bool ofRows = tensor.shape.size() == 2 && ofOutput != tensor.transposed;
+  (ofRows ? change.rowFactors : change.columnFactors) = std::move(scales);
+  return change;
+}
+
+// row += left[row] right; with lengths the sum is then scaled to its own. What has factors adds nothing.
+static void changeRow(const RowChange &product, int64_t row, size_t width, float *out) {
   const float *left = product.left.data() + row * product.rank;
   for (int64_t r = 0; r < product.rank; ++r) {
     const float *right = product.right.data() + static_cast<size_t>(r) * width;
     for (size_t column = 0; column < width; ++column)
       out[column] += left[r] * right[column];
   }
+  if (!product.rowFactors.empty())
+    for (size_t column = 0; column < width; ++column)
+      out[column] *= product.rowFactors[static_cast<size_t>(row)];
+  for (size_t column = 0; column < product.columnFactors.size(); ++column)
+    out[column] *= product.columnFactors[column];
   if (product.lengths.empty())
     return;
   double squares = 0;
@@ -217,19 +263,22 @@ static void addRow(const LowRank &product, int64_t row, size_t width, float *out
 Status Merger::merge(const std::string &name, const Change &change, MergedFile &file, AdapterMerge &result) {
   TensorInfo &tensor = model.checkpoint.tensors.find(name)->second;
   std::vector<int64_t> order = tensors.rowOrder(tensor, tensors.rule(name));
-  std::vector<LowRank> products;
+  std::vector<RowChange> products;
   products.reserve(change.updates.size());
   for (const Update &update : change.updates)
-    products.push_back(factorsOf(update, tensor, order));
-  int64_t rows = tensor.shape[tensor.transposed ? 1 : 0], width = tensor.shape[tensor.transposed ? 0 : 1];
+    products.push_back(update.module.scales ? scalesOf(update, tensor, order) : lowRankOf(update, tensor, order));
+  std::vector<int64_t> stored = tensor.shape; // (rows, width); a vector is a row
+  if (tensor.transposed)
+    std::swap(stored[0], stored[1]);
+  int64_t rows = stored.size() == 2 ? stored[0] : 1, width = stored.back();
   const TensorTypeInfo &info = tensorTypeInfo(tensor.type);
   const uint8_t *base = model.checkpoint.data(tensor);
   auto columns = static_cast<size_t>(width);
   uint64_t rowBytes = columns / info.blockValues * info.blockBytes;
   auto fill = [&](int64_t row, float *out) {
     dequantizeRows(tensor.type, base + static_cast<uint64_t>(row) * rowBytes, 1, columns, 0, out);
-    for (const LowRank &product : products)
-      addRow(product, row, columns, out);
+    for (const RowChange &product : products)
+      changeRow(product, row, columns, out);
   };
   TensorType type = info.blockValues > 1 ? wide : tensor.type;
   if (type != tensor.type)

@@ -11,7 +11,7 @@ namespace heddle {
 
 struct AdapterUse {
   std::string folder;
-  double scale = 1.0; // of everything that it adds
+  double scale = 1.0; // of everything that it adds: a factor f of IA3 becomes 1 + scale (f - 1)
 };
 
 // What merging did, for those who ask.

@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --lora refuses, made from ADAPTER, which fits BASE.
+"""adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --merge-adapter refuses, made from ADAPTER, which fits BASE.
 
-BASE is the model of test/models/llama, ADAPTER a plain adapter of it. Each refusal is one line with exit status 2.
+ADAPTER is a plain one of LoRA for test/models/llama, or one of IA3 for test/models/gpt2. Each refusal is one line with exit status 2.
 """
 import json
 import pathlib
@@ -29,8 +29,8 @@ def added(name, shape, kind="F32", value=0):
 
 
 # (what is said, keys of the config, what becomes of the tensors)
-CASES = [
-    ("peft_type is 'LOHA', which is not supported: expected LORA", {"peft_type": "LOHA"}, None),
+LORA = [
+    ("peft_type is 'LOHA', which is not supported: expected LORA or IA3", {"peft_type": "LOHA"}, None),
     ("peft_type is '', which", {"peft_type": None}, None),
     ("r is 0.0+, expected a positive number", {"r": 0}, None),
     ("r is .*four.*, expected a number", {"r": "four"}, None),
@@ -70,18 +70,34 @@ CASES = [
     ("holds no tensor", {}, lambda tensors: {}),
 ]
 
+MLP = "base_model.model.transformer.h.0.mlp.c_proj"
+IA3 = [
+    ("r is 8, which is not supported", {"r": 8}, None),
+    ("of_tomorrow is 7, which is not supported", {"of_tomorrow": 7}, None),
+    ("has ia3_l, but peft_type is not IA3", {"peft_type": "LORA", "feedforward_modules": None, "init_ia3_weights": None}, None),
+    ("has tensors of LoRA, but peft_type is not LORA", {}, added(MLP + ".lora_A.weight", [2, 256])),
+    ("has a weight of its own and scales of the base's", {}, added(MLP + ".weight", [256, 64])),
+    ("has ia3_l of shape .1, 64., which does not fit transformer.h.0.mlp.c_proj.weight of shape .64, 256.: expected .out, 1. or .1, in.", {},
+     added(MLP + ".ia3_l", [1, 64])),
+    ("has ia3_l of shape .256., which", {}, added(MLP + ".ia3_l", [256])),
+    ("has ia3_l of shape .128, 2., which does not fit transformer.wpe.weight", {}, added("base_model.model.transformer.wpe.ia3_l", [128, 2])),
+    ("module 'transformer.h.7.attn.c_attn': .* has no weight of that name", {}, renamed("h.1", "h.7")),
+    (r"tensor '.*ia3_l.default' is no part of an adapter", {}, renamed("c_proj.ia3_l", "c_proj.ia3_l.default")),
+]
+
 
 def main():
     heddle, base, adapter, box = sys.argv[1:]
     config = json.loads(pathlib.Path(adapter, "adapter_config.json").read_text())
     tensors = safetensors.load(pathlib.Path(adapter, "adapter_model.safetensors"))
+    cases = {"LORA": LORA, "IA3": IA3}[config["peft_type"]]
     folder, broken = pathlib.Path(box) / "adapter", 0
     folder.mkdir(parents=True, exist_ok=True)
-    for pattern, keys, change in CASES:
+    for pattern, keys, change in cases:
         (folder / "adapter_config.json").write_text(json.dumps({key: value for key, value in (config | keys).items() if value is not None}))
         safetensors.save(folder / "adapter_model.safetensors", change(tensors) if change else tensors)
         output = f"{box}/none"
-        for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"--lora={folder}"]):
+        for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"--merge-adapter={folder}"]):
             broken += 1
             print(f"{pattern}: {fault}")
     return 1 if broken else 0

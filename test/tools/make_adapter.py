@@ -3,7 +3,7 @@
 
 make_adapter.py BASE FOLDER [KEY=VALUE…]
 
-BASE is a folder of test/models, or a GGUF file of a Llama. KEY=VALUE is an argument of peft's LoraConfig; VALUE is JSON. Writes adapter_config.json,
+BASE is a folder of test/models, or a GGUF file of a Llama. KEY=VALUE is an argument of peft's config of peft_type (LORA without one); VALUE is JSON. Writes adapter_config.json,
 adapter_model.safetensors, golden.json and golden.safetensors, as check_golden.py --model=BASE reads them. Goldens are what the base computes with
 the adapter beside it; what peft merges must agree but where embeddings are tied, which its merge changes in both places. Over quantised weights
 they are of the merged matrices in f16 (--weights=f16). All that is trained is random. Not part of the suite, which needs none of these:
@@ -41,7 +41,9 @@ def load(base):
 def make_adapted(base, given, seed):
     """The base with a random adapter that moves its results."""
     torch.manual_seed(seed)
-    model = peft.get_peft_model(load(base).eval(), peft.LoraConfig(init_lora_weights=False, **given))
+    kind = given.get("peft_type", "LORA")
+    config = peft.LoraConfig(init_lora_weights=False, **given) if kind == "LORA" else peft.get_peft_config(given)
+    model = peft.get_peft_model(load(base).eval(), config)
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
             continue
@@ -49,13 +51,15 @@ def make_adapted(base, given, seed):
             weight *= 1 + 0.2 * torch.randn_like(weight)
         elif "lora_" in name:
             weight.normal_(0.0, 0.5 / weight.shape[-1] ** 0.5)
+        elif "ia3_l" in name:
+            weight.normal_(1.0, 0.5)
         else:
             weight += 0.1 * torch.randn_like(weight)
     return model.eval()
 
 
 def merged_in_f16(model):
-    changed = [name for name, module in model.base_model.model.named_modules() if hasattr(module, "lora_A")]
+    changed = [name for name, module in model.base_model.model.named_modules() if hasattr(module, "lora_A") or hasattr(module, "ia3_l")]
     merged = model.merge_and_unload()
     for name in changed:
         weight = merged.get_submodule(name).weight
