@@ -46,6 +46,13 @@ def by_part(kv_heads, group):
     return change
 
 
+def turned(shape, values):
+    """A matrix that is stored as (in, out), as (out, in)."""
+    rows, width = shape
+    shape.reverse()
+    return array.array("f", [values[row * width + column] for column in range(width) for row in range(rows)])
+
+
 def plus_one(shape, values):
     return array.array("f", [value + 1 for value in values])
 
@@ -66,7 +73,7 @@ class Config(dict):
         if key == "head_dim":
             return self["hidden_size"] // self["num_attention_heads"]
         for own in self.OWN.get(key, ()):
-            if own in self:
+            if self.get(own) is not None:
                 return self[own]
         if key in WRITTEN:
             return WRITTEN[key](self)
@@ -123,6 +130,7 @@ FAMILIES = {
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
     "gemma": lambda c: ({**rms_norm(c), **lengths(c)}, {"norm.weight": plus_one}),
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "gpt2": lambda c: (layer_norm(c), {end: turned for end in ("c_attn.weight", "c_proj.weight", "c_fc.weight")}),
     "gpt_neox": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]},
                            {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                             "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
@@ -135,14 +143,18 @@ FAMILIES = {
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
+    "olmo2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "olmoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"],
                          "expert_used_count": c["num_experts_per_tok"]}, {}),
     "phi": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "phi3": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "phimoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_local_experts"],
                           "expert_used_count": c["num_experts_per_tok"]}, {}),
+    "qwen2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "qwen2_moe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
+    "qwen3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
     "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
