@@ -46,7 +46,13 @@ static Status addAdapters(const CompileOptions &options, Program &program) {
       return merged.status();
     program.merged = std::move(*merged);
   }
-  return options.adapters.empty() ? Status() : keepAdapters(program.model, options.adapters, program.adapterFiles);
+  if (options.adapters.empty())
+    return Status();
+  Expected<KeptAdapters> kept = keepAdapters(program.model, options.adapters);
+  if (!kept)
+    return kept.status();
+  program.adapters = std::move(*kept);
+  return Status();
 }
 
 // What the user might not expect of a quantised base: it grows.
@@ -216,6 +222,10 @@ Status heddle::fitOptions(const CompileOptions &options, const Target &target, P
     return Status();
   }
   std::string misfit = optionMisfit(options, target, program.model.config);
+  if (int64_t context = contextOf(options, program.model.config), own = program.adapters.mostVirtualTokens();
+      misfit.empty() && own >= context)
+    misfit = "--adapter: " + std::to_string(own) + " virtual tokens, expected fewer than the context, " +
+             std::to_string(context);
   if (misfit.empty())
     misfit = kindMisfit(options, program.model.config, *program.module);
   if (misfit.empty())

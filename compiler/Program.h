@@ -16,9 +16,9 @@ namespace heddle {
 
 // What a model file says: its entries in the IR (dialect/Entries.h), and what stands beside them.
 struct Program {
-  ModelFiles files;                     // all that was read of the model, of which the output is made
-  AdapterMerge merged;                  // the same of adapters that became part of its weights, and what they changed
-  std::vector<ModelFiles> adapterFiles; // and of those beside it
+  ModelFiles files;      // all that was read of the model, of which the output is made
+  AdapterMerge merged;   // the same of adapters that became part of its weights, and what they changed
+  KeptAdapters adapters; // those beside it
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Model model;                     // where weights lie; the config of a model that generates
   std::string tokenizer;           // serialised package::Tokenizer; empty without one

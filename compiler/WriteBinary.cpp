@@ -131,11 +131,14 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
   info.license = program.model.config.license;
   for (const NamedAdapter &adapter : options.adapters)
     info.adapters.push_back(adapter.name);
+  if (llvm::any_of(program.adapters.virtualTokens, [](int64_t count) { return count > 0; }))
+    info.virtualTokens.assign(program.adapters.virtualTokens.begin(), program.adapters.virtualTokens.end());
   bool hasRows = bool(raggedEntry(module));
   bool isOfFamily = hasRows || program.model.config.family;
   info.architecture = isOfFamily ? program.model.config.architecture : "graph";
   if (hasRows) {
-    info.context = contextOf(options, program.model.config);
+    // Of the positions of a sequence, those of virtual tokens are not its own.
+    info.context = contextOf(options, program.model.config) - program.adapters.mostVirtualTokens();
     info.maxRows = std::min(maxStepRows, info.context);
     if (isEncoder(module) || isEncoderDecoder(module)) {
       // An encoder sees all of a sequence at once.

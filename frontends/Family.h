@@ -294,6 +294,8 @@ struct Family {
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
   const char *embedding = "model.embed_tokens.weight";
   const char *head = "lm_head.weight";
+  bool scalesInputs =
+      false; // embeddingScale is of what enters the first layer, whoever gives it, not of the table's rows
   Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it
   bool headIfStored = false; // embeddings are tied where a checkpoint holds no head, whatever its config says
   std::array<TensorRules, 8> rules = {};

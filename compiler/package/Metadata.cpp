@@ -336,6 +336,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   auto weightVector = weightTable(variant.weights);
   auto kernelVector = kernelTable(b, variant.kernels);
   auto adapters = strings(b, info.adapters);
+  auto virtualTokens = b.CreateVector(info.virtualTokens);
   auto features = strings(b, variant.target.cpu.features), passes = strings(b, variant.passes);
   auto targetName = b.CreateString(variant.target.name);
   fb::Offset<fb::Vector<fb::Offset<package::Package>>> otherVector;
@@ -355,6 +356,8 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   p.add_weights(weightVector), p.add_kernels(kernelVector), p.add_passes(passes), p.add_graphs(graphs);
   if (!info.adapters.empty())
     p.add_adapters(adapters);
+  if (!info.virtualTokens.empty())
+    p.add_virtual_tokens(virtualTokens);
   if (hasRows) {
     p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);

@@ -24,8 +24,9 @@ struct PackageInfo {
   int64_t maxRows = 0; // rows of a step
   // Of an encode:
   int64_t sourceContext = 0, sourceRows = 0;
-  std::vector<std::string> adapters; // of a step: their names, in the order of their numbers
-  std::string tokenizer;             // of what reads texts: serialised package::Tokenizer, empty without one
+  std::vector<std::string> adapters;   // of a step: their names, in the order of their numbers
+  std::vector<uint32_t> virtualTokens; // (adapters): that a sequence of each begins with; empty: none
+  std::string tokenizer;               // of what reads texts: serialised package::Tokenizer, empty without one
 };
 
 // The cache that the step takes, or that of sources which an encoder-decoder has besides; null where there is none.

@@ -37,6 +37,7 @@ static constexpr Family describeGranite() {
   row.gguf = "granite";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.keyNames = keyNames;
+  row.scalesInputs = true;
   row.biases.attentionKey = "attention_bias";
   row.biases.mlpKey = "mlp_bias";
   row.biases.mlpInGguf = true;

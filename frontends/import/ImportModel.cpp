@@ -11,6 +11,7 @@
 #include "frontends/import/ModelImporter.h"
 #include "frontends/import/TokenOps.h"
 #include "frontends/peft/KeepAdapters.h"
+#include "frontends/peft/VirtualTokens.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -65,7 +66,9 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   SmallVector<Type> inputs(isEncoder ? 3 : 2, grid);
   if (isEncoder && config().inputWidth())
     inputs.push_back(activations(config().inputWidth()));
-  bool hasAdapters = !isEncoder && model.checkpoint.find(heddle::adapterMask);
+  bool hasRanks = !isEncoder && model.checkpoint.find(heddle::adapterMask);
+  bool hasAdapters =
+      hasRanks || (!isEncoder && (model.checkpoint.find(virtualEmbeddings) || model.checkpoint.find(virtualKeep)));
   if (config().hasGlobalTokens || hasAdapters) // which are global, or the number of each token's adapter
     inputs.push_back(grid);
   encodes = isEncoder;
@@ -75,6 +78,8 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
   positions = block->getArgument(1);
   b.setInsertionPointToEnd(block);
   if (hasAdapters)
+    entryNumbers = block->getArgument(2);
+  if (hasRanks)
     entryMask = unwrap(embed(heddle::adapterMask, block->getArgument(2), 1.0));
 }
 
@@ -114,12 +119,34 @@ TensorHandle ModelImporter::embedTokens(const std::string &name) {
   }
   Value x = unwrap(embed(name, ids, config().embeddingScale));
   if (!entryMask || !model.checkpoint.find(name + adapterDown))
-    return wrap(x);
+    return wrap(ofVirtual(x, virtualEmbeddings, virtualEmbeddingsKeep));
   adaptedNames.insert(name);
   Value down = unwrap(embed(name + adapterDown, ids, config().embeddingScale));
   Value own = arith::MulFOp::create(b, loc, down, adapterMask());
   Value delta = LinearOp::create(b, loc, x.getType(), own, ValueRange{weight(name + adapterUp)}, ValueRange{});
-  return wrap(arith::AddFOp::create(b, loc, x, delta));
+  return wrap(ofVirtual(arith::AddFOp::create(b, loc, x, delta), virtualEmbeddings, virtualEmbeddingsKeep));
+}
+
+Value ModelImporter::ofVirtual(Value x, const std::string &own, const std::string &keep) {
+  if (!entryNumbers || !model.checkpoint.find(own))
+    return x;
+  Value numbers = entryNumbers;
+  if (layerFunc && !layerNumbers) {
+    layerOperands.push_back({{}, entryNumbers});
+    layerNumbers = layerFunc.front().addArgument(entryNumbers.getType(), entryNumbers.getLoc());
+  }
+  if (layerFunc)
+    numbers = layerNumbers;
+  Value kept = arith::MulFOp::create(b, loc, x, unwrap(embed(keep, numbers, 1.0)));
+  return arith::AddFOp::create(b, loc, kept, unwrap(embed(own, numbers, 1.0)));
+}
+
+TensorHandle ModelImporter::ofPrefix(TensorHandle heads, const char *own) {
+  std::string name = own + std::to_string(layerIndex);
+  if (!entryNumbers || !model.checkpoint.find(name))
+    return heads;
+  adaptedNames.insert(name);
+  return splitHeads(wrap(ofVirtual(unwrap(mergeHeads(heads)), name, virtualKeep)), config().numKvHeads);
 }
 
 Value ModelImporter::adapterMask() {
@@ -150,6 +177,9 @@ Value ModelImporter::adapted(Value y, Value x, const std::string &name, int64_t 
 LogicalResult ModelImporter::checkAdapters() {
   for (const auto &[name, tensor] : model.checkpoint.tensors) {
     llvm::StringRef weight = name;
+    bool isOfLayer = weight.starts_with(virtualKeys) || weight.starts_with(virtualValues);
+    if (isOfLayer && !adaptedNames.contains(weight))
+      return emitError(tensorLocation(b.getContext(), name), "--adapter: the model has no layer for '") << name << "'";
     if (entryMask && weight.consume_back(adapterDown) && !adaptedNames.contains(weight))
       return emitError(tensorLocation(b.getContext(), weight.str()), "--adapter: '")
              << weight
@@ -215,7 +245,7 @@ Value ModelImporter::weightOp(const WeightPart &part) {
                                   offset, part.transposed != tensor->transposed);
   auto weight = WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
   if (llvm::StringRef(part.name).ends_with(adapterDown) || llvm::StringRef(part.name).ends_with(adapterUp) ||
-      part.name == heddle::adapterMask)
+      part.name == heddle::adapterMask || llvm::StringRef(part.name).starts_with("virtual."))
     weight->setAttr(keepsTypeAttr, b.getUnitAttr());
   return weight;
 }
@@ -283,6 +313,7 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   b.setInsertionPointToEnd(block);
   layerIndex = index;
   layerMask = {};
+  layerNumbers = {};
   prefix = scope;
   positions = block->getArgument(1);
   Value result = unwrap(body(wrap(block->getArgument(0))));

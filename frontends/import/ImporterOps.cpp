@@ -4,6 +4,7 @@
 
 #include "frontends/import/ModelImporter.h"
 #include "frontends/import/TokenOps.h"
+#include "frontends/peft/VirtualTokens.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -273,7 +274,9 @@ Value ModelImporter::positionBias(const DistanceBias &bias) {
   return PositionBiasOp::create(b, loc, type, table, length, length, numbers(bias.starts), numbers(bias.rows));
 }
 
-TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle k, TensorHandle v, const AttentionTerms &terms) {
+TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, TensorHandle values,
+                                      const AttentionTerms &terms) {
+  TensorHandle k = ofPrefix(keys, virtualKeys), v = ofPrefix(values, virtualValues);
   enter("attention");
   Value q = unwrap(query);
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));

@@ -121,6 +121,10 @@ private:
   mlir::Value adapted(mlir::Value y, mlir::Value x, const std::string &name, int64_t begin = 0, int64_t rows = 0);
   // Which of the rows of all adapters' A are each token's own: (batch, sequence, R) of 0 and 1.
   mlir::Value adapterMask();
+  // x (batch, sequence, width), and of virtual tokens what the table `own` has in its place.
+  mlir::Value ofVirtual(mlir::Value x, const std::string &own, const std::string &keep);
+  // The same of keys or values of a layer, (batch, num_kv_heads, sequence, head_dim), as they are cached.
+  TensorHandle ofPrefix(TensorHandle heads, const char *own);
   // Fails where an adapter changes a weight that is read in another way.
   llvm::LogicalResult checkAdapters();
   mlir::Value weight(const WeightPart &part);
@@ -160,7 +164,8 @@ private:
   int64_t layerIndex = -1;
   std::vector<LayerOperand> layerOperands; // behind x and the positions
   mlir::Value entryMask, layerMask;        // adapterMask() of the entry, and of the layer that is being built
-  llvm::StringSet<> adaptedNames;          // weights that adapted() has met
+  mlir::Value entryNumbers, layerNumbers;  // each token's number (frontends/peft/VirtualTokens.h), of the same
+  llvm::StringSet<> adaptedNames;          // weights that adapted() has met, and tables of ofPrefix()
   llvm::SmallVector<mlir::Value> outputs;  // of an encoder, with the attributes of each
   llvm::SmallVector<mlir::Attribute> outputAttributes;
 };

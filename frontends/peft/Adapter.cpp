@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char *weightsName = "adapter_model.safetensors";
 constexpr std::string_view prefix = "base_model.model.";
+constexpr const char *promptName = "prompt_embeddings";
 
 // What the end of a tensor's name says of it, behind the module's.
 struct TensorRole {
@@ -42,11 +43,18 @@ Status takeTensor(Adapter &adapter, const std::string &name, const TensorInfo &t
   auto refused = [&](const std::string &why) {
     return errorIn(adapter.file, "tensor '" + printable(name) + "' " + why).ofTensor(name);
   };
-  if (rest.substr(0, prefix.size()) != prefix)
+  if (hasVirtualTokens(adapter.config.kind)) {
+    if (name != promptName)
+      return refused("is no part of an adapter of virtual tokens: expected " + std::string(promptName));
+    adapter.prompt = &tensor;
+  } else if (rest.substr(0, prefix.size()) != prefix) {
     return refused("has an unknown name: expected one that begins with '" + std::string(prefix) + "'");
-  rest.remove_prefix(prefix.size());
+  }
   if (tensor.type != TensorType::F32 && tensor.type != TensorType::F16 && tensor.type != TensorType::BF16)
     return refused(std::string("is of type ") + tensorTypeInfo(tensor.type).name + ", expected f32, f16 or bf16");
+  if (adapter.prompt)
+    return Status();
+  rest.remove_prefix(prefix.size());
   for (const TensorRole &role : roles) {
     if (!endsWith(rest, role.ending))
       continue;
@@ -120,8 +128,14 @@ Expected<Adapter> readAdapter(ModelFiles &files) {
   HEDDLE_RETURN_IF_ERROR(readSafetensors(*file, adapter.tensors));
   for (const auto &[name, tensor] : adapter.tensors.tensors)
     HEDDLE_RETURN_IF_ERROR(takeTensor(adapter, name, tensor));
-  if (adapter.modules.empty())
+  if (adapter.modules.empty() && !adapter.prompt)
     return errorIn(adapter.file, "holds no tensor");
+  if (int64_t tokens = adapter.config.numVirtualTokens;
+      adapter.prompt && (adapter.prompt->shape.size() != 2 || adapter.prompt->shape[0] != tokens))
+    return errorIn(adapter.file, "tensor '" + std::string(promptName) + "' has shape " +
+                                     shapeText(adapter.prompt->shape) + ", expected (" + std::to_string(tokens) +
+                                     ", …), as num_virtual_tokens says")
+        .ofTensor(promptName);
   for (const auto &[name, module] : adapter.modules)
     HEDDLE_RETURN_IF_ERROR(checkModule(adapter, name, module));
   return adapter;

@@ -29,6 +29,8 @@ struct Adapter {
   AdapterConfig config;
   Checkpoint tensors;
   std::map<std::string, AdaptedModule> modules; // by Hugging Face's name, without what peft puts before it
+  // Of virtual tokens: (tokens, width) embeddings, or (tokens, layers, 2, num_kv_heads, head_dim) keys and values, all but the first in one dimension.
+  const TensorInfo *prompt = nullptr;
 };
 
 // Every tensor of the file is one of a module, or refused.

@@ -31,6 +31,22 @@ constexpr const char *passedLoraKeys[] = {
     "lora_dropout",        "megatron_core", "qalora_group_size", "runtime_config",
 };
 constexpr const char *passedIa3Keys[] = {"feedforward_modules", "init_ia3_weights"};
+// How virtual tokens began, and what computed them while they were trained: their results are saved.
+constexpr const char *passedPromptKeys[] = {
+    "encoder_dropout",
+    "encoder_hidden_size",
+    "encoder_num_layers",
+    "encoder_reparameterization_type",
+    "init_weights",
+    "num_layers",
+    "prefix_projection",
+    "prompt_tuning_init",
+    "prompt_tuning_init_text",
+    "tokenizer_kwargs",
+    "tokenizer_name_or_path",
+    "token_dim",
+};
+constexpr int64_t mostVirtualTokens = 1 << 16;
 
 // Initialisations that leave the base's weights as they are.
 constexpr std::string_view plainInitializations[] = {"true",         "false",   "null",
@@ -116,6 +132,19 @@ static void readLora(JsonObject &object, AdapterConfig &config) {
     object.pass(key);
 }
 
+static void readPrompt(JsonObject &object, AdapterConfig &config) {
+  config.numVirtualTokens = object.integer("num_virtual_tokens").value_or(0);
+  if (config.numVirtualTokens < 1 || config.numVirtualTokens > mostVirtualTokens)
+    object.fail("num_virtual_tokens", "is " + std::to_string(config.numVirtualTokens) + ", expected 1 … " +
+                                          std::to_string(mostVirtualTokens));
+  config.numHeads = object.integer("num_attention_heads").value_or(0);
+  if (int64_t parts = object.integer("num_transformer_submodules").value_or(1); parts != 1)
+    object.unsupported("num_transformer_submodules",
+                       "is " + std::to_string(parts) + ", which is not supported: expected 1, a decoder's");
+  for (const char *key : passedPromptKeys)
+    object.pass(key);
+}
+
 Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
   Expected<JsonFile> json = readConfigFile(files, configName, maxConfigBytes);
   if (!json)
@@ -131,8 +160,13 @@ Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
       object.pass(key);
   } else if (type == "LORA") {
     readLora(object, config);
+  } else if (type == "PROMPT_TUNING" || type == "P_TUNING" || type == "PREFIX_TUNING") {
+    config.kind = type == "PREFIX_TUNING" ? AdapterKind::Prefix : AdapterKind::Prompt;
+    readPrompt(object, config);
   } else {
-    object.unsupported("peft_type", "is '" + printable(type) + "', which is not supported: expected LORA or IA3");
+    object.unsupported("peft_type", "is '" + printable(type) +
+                                        "', which is not supported: expected LORA, IA3, PROMPT_TUNING, P_TUNING or "
+                                        "PREFIX_TUNING");
   }
   for (const char *key : passedKeys)
     object.pass(key);

@@ -15,12 +15,23 @@ namespace heddle {
 
 enum class AdapterKind : uint8_t {
   LoRA, // W + factor * B A (Hu et al. 2021, arXiv:2106.09685)
-  IA3   // products, or what they read, times a learned vector (Liu et al. 2022, arXiv:2205.05638)
+  IA3,  // products, or what they read, times a learned vector (Liu et al. 2022, arXiv:2205.05638)
+  // Tokens before a sequence's own whose embeddings were learned: prompt tuning (Lester et al. 2021, arXiv:2104.08691), and p-tuning (Liu et al.
+  // 2021, arXiv:2103.10385), of which what its encoder gives is saved.
+  Prompt,
+  Prefix // the same whose keys and values were learned, of every layer (Li and Liang 2021, arXiv:2101.00190)
 };
 
-// `rank` and below are LoRA's.
+// Prompt or Prefix: what has virtual tokens and no modules.
+inline bool hasVirtualTokens(AdapterKind kind) {
+  return kind == AdapterKind::Prompt || kind == AdapterKind::Prefix;
+}
+
+// `numVirtualTokens` and `numHeads` are of Prompt and Prefix, `rank` and below LoRA's.
 struct AdapterConfig {
   AdapterKind kind = AdapterKind::LoRA;
+  int64_t numVirtualTokens = 0;
+  int64_t numHeads = 0; // of keys and values; 0: not said
   double alpha = 8, rank = 8;
   bool isRankStabilized = false; // alpha / sqrt(r) instead of alpha / r (arXiv:2312.03732)
   bool normalizesRows = false;   // DoRA (arXiv:2402.09353): rows have a learned length

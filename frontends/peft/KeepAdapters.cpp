@@ -3,6 +3,7 @@
 
 #include "frontends/peft/MergedFile.h"
 #include "frontends/peft/ModelTensors.h"
+#include "frontends/peft/VirtualTokens.h"
 
 #include <algorithm>
 
@@ -30,6 +31,7 @@ public:
   explicit Keeper(Model &model) : model(model), tensors(model) {}
   Status add(const Adapter &adapter, double scale);
   Status write();
+  const std::vector<int64_t> &virtualTokens() const { return prompts.counts(); }
 
 private:
   Status addModule(const Adapter &adapter, const std::string &name, const AdaptedModule &module, double scale);
@@ -39,6 +41,7 @@ private:
   Model &model;
   ModelTensors tensors;
   std::map<std::string, Kept> weights;
+  VirtualTokens prompts;
   std::vector<int64_t> firstRanks; // of each adapter
   int64_t numRanks = 0;
 };
@@ -79,7 +82,8 @@ Status Keeper::addModule(const Adapter &adapter, const std::string &name, const 
 }
 
 Status Keeper::add(const Adapter &adapter, double scale) {
-  int64_t rank = 1;
+  HEDDLE_RETURN_IF_ERROR(prompts.add(adapter, scale, model, tensors));
+  int64_t rank = adapter.prompt ? 0 : 1;
   for (const auto &[name, module] : adapter.modules)
     rank = std::max(rank, module.a ? module.a->shape[0] : 1);
   firstRanks.push_back(numRanks);
@@ -137,28 +141,36 @@ Status Keeper::write() {
       numbers[rank] = after - firstRanks.begin() == row ? 1.0f : 0.0f;
     }
   };
-  auto rows = static_cast<int64_t>(firstRanks.size()) + 1;
-  HEDDLE_RETURN_IF_ERROR(write(adapterMask, TensorInfo{TensorType::F32, {rows, numRanks}}, file, fillMask));
+  auto rows = static_cast<int64_t>(firstRanks.size()) + 1 + prompts.count();
+  if (numRanks)
+    HEDDLE_RETURN_IF_ERROR(write(adapterMask, TensorInfo{TensorType::F32, {rows, numRanks}}, file, fillMask));
+  HEDDLE_RETURN_IF_ERROR(prompts.write(
+      model, [&](const std::string &name, int64_t tableRows, int64_t width, const MergedFile::FillRow &fill) {
+        return write(name, TensorInfo{TensorType::F32, {tableRows, width}}, file, fill);
+      }));
   for (const auto &[name, kept] : weights)
     HEDDLE_RETURN_IF_ERROR(write(name, kept, file));
   return file.addTo(model.checkpoint);
 }
 
-Status keepAdapters(Model &model, const std::vector<NamedAdapter> &adapters, std::vector<ModelFiles> &outFiles) {
+Expected<KeptAdapters> keepAdapters(Model &model, const std::vector<NamedAdapter> &adapters) {
   const Family &family = *model.config.family;
   if (family.isEncoder || family.isGraph || family.isEncoderDecoder)
     return errorIn(model.sourcePath, "--adapter: of architecture '" + model.config.architecture +
                                          "' adapters are not kept apart: use --merge-adapter")
         .as(StatusCode::Unsupported);
+  KeptAdapters kept;
   Keeper keeper(model);
   for (const NamedAdapter &named : adapters) {
-    ModelFiles &files = outFiles.emplace_back(named.use.folder);
+    ModelFiles &files = kept.files.emplace_back(named.use.folder);
     Expected<Adapter> adapter = readAdapter(files);
     if (!adapter)
       return adapter.status();
     HEDDLE_RETURN_IF_ERROR(keeper.add(*adapter, named.use.scale));
   }
-  return keeper.write();
+  HEDDLE_RETURN_IF_ERROR(keeper.write());
+  kept.virtualTokens = keeper.virtualTokens();
+  return kept;
 }
 
 } // namespace heddle

@@ -315,6 +315,9 @@ Expected<AdapterMerge> mergeAdapters(Model &model, const std::vector<AdapterUse>
     Expected<Adapter> adapter = readAdapter(files);
     if (!adapter)
       return adapter.status();
+    if (adapter->prompt)
+      return errorIn(adapter->file, "has virtual tokens, which no weight holds: use --adapter=NAME=DIR")
+          .as(StatusCode::Unsupported);
     adapters.push_back(std::make_unique<Adapter>(std::move(*adapter)));
     HEDDLE_RETURN_IF_ERROR(merger.note(*adapters.back(), use.scale));
   }

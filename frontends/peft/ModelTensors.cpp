@@ -32,7 +32,6 @@ bool ModelTensors::isNamed(const std::string &module, const char *tensor) const 
 // head.
 std::vector<int64_t> ModelTensors::rowOrder(const TensorInfo &tensor, const RuledTensor &of) const {
   const ModelConfig &config = model.config;
-  const Family &family = *config.family;
   std::vector<int64_t> order;
   if (config.source != "gguf" || !of.rule->gguf)
     return order;
@@ -47,11 +46,19 @@ std::vector<int64_t> ModelTensors::rowOrder(const TensorInfo &tensor, const Rule
   }
   std::string_view name = of.rule->gguf;
   bool isRotated = name.find(".attn_q.") != std::string_view::npos || name.find(".attn_k.") != std::string_view::npos;
-  bool isPermuted = family.rope.interleavedInGguf && !family.rope.interleaved && !config.latent.enabled;
-  for (int64_t row = 0; isRotated && isPermuted && row < tensor.shape[0]; ++row) {
-    int64_t within = row % dim;
-    order.push_back(row - within + (within % 2) * (dim / 2) + within / 2);
-  }
+  std::vector<int64_t> ofHead = headOrder();
+  for (int64_t row = 0; isRotated && !ofHead.empty() && row < tensor.shape[0]; ++row)
+    order.push_back(row - row % dim + ofHead[static_cast<size_t>(row % dim)]);
+  return order;
+}
+
+std::vector<int64_t> ModelTensors::headOrder() const {
+  const ModelConfig &config = model.config;
+  const RopeRules &rope = config.family->rope;
+  std::vector<int64_t> order;
+  bool isPermuted = config.source == "gguf" && rope.interleavedInGguf && !rope.interleaved && !config.latent.enabled;
+  for (int64_t column = 0; isPermuted && column < config.headDim; ++column)
+    order.push_back((column % 2) * (config.headDim / 2) + column / 2);
   return order;
 }
 

@@ -26,6 +26,8 @@ public:
   bool isNamed(const std::string &module, const char *tensor) const;
   // Which row of Hugging Face's matrix each stored row of `tensor` is; empty where they are the same.
   std::vector<int64_t> rowOrder(const TensorInfo &tensor, const RuledTensor &of) const;
+  // Which column of Hugging Face's each column of a head of keys is, as the model's file stores them; empty where they are the same.
+  std::vector<int64_t> headOrder() const;
   // Whether A and B fit `tensor`, which is called `name`.
   Status checkFit(const Adapter &adapter, const std::string &module, const AdaptedModule &adapted,
                   const std::string &name, const TensorInfo &tensor) const;

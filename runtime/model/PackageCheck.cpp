@@ -349,6 +349,13 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   for (unsigned i = 0; root.adapters() && i < root.adapters()->size(); ++i)
     if (!root.adapters()->Get(i)->size())
       return damagedFile(path + ": package: an adapter lacks its name");
+  if (const auto *counts = root.virtual_tokens()) {
+    if (!root.adapters() || counts->size() != root.adapters()->size())
+      return damagedFile(path + ": package: virtual_tokens are not those of the adapters");
+    for (uint32_t count : *counts)
+      if (count > maxContext - root.context())
+        return wrong(path, "virtual_tokens", count, "at most 2^26 with the context");
+  }
   if (root.generation())
     HEDDLE_RETURN_IF_ERROR(checkGeneration(path, *root.generation(), root.vocab_size()));
   return Status();

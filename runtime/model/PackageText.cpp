@@ -183,6 +183,12 @@ std::string packageText(const PackageFile &file) {
     add(out, "sampling", samplingDefaults(metadata));
   if (metadata.adapters())
     add(out, "adapters", joined(metadata.adapters()));
+  if (const auto *counts = metadata.virtual_tokens()) {
+    std::string text;
+    for (uint32_t count : *counts)
+      text += (text.empty() ? "" : " ") + std::to_string(count);
+    add(out, "virtual tokens", text);
+  }
   add(out, "passes", joined(metadata.passes()));
   for (size_t i = 0; metadata.config() && i < metadata.config()->size(); ++i)
     add(out, "config", metadata.config()->Get(i)->str());

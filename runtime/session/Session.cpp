@@ -38,10 +38,14 @@ Status Session::allocate(const SessionOptions &options) {
   maxRows = plan.max_rows();
   keepHidden = options.keepHidden;
   fixedForms = options.fixedForms;
+  virtualTokens = metadata.virtual_tokens();
+  for (unsigned i = 0; virtualTokens && i < virtualTokens->size(); ++i)
+    mostVirtual = std::max<int64_t>(mostVirtual, virtualTokens->Get(i));
   contextLength = options.context ? options.context : metadata.context();
   if (contextLength < 1 || contextLength > metadata.context())
     return invalidInput(
         format("context is %lld, the model was compiled for 1 … %u", (long long)contextLength, metadata.context()));
+  contextLength += mostVirtual;
   sequenceLimit = options.maxSequences;
   if (sequenceLimit < 1 || sequenceLimit > 65536)
     return invalidInput(format("max_sequences is %d, expected 1 … 65536", sequenceLimit));
@@ -106,7 +110,7 @@ void Session::setProgress(Progress newProgress) {
 }
 
 int64_t Session::promptLimit() const {
-  return encoder ? model.metadata().encoder()->context() : contextLength;
+  return encoder ? model.metadata().encoder()->context() : context();
 }
 
 Status Session::encode(const EncoderInput *inputs, const int32_t *ofInputs, size_t numInputs, TakeEncoding take,
@@ -146,7 +150,10 @@ Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t cou
   return append(sequence, &start, 1);
 }
 
-void Session::truncate(int32_t sequence, int64_t length) {
+void Session::truncate(int32_t sequence, int64_t newLength) {
+  int64_t length = std::min(newLength, this->length(sequence));
+  if (length > 0)
+    length += ownTokens(sequence);
   lengths[sequence] = std::min(length, lengths[sequence]);
   cache.setLength(sequence, std::min(length, cache.length(sequence)));
 }
@@ -185,7 +192,7 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
       return invalidInput(format("feed %zu asks for the logits of all its tokens, which a step does not keep", i));
     if (encoder && sourceCache.length(feed.sequence) == 0)
       return invalidInput(format("sequence %d has no source, which an encoder-decoder answers", feed.sequence));
-    int64_t past = lengths[feed.sequence];
+    int64_t past = length(feed.sequence);
     if (feed.adapter < -1 || feed.adapter > numAdapters)
       return invalidInput(numAdapters
                               ? format("feed %zu: adapter is %d, expected -1 … %d", i, feed.adapter, numAdapters)
@@ -193,19 +200,19 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
     if (int32_t own = adapters[feed.sequence]; past && feed.adapter && std::max(feed.adapter, 0) != own)
       return invalidInput(format("feed %zu: adapter is %d, sequence %d has %d tokens of %s", i, feed.adapter,
                                  feed.sequence, int32_t(past), own ? format("adapter %d", own).c_str() : "none"));
-    if (past + feed.count > contextLength)
+    if (past + feed.count > context())
       return Status(StatusCode::ContextFull,
                     past == 0
-                        ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)contextLength)
+                        ? format("the prompt has %d tokens, the context %lld", feed.count, (long long)context())
                         : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
-                                 (long long)past + feed.count, feed.count, (long long)past, (long long)contextLength));
+                                 (long long)past + feed.count, feed.count, (long long)past, (long long)context()));
     for (int32_t token = 0; token < feed.count; ++token) {
       if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
         return invalidInput(
             format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
-      if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= contextLength))
+      if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= context()))
         return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token,
-                                   (long long)contextLength));
+                                   (long long)context()));
     }
   }
   return Status();
@@ -218,6 +225,14 @@ int64_t Session::longestPosition(int32_t sequence, int64_t length) const {
   return 1 + *std::max_element(positionIds, positionIds + length);
 }
 
+// Ids of virtual tokens say nothing: their numbers do.
+void Session::beginWithVirtual(int32_t sequence) {
+  for (int64_t token = 0; token < ownTokens(sequence); ++token) {
+    idHistory.data()[sequence * contextLength + token] = 0;
+    positionHistory.data()[sequence * contextLength + token] = int32_t(token);
+  }
+}
+
 // Writes the feeds behind the histories and states the runs. A sequence whose keys were rotated for another length class, or that
 // lost keys of its window, is computed again from its start, one whose computing was broken off from there; only its new tokens
 // have outputs.
@@ -226,17 +241,20 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
   outputsDone = 0;
   for (size_t i = 0; i < numFeeds; ++i) {
     const Feed &feed = feeds[i];
-    int64_t past = lengths[feed.sequence], end = past + feed.count, cached = cache.length(feed.sequence);
+    if (!lengths[feed.sequence]) {
+      adapters[feed.sequence] = feed.adapter ? std::max(feed.adapter, 0) : ownAdapter;
+      beginWithVirtual(feed.sequence);
+    }
+    int64_t own = ownTokens(feed.sequence), past = std::max(lengths[feed.sequence], own), end = past + feed.count,
+            cached = cache.length(feed.sequence);
     int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
     int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
     memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
     // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
     for (int64_t token = past; token < end; ++token)
-      positionRow[token] = feed.positions ? feed.positions[token - past]
+      positionRow[token] = feed.positions ? feed.positions[token - past] + int32_t(own)
                            : token == 0   ? 0
                                           : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
-    if (!past)
-      adapters[feed.sequence] = feed.adapter ? std::max(feed.adapter, 0) : ownAdapter;
     RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
     if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
       cache.setLength(feed.sequence, cached = 0);
@@ -292,7 +310,7 @@ Status Session::runChunks(const RowSink *sink) {
 // The cache keeps what it holds of the tokens from before the call.
 void Session::rollBack() {
   for (size_t i = 0; i < numRuns; ++i)
-    cache.setLength(runs[i].sequence, std::min(runs[i].wanted, runs[i].computed));
+    cache.setLength(runs[i].sequence, std::min(lengths[runs[i].sequence], runs[i].computed));
 }
 
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
@@ -311,12 +329,15 @@ Status Session::fillChunk(Chunk &chunk) {
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,
                                   sourceCache.pages(run.sequence)};
-    const int32_t *idRow = history(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
+    const int32_t *idRow = idHistory.data() + run.sequence * contextLength,
+                  *positionRow = positionHistory.data() + run.sequence * contextLength;
+    int64_t own = ownTokens(run.sequence);
+    int32_t firstNumber = own ? firstVirtualNumber(adapters[run.sequence]) : 0;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
       ids[chunk.rows] = idRow[token];
       positions[chunk.rows] = positionRow[token];
       rowSequence[chunk.rows] = chunk.sequences;
-      rowAdapters[chunk.rows] = adapters[run.sequence];
+      rowAdapters[chunk.rows] = token < own ? firstNumber + int32_t(token) : adapters[run.sequence];
       cachePositions[chunk.rows] = int32_t(token);
       if (run.gives(token)) {
         outputRows[chunk.outputs] = chunk.rows;

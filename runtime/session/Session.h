@@ -4,7 +4,8 @@
 // batch) and runs the model over them in chunks of at most max_rows tokens. Everything is allocated at creation.
 //
 // A sequence is its history of ids and positions, of which the cache holds keys and values of the first tokens: all of them, but
-// where they have to be computed again. A call appends to all its sequences or, where it fails or is interrupted, to none: each
+// where they have to be computed again. One with an adapter may begin with virtual tokens of that, which nobody but the step sees: they are
+// neither counted nor part of the history that callers read. A call appends to all its sequences or, where it fails or is interrupted, to none: each
 // keeps its length, and what the cache has lost of it is computed again by the sequence's next call.
 //
 // A sequence of an encoder-decoder also has a source, which is encoded before its first token. Forks share it.
@@ -96,18 +97,20 @@ public:
     return keepHidden && isAnswered(feed) ? lastHidden.data() + feed * hiddenSize : nullptr;
   }
 
-  int64_t length(int32_t sequence) const { return lengths[sequence]; }
-  const int32_t *history(int32_t sequence) const { return idHistory.data() + sequence * contextLength; } // (length)
+  int64_t length(int32_t sequence) const { return lengths[sequence] ? lengths[sequence] - ownTokens(sequence) : 0; }
+  const int32_t *history(int32_t sequence) const { // (length)
+    return idHistory.data() + sequence * contextLength + ownTokens(sequence);
+  }
   // A call that was to compute has failed, here or at who calls: the last step's results are not its own, and a cancel has met it.
   void endFailedCall() {
     answeredFeeds = 0;
     isCancelled = false;
   }
-  void truncate(int32_t sequence, int64_t length);
+  void truncate(int32_t sequence, int64_t newLength);
   void fork(int32_t source, int32_t target);
 
   const Package &package() const { return model; }
-  int64_t context() const { return contextLength; }
+  int64_t context() const { return contextLength - mostVirtual; }
   int32_t maxSequences() const { return sequenceLimit; }
   int32_t threads() const { return pool->size(); }
   ThreadPool &threadPool() { return *pool; }
@@ -151,12 +154,25 @@ private:
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
   static void waitForKernel(void *session, int32_t thread);
   void deliver(const Chunk &chunk, const RowSink *sink);
+  // Virtual tokens of the sequence's adapter.
+  int64_t ownTokens(int32_t sequence) const { return virtualTokens ? virtualCount(adapters[sequence]) : 0; }
+  int64_t virtualCount(int32_t adapter) const { return adapter ? (*virtualTokens)[adapter - 1] : 0; }
+  // Of the adapter's first virtual token: they are numbered behind the adapters.
+  int32_t firstVirtualNumber(int32_t adapter) const {
+    int64_t number = 1 + numAdapters;
+    for (int32_t i = 1; i < adapter; ++i)
+      number += virtualCount(i);
+    return int32_t(number);
+  }
+  void beginWithVirtual(int32_t sequence);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   Package &model;
   Device *device = nullptr; // null: kernels run on the pool's threads
   DeviceStep deviceStep;
-  int64_t vocabSize = 0, hiddenSize = 0, contextLength = 0, maxRows = 0;
+  const flatbuffers::Vector<uint32_t> *virtualTokens = nullptr; // (adapters); null: there are none
+  int64_t vocabSize = 0, hiddenSize = 0, maxRows = 0;
+  int64_t contextLength = 0, mostVirtual = 0; // virtual tokens are part of the first
   int32_t sequenceLimit = 0, numAdapters = 0, ownAdapter = 0;
   bool keepHidden = false, fixedForms = false;
   PagedKvCache cache;
@@ -170,7 +186,8 @@ private:
 
   Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
-  ReservedArray<int64_t> lengths;        // (maxSequences): tokens of the history; the cache holds at most these
+  ReservedArray<int64_t>
+      lengths; // (maxSequences): tokens of the history, virtual ones among them; the cache holds at most these
   ReservedArray<int32_t> adapters;       // (maxSequences): with which the cached keys were computed, 0: none
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
   ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences

@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --merge-adapter refuses, made from ADAPTER, which fits BASE.
+"""adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --merge-adapter, or --adapter of virtual tokens, refuses, made from ADAPTER, which fits BASE.
 
-ADAPTER is a plain one of LoRA for test/models/llama, or one of IA3 for test/models/gpt2. Each refusal is one line with exit status 2.
+ADAPTER is one of LoRA, without DoRA, or of virtual tokens for test/models/llama, or one of IA3 for test/models/gpt2. Each refusal is one line with exit status 2.
 """
 import json
 import pathlib
@@ -30,7 +30,7 @@ def added(name, shape, kind="F32", value=0):
 
 # (what is said, keys of the config, what becomes of the tensors)
 LORA = [
-    ("peft_type is 'LOHA', which is not supported: expected LORA or IA3", {"peft_type": "LOHA"}, None),
+    ("peft_type is 'LOHA', which is not supported: expected LORA, IA3, PROMPT_TUNING, P_TUNING or PREFIX_TUNING", {"peft_type": "LOHA"}, None),
     ("peft_type is '', which", {"peft_type": None}, None),
     ("r is 0.0+, expected a positive number", {"r": 0}, None),
     ("r is .*four.*, expected a number", {"r": "four"}, None),
@@ -84,20 +84,38 @@ IA3 = [
     ("module 'transformer.h.7.attn.c_attn': .* has no weight of that name", {}, renamed("h.1", "h.7")),
     (r"tensor '.*ia3_l.default' is no part of an adapter", {}, renamed("c_proj.ia3_l", "c_proj.ia3_l.default")),
 ]
+PROMPT = [
+    ("num_virtual_tokens is 0, expected 1 … ", {"num_virtual_tokens": 0}, None),
+    ("num_virtual_tokens is .*five.*, expected", {"num_virtual_tokens": "five"}, None),
+    ("num_transformer_submodules is 2, which is not supported: expected 1", {"num_transformer_submodules": 2}, None),
+    ("of_tomorrow is 7, which is not supported", {"of_tomorrow": 7}, None),
+    ("peft_type is 'MULTITASK_PROMPT_TUNING', which is not supported", {"peft_type": "MULTITASK_PROMPT_TUNING"}, None),
+    ("has shape .5, 64., expected .7, ….", {"num_virtual_tokens": 7}, None),
+    ("tensor 'prompt_embeddings' has 60 numbers for a token, expected 64, as embeddings have: the adapter is of another base", {},
+     added("prompt_embeddings", [5, 60])),
+    ("tensor 'other' is no part of an adapter of virtual tokens: expected prompt_embeddings", {}, added("other", [5, 64])),
+    ("tensor 'prompt_embeddings' is of type i32", {}, added("prompt_embeddings", [5, 64], "I32")),
+    ("holds no tensor", {}, lambda tensors: {}),
+]
+PREFIX = [
+    ("has 126 numbers for a token, expected 128, keys and values of all layers: the adapter is of another base", {}, added("prompt_embeddings", [6, 126])),
+    ("num_attention_heads is 4, the model has 2 heads of keys: the adapter is of another base", {"num_attention_heads": 4}, None),
+]
 
 
 def main():
     heddle, base, adapter, box = sys.argv[1:]
     config = json.loads(pathlib.Path(adapter, "adapter_config.json").read_text())
     tensors = safetensors.load(pathlib.Path(adapter, "adapter_model.safetensors"))
-    cases = {"LORA": LORA, "IA3": IA3}[config["peft_type"]]
+    cases = {"LORA": LORA, "IA3": IA3, "PROMPT_TUNING": PROMPT, "PREFIX_TUNING": PREFIX}[config["peft_type"]]
+    flag = "--adapter=a=" if "num_virtual_tokens" in config else "--merge-adapter="
     folder, broken = pathlib.Path(box) / "adapter", 0
     folder.mkdir(parents=True, exist_ok=True)
     for pattern, keys, change in cases:
         (folder / "adapter_config.json").write_text(json.dumps({key: value for key, value in (config | keys).items() if value is not None}))
         safetensors.save(folder / "adapter_model.safetensors", change(tensors) if change else tensors)
         output = f"{box}/none"
-        for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"--merge-adapter={folder}"]):
+        for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"{flag}{folder}"]):
             broken += 1
             print(f"{pattern}: {fault}")
     return 1 if broken else 0

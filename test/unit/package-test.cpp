@@ -239,6 +239,13 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"context is 0", [](package::PackageT &m) { m.context = 0; }},
       {"memory is missing", [](package::PackageT &m) { m.memory.reset(); }},
       {"kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
+      {"virtual_tokens are not those of the adapters", [](package::PackageT &m) { m.virtual_tokens = {3}; }},
+      {"virtual_tokens is 67108864, expected at most 2^26 with the context",
+       [](package::PackageT &m) {
+         m.adapters = {"a"};
+         m.virtual_tokens = {1 << 26};
+       }},
+      {"an adapter lacks its name", [](package::PackageT &m) { m.adapters = {""}; }},
       {"encoder is missing", [](package::PackageT &m) { m.task = package::Task::Encode; }},
       {"encoder.token_types is 16777217",
        [](package::PackageT &m) {

@@ -254,6 +254,72 @@ TEST(Session, feedsSayWhichRowsTheyWant) {
   EXPECT_EQ(greedy(session->logits(1)), goldens.ids("p2.greedy_ids")[1]);
 }
 
+// To the reference model, which reads no numbers, virtual tokens are tokens 0 that nobody sees.
+TEST(Session, beginsWithVirtualTokensOfItsAdapter) {
+  TestModel adapted;
+  adapted.metadata.adapters = {"plain", "prompt"};
+  adapted.metadata.virtual_tokens = {0, 10}; // more than a chunk
+  adapted.open();
+  SessionOptions options;
+  options.maxSequences = 2;
+  options.context = 40;
+  auto plain = model().session(), session = adapted.session(options);
+  EXPECT_EQ(session->context(), 40);
+  std::vector<int32_t> own = {5, 6, 7, 8}, whole(10, 0);
+  whole.insert(whole.end(), own.begin(), own.end());
+  Rows wanted = forward(*plain, {{0, int32_t(whole.size()), whole.data(), nullptr}});
+  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + 10 * vocabSize);
+  Feed feed = {0, 4, own.data(), nullptr};
+  feed.adapter = 2;
+  for (int round = 0; round < 2; ++round) { // the second time behind a sequence that was forgotten
+    EXPECT_EQ(forward(*session, {feed}), wanted);
+    EXPECT_EQ(session->length(0), 4);
+    EXPECT_EQ(std::vector<int32_t>(session->history(0), session->history(0) + 4), own);
+    session->truncate(0, 0);
+    EXPECT_EQ(session->length(0), 0);
+  }
+  std::vector<int32_t> places = {0, 1, 2, 3};
+  feed.positions = places.data(); // count behind them
+  EXPECT_EQ(forward(*session, {feed}), wanted);
+  session->truncate(0, 2);
+  session->fork(0, 1);
+  EXPECT_EQ(session->length(1), 2);
+  Rows rest = forward(*session, {{1, 2, own.data() + 2, nullptr}});
+  EXPECT_TRUE(std::equal(rest[0].begin(), rest[0].end(), wanted[0].begin() + 2 * vocabSize));
+  // Another adapter, or none, once it has no tokens.
+  session->truncate(0, 0);
+  feed.positions = nullptr;
+  feed.adapter = 1;
+  EXPECT_EQ(forward(*session, {feed}), [&] {
+    plain->truncate(0, 0);
+    return forward(*plain, {{0, 4, own.data(), nullptr}});
+  }());
+  std::vector<int32_t> most(41, 3);
+  session->truncate(0, 0);
+  Feed tooLong = {0, 41, most.data(), nullptr};
+  EXPECT_EQ(session->step(&tooLong, 1).message(), "the prompt has 41 tokens, the context 40");
+}
+
+// A call that was broken off leaves no virtual tokens of an adapter to a sequence that then begins with another.
+TEST(Session, forgetsVirtualTokensOfACallThatWasBrokenOff) {
+  TestModel adapted;
+  adapted.metadata.adapters = {"long", "short"};
+  adapted.metadata.virtual_tokens = {10, 3};
+  adapted.open();
+  auto session = adapted.session(), plain = model().session();
+  int chunks = 0;
+  session->setProgress({[](void *user, int64_t, int64_t) { return ++*static_cast<int *>(user) != 1; }, &chunks});
+  std::vector<int32_t> own = {5, 6, 7, 8}, whole = {0, 0, 0, 5, 6, 7, 8};
+  Feed feed = {0, 4, own.data(), nullptr};
+  feed.adapter = 1;
+  EXPECT_EQ(session->step(&feed, 1).code(), StatusCode::Cancelled);
+  EXPECT_EQ(session->length(0), 0);
+  feed.adapter = 2;
+  Rows wanted = forward(*plain, {{0, 7, whole.data(), nullptr}});
+  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + 3 * vocabSize);
+  EXPECT_EQ(forward(*session, {feed}), wanted);
+}
+
 TEST(Session, cancelEndsTheNextChunkAndNothingMore) {
   Goldens goldens;
   std::vector<int32_t> ids = goldens.ids("p2.input_ids");

@@ -179,7 +179,7 @@ HEDDLE_API heddle_status heddle_package_render_chat(const heddle_package *packag
                                                     char *text, size_t capacity, size_t *out_size);
 
 /* Of a model with several adapters (heddle compile --adapter), of which each sequence has one or none: how many, and the name of number
- * `adapter`, from 1; null out of range. */
+ * `adapter`, from 1; null out of range. Virtual tokens, with which those of prompt and prefix tuning begin a sequence, are in no count. */
 HEDDLE_API int32_t heddle_package_num_adapters(const heddle_package *package);
 HEDDLE_API const char *heddle_package_adapter_name(const heddle_package *package, int32_t adapter);
 
