@@ -6,6 +6,7 @@
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/StepRows.h"
 #include "compiler/codegen/machine/ResidentMemory.h"
+#include "compiler/package/AttentionTable.h"
 #include "compiler/package/Package.h"
 #include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
@@ -257,7 +258,8 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
   auto metadata = [&](WeightTables tables) {
     std::vector<PackageVariant> variants;
     for (auto [variant, generated, table] : llvm::zip_equal(request.variants, code, tables))
-      variants.push_back({*variant.module, variant.target, generated.kernels, table, variant.passes});
+      variants.push_back(
+          {*variant.module, variant.target, generated.kernels, table, variant.passes, generated.launches});
     return buildMetadata(variants, program.model.config, *graphs, info);
   };
   // All that can fail comes before the first file has its name.
@@ -285,6 +287,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     request.progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
   };
   output.parts.imageDecoder = program.model.config.imageProcessing.has_value();
+  output.parts.attentionPage = hasAttentionTable(first, request.variants.front().target);
   std::string error;
   if (options.sidecar) {
     FailureOr<std::vector<std::string>> loaded = loadedCode(error);

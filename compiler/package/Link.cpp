@@ -77,6 +77,8 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 static const char *const launchObject = "heddle_halide_launch.o";
 // What an executable that reads files of images is linked with.
 static const char *const imageDecoderObject = "heddle_image_decoder.o";
+// And one whose attention can be shown.
+static const char *const attentionPageObject = "heddle_attention_page.o";
 
 static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
                                         const Target &target, std::string &error) {
@@ -127,6 +129,8 @@ FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects
     ofRuntime.push_back(launchObject);
   if (parts.imageDecoder && kind == LinkKind::Executable)
     ofRuntime.push_back(imageDecoderObject);
+  if (parts.attentionPage && kind == LinkKind::Executable)
+    ofRuntime.push_back(attentionPageObject);
   for (StringRef name : ofRuntime) {
     std::string path = sysrootFolder(target) + "/" + name.str();
     auto object = llvm::MemoryBuffer::getFile(path);

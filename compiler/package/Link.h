@@ -19,6 +19,7 @@ struct LinkNames {
 // What of the runtime only some executables hold, as objects beside libheddle.a.
 struct LinkParts {
   bool imageDecoder = false;
+  bool attentionPage = false; // of --attention-map
 };
 
 // The linked bytes of `objects`, with the runtime for executables and libraries, and for a device what Halide's code calls.

@@ -3,6 +3,7 @@
 #include "compiler/package/Metadata.h"
 
 #include "compiler/optimize/Passes.h"
+#include "compiler/package/AttentionTable.h"
 #include "compiler/schedule/Passes.h"
 #include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
@@ -335,6 +336,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   }
   auto weightVector = weightTable(variant.weights);
   auto kernelVector = kernelTable(b, variant.kernels);
+  auto attentions = attentionTable(b, module, variant.target, variant.launches);
   auto adapters = strings(b, info.adapters);
   auto virtualTokens = b.CreateVector(info.virtualTokens);
   auto features = strings(b, variant.target.cpu.features), passes = strings(b, variant.passes);
@@ -369,6 +371,8 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
       p.add_kv(kv);
     if (!encoder.IsNull())
       p.add_encoder(encoder);
+    if (!attentions.IsNull())
+      p.add_attentions(attentions);
     p.add_config(configTable);
   } else {
     p.add_scores(package::LabelScores(config.labelScores));

@@ -39,6 +39,7 @@ struct PackageVariant {
   llvm::ArrayRef<KernelRecord> kernels;
   llvm::ArrayRef<PackedWeight> weights;
   llvm::ArrayRef<std::string> passes;
+  llvm::ArrayRef<KernelLaunch> launches;
 };
 
 // The package of the first variant, in which the others are. `config` is of the step, if there is one, `graphs` of the graph entries. What

@@ -36,6 +36,8 @@ Use useOf(const CliOptions &options) {
     return Masks;
   case Command::AnswerQuestion:
     return Answers;
+  case Command::AttentionMap:
+    return Attention;
   case Command::Info:
   case Command::Check:
   case Command::Licenses:
@@ -85,7 +87,7 @@ Status checkUses(const CliOptions &options, const std::vector<const Option *> &g
     return invalidInput(owner ? std::string(option->name) + " belongs to " + owner
                               : doing + " takes no " + option->name);
   }
-  return options.prompt && !(use & (Prompted | Embedding | Comparison | OfTexts))
+  return options.prompt && !(use & (Prompted | Embedding | Comparison | OfTexts | Attention))
              ? invalidInput("'" + *options.prompt + "': " + doing + " takes no prompt")
              : Status();
 }
@@ -93,7 +95,7 @@ Status checkUses(const CliOptions &options, const std::vector<const Option *> &g
 Status checkCombination(const CliOptions &options, const Package &package, const std::vector<const Option *> &given,
                         std::string_view command) {
   int64_t vocabSize = package.metadata().vocab_size();
-  bool takesTexts = useOf(options) & (Embedding | Comparison | OfTexts);
+  bool takesTexts = useOf(options) & (Embedding | Comparison | OfTexts | Attention);
   if (options.prompt && !generates(package) && !takesTexts)
     return invalidInput("'" + *options.prompt + "': this model " +
                         (!isEncoder(package) || seesFiles(package) ? taskOf(package) : "encodes") +

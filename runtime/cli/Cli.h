@@ -29,6 +29,7 @@ enum class Command {
   ClassifyTokens,
   FillMask,
   AnswerQuestion,
+  AttentionMap,
   Info,
   Check,
   Licenses,
@@ -64,7 +65,7 @@ struct CliOptions {
   int32_t adapter = 0;     // its number, 0: none
   int32_t beams = 1, returned = 1, logprobs = 0, threads = 0;
   float lengthPenalty = 1;
-  std::string ioInput, ioOutput, perplexityFile, device, report;
+  std::string ioInput, ioOutput, perplexityFile, device, report, attentionFile;
   std::vector<std::string> outputs;                  // --outputs
   std::string entry;                                 // --entry: which graph; empty: the first
   std::string benchInput;                            // --input
@@ -113,6 +114,9 @@ void fillWithNoise(std::vector<float> &numbers);
 // What is left of `file`, called `name`, if it is not too much for a text.
 Status readAll(FILE *file, const std::string &name, std::string &text);
 
+// The ids of the prompt: --prompt-ids, the argument, or standard input.
+Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids);
+
 // Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
 Status writeOut(const std::string &text);
 
@@ -135,6 +139,7 @@ Status runClassifyTokens(OpenedModel &program);
 Status runRerank(OpenedModel &program);
 Status runFillMask(OpenedModel &program);
 Status runAnswer(OpenedModel &program);
+Status runAttentionMap(OpenedModel &program);
 Status runInfo(const OpenedModel &program);
 Status runLicenses(const OpenedModel &program);
 

@@ -61,6 +61,8 @@ Status dispatch(OpenedModel &program) {
     return runFillMask(program);
   case Command::AnswerQuestion:
     return runAnswer(program);
+  case Command::AttentionMap:
+    return runAttentionMap(program);
   case Command::Info:
     return runInfo(program);
   case Command::Check:

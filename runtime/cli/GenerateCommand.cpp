@@ -23,9 +23,7 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
   return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
 
-namespace {
-
-Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
+Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids) {
   const CliOptions &options = program.options;
   if (options.promptIds) {
     ids = *options.promptIds;
@@ -47,6 +45,8 @@ Status promptIds(const OpenedModel &program, std::vector<int32_t> &ids) {
   HEDDLE_RETURN_IF_ERROR(program.encode(text, ids));
   return ids.empty() ? invalidInput("the prompt is empty") : Status();
 }
+
+namespace {
 
 std::string joinIds(const std::vector<int32_t> &ids) {
   std::string text;
@@ -111,7 +111,7 @@ Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
 Status runGenerate(OpenedModel &program) {
   const CliOptions &options = program.options;
   std::vector<int32_t> prompt;
-  HEDDLE_RETURN_IF_ERROR(promptIds(program, prompt));
+  HEDDLE_RETURN_IF_ERROR(readPrompt(program, prompt));
   const package::Encoder *encoder = program.metadata().encoder(); // which reads the prompt, where there is one
   if (uint32_t limit = encoder ? encoder->context() : program.metadata().context(); prompt.size() > limit)
     return invalidInput(format("the prompt has %zu tokens, the context %u", prompt.size(), limit));

@@ -122,7 +122,9 @@ const char *const missing[] = {"",
                                "this model is no graph",
                                "this model was compiled for the CPU",
                                "this model was compiled for one target",
-                               "this model was compiled without adapters"};
+                               "this model was compiled without adapters",
+                               "of this model's attention no map is made",
+                               "this model takes no token ids"};
 
 // What an option does: SET assigns, TAKE may refuse.
 #define TAKE(...)                                                                                                      \
@@ -167,7 +169,9 @@ const Option optionTable[] = {
      SET(o.earlyStopping = true)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps, Lines,
      TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
-    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsIds, Prompted & ~Talk,
+    {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsIds, (Prompted & ~Talk) | Attention,
+     TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
+    {"--prompt-ids", "IDS", "with --attention-map: a text as token ids: 1,2,3", NeedsEncodedIds, Attention,
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
     {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams | Spoken,
      SET(o.printIds = true)},
@@ -232,6 +236,12 @@ const Option optionTable[] = {
      "where in a context the answer to a question stands: --question and --context, or lines of standard input with a "
      "tab between both",
      NeedsAnswers, Anything, SET(o.command = Command::AnswerQuestion)},
+    {"--attention-map", "FILE",
+     "a page of what each token attends to, in every layer and head: of the prompt, and with -n of the answer; "
+     "FILE.safetensors: the numbers",
+     NeedsAttention, Anything,
+     TAKE(o.command = Command::AttentionMap, o.attentionFile = v[0],
+          *v[0] ? Status() : invalidInput("--attention-map: a file is expected"))},
     {"--question", "TEXT", "with --answer: the question", NeedsAnswers, Answers, SET(o.question = v[0])},
     {"--context", "TEXT", "with --answer: where the answer is looked for (default: standard input)", NeedsAnswers,
      Answers, SET(o.context = v[0])},
@@ -432,6 +442,11 @@ bool isAvailable(const Option &option, const Package &package) {
     return package.onDisk().numVariants() > 1;
   case NeedsAdapters:
     return package.metadata().adapters() && package.metadata().adapters()->size();
+  case NeedsAttention:
+    return package.metadata().attentions() && package.metadata().attentions()->size() && !hears(package) &&
+           !takesPixels(package);
+  case NeedsEncodedIds:
+    return isEncoder(package) && !takesPixels(package);
   }
   return false;
 }
@@ -460,7 +475,24 @@ const char *whatIsMissing(Needs needs) {
   return missing[needs];
 }
 
+namespace {
+
+std::string whyNoAttention(const Package &package) {
+  const char *why =
+      isGraph(package)       ? "it runs a graph, whose kernels tell of nothing"
+      : hears(package)       ? "it hears sound and reads no text"
+      : takesPixels(package) ? "it sees images and reads no text"
+      : isDeviceTarget(package.metadata().target()->string_view())
+          ? "it was compiled for a device, whose memory is not read"
+          : "its code does not say where its queries lie, as that of global tokens and of older compilers";
+  return std::string(missing[NeedsAttention]) + ": " + why;
+}
+
+} // namespace
+
 std::string whyMissing(const Option &option, const Package &package) {
+  if (option.needs == NeedsAttention)
+    return whyNoAttention(package);
   bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTextTask;
   bool isOfImages = option.needs >= NeedsFiles && option.needs <= NeedsImageTask;
   if ((isOfTexts || isOfImages) && takesPixels(package) && !seesFiles(package))

@@ -37,7 +37,9 @@ enum Needs {
   NeedsGraph,
   NeedsDevice,
   NeedsVariants,
-  NeedsAdapters
+  NeedsAdapters,
+  NeedsAttention,
+  NeedsEncodedIds
 };
 
 // What a command line asks for. An option that has no effect there is refused.
@@ -61,13 +63,14 @@ enum Use : unsigned {
   Masks = 65536,       // --fill-mask
   Answers = 131072,    // --answer
   Comparison = 262144, // --similarity
+  Attention = 524288,  // --attention-map
   Prompted = Answer | Lines | Beams | Talk,
-  Sampled = Answer | Lines | Talk | Tensors | Speech,
+  Sampled = Answer | Lines | Talk | Tensors | Speech | Attention,
   Searched = Beams | TensorsOfBeams | SpeechOfBeams,
   Spoken = Speech | SpeechOfBeams,
   Generated = Sampled | Searched,
   OfTexts = Labels | Ranking | TokenLabels | Masks, // they take texts as arguments
-  Anything = 524287
+  Anything = 1048575
 };
 
 struct Option {

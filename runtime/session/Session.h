@@ -119,7 +119,12 @@ public:
   void setProgress(Progress newProgress);
   // The call that runs, or else the next one, ends as Cancelled before its next chunk. From any thread, and from a signal handler.
   void cancel() { isCancelled = true; }
-  void observeKernels(KernelObserver newObserver) { observer = newObserver; }
+  // Those of the encoder of an encoder-decoder as well.
+  void observeKernels(KernelObserver newObserver) {
+    observer = newObserver;
+    if (encoder)
+      encoder->observeKernels(newObserver);
+  }
 
 private:
   // What is left to compute of one feed: tokens [next, end) of its sequence. Of those before next, the cache holds `computed`;

@@ -115,20 +115,23 @@ Value StepLauncher::isManyRows() {
 }
 
 void StepLauncher::finishKernel(Operation *op, bool isLast) {
-  // A device's kernel has run when the wait for it ends.
-  if (!target.isDevice())
-    whenProfiled([&](Value now) { b.store(now, arrivalTime); });
+  auto count = [&](size_t offset, Value addend) {
+    Value counter = b.at(profile, int64_t(launched * sizeof(heddle_kernel_profile) + offset));
+    b.store(b.add(b.load(b.getI64Type(), counter), addend), counter);
+  };
+  // Launches are counted before the wait, so that who observes kernels there knows which one has run. A device's kernel has run when the wait
+  // for it ends.
+  whenProfiled([&](Value now) {
+    if (!target.isDevice())
+      b.store(now, arrivalTime);
+    count(offsetof(heddle_kernel_profile, launches), b.constant(1));
+    count(offsetof(heddle_kernel_profile, rows), rowsOf(op));
+  });
   waitForThreads(op, isLast);
   whenProfiled([&](Value now) {
     Value arrival = target.isDevice() ? now : b.load(b.getI64Type(), arrivalTime);
-    auto count = [&](size_t offset, Value addend) {
-      Value counter = b.at(profile, int64_t(launched * sizeof(heddle_kernel_profile) + offset));
-      b.store(b.add(b.load(b.getI64Type(), counter), addend), counter);
-    };
     count(offsetof(heddle_kernel_profile, ticks), b.sub(arrival, b.load(b.getI64Type(), lastTime)));
     count(offsetof(heddle_kernel_profile, wait_ticks), b.sub(now, arrival));
-    count(offsetof(heddle_kernel_profile, launches), b.constant(1));
-    count(offsetof(heddle_kernel_profile, rows), rowsOf(op));
     b.store(now, lastTime);
   });
 }
