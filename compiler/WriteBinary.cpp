@@ -286,7 +286,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     hash->follow(done, all);
     request.progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
   };
-  output.parts.imageDecoder = program.model.config.imageProcessing.has_value();
+  output.parts.imageDecoder = program.model.config.seeing().imageProcessing.has_value();
   output.parts.attentionPage = hasAttentionTable(first, request.variants.front().target);
   std::string error;
   if (options.sidecar) {

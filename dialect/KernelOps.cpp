@@ -211,6 +211,8 @@ LogicalResult DequantizeOp::verify() {
   if (shaped(getIds()).getRank() != 1 || !shaped(getIds()).getElementType().isInteger(32) || getInits().size() != 1 ||
       !isMatrix(getInits()[0], getK())) // dequantize_c1
     return emitOpError("ids must be (rows) of i32 and the one destination (rows, ") << getK() << ")";
+  if (getGiven() && !isMatrix(getGiven(), getK())) // dequantize_c2
+    return emitOpError("given must be (any number, ") << getK() << "), got " << getGiven().getType();
   return verifyResults(*this);
 }
 

@@ -462,13 +462,16 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
   let hasVerifier = 1;
 }
 
-def Heddle_DequantizeOp : Heddle_KernelOp<"dequantize"> {
+def Heddle_DequantizeOp : Heddle_KernelOp<"dequantize", [AttrSizedOperandSegments]> {
   let summary = "Rows of a packed weight as f32: token embeddings";
   let description = [{
     destination[r, :] = scale * W[ids[r], :]
 
+    Ids from `n` on name rows of `given`, which are not scaled.
+
     Constraints:
       * C1: ids is (rows), i32; the destination (rows, k).
+      * C2: given is (any number, k), of f32.
 
     ```mlir
     func.func @rows_of_the_table(%ids: tensor<?xi32>, %table: tensor<4352xi8>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
@@ -478,11 +481,11 @@ def Heddle_DequantizeOp : Heddle_KernelOp<"dequantize"> {
     }
     ```
   }];
-  let arguments = (ins Heddle_Buffer:$ids, Heddle_Buffer:$weights, Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k,
-                       StrAttr:$format, F64Attr:$scale);
+  let arguments = (ins Heddle_Buffer:$ids, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$given,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k, StrAttr:$format, F64Attr:$scale);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    `ins` `(` $ids `,` $weights `:` type($ids) `,` type($weights) `)` `outs` `(` $inits `:` type($inits) `)` attr-dict
+    `ins` `(` $ids `,` $weights `:` type($ids) `,` type($weights) `)` (`given` `(` $given^ `:` type($given) `)`)? `outs` `(` $inits `:` type($inits) `)` attr-dict
     (`->` type($results)^)?
   }];
   let hasVerifier = 1;

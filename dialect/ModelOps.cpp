@@ -69,6 +69,9 @@ LogicalResult EmbeddingOp::verify() {
       lastDim(result) != table.getDimSize(1)) // embedding_c2
     return emitOpError("result ") << result << " must be the ids' shape with the table's width (" << table.getDimSize(1)
                                   << ") appended";
+  if (Value given = getGiven(); given && (shaped(given).getRank() != 2 || lastDim(shaped(given)) != lastDim(result)))
+    return emitOpError("given ") << given.getType() << " must be (any number, " << lastDim(result)
+                                 << ")"; // embedding_c3
   return success();
 }
 

@@ -63,9 +63,13 @@ def Heddle_EmbeddingOp : Heddle_TiledModelOp<"embedding"> {
   let description = [{
     result[..., :] = scale * table[ids[...], :]
 
+    Ids from `vocabulary` on name rows of `given`, which are not scaled: what a model is told otherwise than by tokens, as what it sees of
+    an image.
+
     Constraints:
       * C1: table has rank 2: (vocabulary, width).
       * C2: result has the shape of ids, with width appended.
+      * C3: given is (any number, width), of f32.
 
     Canonical form: a weight is read as it is stored, not widened before.
     Loops for tiling: the dimensions of ids.
@@ -77,10 +81,16 @@ def Heddle_EmbeddingOp : Heddle_TiledModelOp<"embedding"> {
     }
     ```
   }];
-  let arguments = (ins TensorOf<[I32]>:$ids, TensorOf<[AnyFloat]>:$table, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let arguments = (ins TensorOf<[I32]>:$ids, TensorOf<[AnyFloat]>:$table, DefaultValuedAttr<F64Attr, "1.0">:$scale,
+                       Optional<TensorOf<[F32]>>:$given);
   let results = (outs TensorOf<[F32]>:$result);
+  let builders = [OpBuilder<(ins "mlir::Type":$result, "mlir::Value":$ids, "mlir::Value":$table, "mlir::FloatAttr":$scale), [{
+    build($_builder, $_state, result, ids, table, scale, mlir::Value());
+  }]>];
   let hasCanonicalizer = 1;
-  let assemblyFormat = "$ids `,` $table attr-dict `:` type($ids) `,` type($table) `->` type($result)";
+  let assemblyFormat = [{
+    $ids `,` $table (`given` `(` $given^ `:` type($given) `)`)? attr-dict `:` type($ids) `,` type($table) `->` type($result)
+  }];
 }
 
 def Heddle_LinearOp : Heddle_TiledModelOp<"linear", [AttrSizedOperandSegments]> {

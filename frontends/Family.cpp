@@ -156,6 +156,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.encoder.hiddenSize;
   case ConfigDim::Projection:
     return config.projectionSize;
+  case ConfigDim::Seen:
+    return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size());
   case ConfigDim::GateAndUp:
     return 2 * config.intermediateSize;
   case ConfigDim::Experts:

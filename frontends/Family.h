@@ -52,7 +52,8 @@ enum class ConfigDim : uint8_t {
   EncoderIntermediate,
   EncoderHidden /* of a second tower */,
   EncoderQueriesKeysValues /* 3 x that */,
-  Projection /* projection_dim of two towers */,
+  Projection /* projection_dim of two towers; of one beside a decoder the width of that */,
+  Seen /* hidden states of such a tower side by side */,
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
@@ -174,6 +175,8 @@ struct ConfigDefaults {
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   Activation activation = Activation::Silu;
   bool tied = false;
+  // Of a part of a larger config, which says only what its class does not.
+  int64_t hiddenSize = 0, intermediateSize = 0, numLayers = 0;
   bool layersOfEncoder =
       false; // an encoder-decoder has as many layers in both stacks where config.json does not say it
 };
@@ -259,6 +262,8 @@ struct ConfigReaders {
   // Experts and scales, after everything else; sizes are bounded by then, config.ropes is empty where something failed.
   void (*huggingFaceRest)(JsonObject &object, ModelConfig &config) = nullptr;
   void (*ggufRest)(GgufKeys &keys, ModelConfig &config) = nullptr;
+  // Of a row that joins a tower to a decoder, whose own rows have read text_config and vision_config.
+  void (*huggingFaceJoint)(JsonObject &object, ModelConfig &text, ModelConfig &tower) = nullptr;
 };
 
 // What a head is for. The numbers of those that classify stand for labels.
@@ -287,8 +292,9 @@ struct Family {
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
   const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
   const char *imageProcessor =
-      nullptr;            // of what sees images: transformers' class that reads them where a folder names none
-  bool padsTexts = false; // of a graph that reads texts: they are filled up to its context
+      nullptr;              // of what sees images: transformers' class that reads them where a folder names none
+  bool scalesGiven = false; // embeddingScale is also that of what a decoder is given instead of embeddings
+  bool padsTexts = false;   // of a graph that reads texts: they are filled up to its context
   bool interpolatesPositions = false; // images may have another size than the one that positions were learned for
   Listing<Head> heads;     // of what generates nothing: the first that config.json's architectures name is compiled
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts
@@ -322,6 +328,10 @@ struct Family {
   // Adds tensors that no checkpoint holds, since the config says what is in them, or gives some another order; null: there are none.
   Status (*addTensors)(Model &model) = nullptr;
   void (*build)(ModelBuilder &b) = nullptr;
+  // Of a tower that sees images: its hidden states, as SeenConfig numbers them.
+  std::vector<TensorHandle> (*hiddenStates)(ModelBuilder &b) = nullptr;
+  // Of a row that joins a tower to a decoder: what either is where the config does not say it. Its first head is what stands between them.
+  const char *textModel = nullptr, *towerModel = nullptr;
 };
 
 using FamilyList = std::vector<const Family *>;

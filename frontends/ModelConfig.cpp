@@ -308,7 +308,7 @@ public:
   Status check();
 
 private:
-  Status checkTensor(const TensorRule &rule, int64_t layer, int64_t expert);
+  Status checkTensor(const ModelConfig &part, const TensorRule &rule, int64_t layer, int64_t expert);
   Status checkTied();
   // Whether the model may hold the tensor, beside the embedding that it repeats.
   bool isEmbeddingAgain(std::string_view name) const;
@@ -327,7 +327,7 @@ bool isWeightType(TensorType type) {
          tensorTypeInfo(type).blockValues > 1;
 }
 
-Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t expert) {
+Status TensorChecker::checkTensor(const ModelConfig &part, const TensorRule &rule, int64_t layer, int64_t expert) {
   std::string name = tensorName(rule.name, layer, expert);
   if (config.source == "gguf")
     name += " (" + tensorName(rule.gguf, layer, expert) + ")";
@@ -337,9 +337,9 @@ Status TensorChecker::checkTensor(const TensorRule &rule, int64_t layer, int64_t
         checkpoint.files.front()->path(),
         "tensor " + name + " is missing" + (rule.when == When::Untied ? ", and tie_word_embeddings is false" : "") +
             (checkpoint.files.size() > 1 ? " in all " + std::to_string(checkpoint.files.size()) + " files" : ""));
-  std::vector<int64_t> expected = {dimension(rule.rows, config, layer)};
+  std::vector<int64_t> expected = {dimension(rule.rows, part, layer)};
   if (rule.columns != ConfigDim::None)
-    expected.push_back(dimension(rule.columns, config, layer));
+    expected.push_back(dimension(rule.columns, part, layer));
   if (tensor->shape != expected)
     return fail(*tensor, "tensor " + name + " has shape " + shapeText(tensor->shape) + ", the config asks for " +
                              shapeText(expected) + (rule.rows == ConfigDim::Vocab ? " (vocab_size, hidden_size)" : ""));
@@ -382,7 +382,10 @@ Status TensorChecker::checkUnread() {
   for (const auto &entry : checkpoint.tensors) {
     bool isTiedHead = isEmbeddingAgain(entry.first);
     bool isEmpty = entry.second.bytes == 0;
-    if (asked.count(entry.first) || isTiedHead || isEmpty || findUnread(config, entry.first))
+    std::vector<const ModelConfig *> parts = config.parts();
+    bool isKnown = std::any_of(parts.begin(), parts.end(),
+                               [&](const ModelConfig *part) { return findUnread(*part, entry.first); });
+    if (asked.count(entry.first) || isTiedHead || isEmpty || isKnown)
       continue;
     unread = unread ? unread : &entry;
     ++count;
@@ -398,11 +401,12 @@ Status TensorChecker::checkUnread() {
 }
 
 Status TensorChecker::check() {
-  HEDDLE_RETURN_IF_ERROR(forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
-    std::string name = tensorName(rule.name, layer, expert);
-    asked.insert(name);
-    return checkTensor(rule, layer, expert).ofTensor(name);
-  }));
+  for (const ModelConfig *part : config.parts())
+    HEDDLE_RETURN_IF_ERROR(forEachTensor(*part, [&](const TensorRule &rule, int64_t layer, int64_t expert) {
+      std::string name = tensorName(rule.name, layer, expert);
+      asked.insert(name);
+      return checkTensor(*part, rule, layer, expert).ofTensor(name);
+    }));
   HEDDLE_RETURN_IF_ERROR(checkTied());
   return checkUnread();
 }
@@ -477,7 +481,8 @@ double RestoredWeight::relative() const {
 }
 
 Status validate(const Model &model, const std::string &file) {
-  HEDDLE_RETURN_IF_ERROR(ConfigChecker(model.config, file).check());
+  for (const ModelConfig *part : model.config.parts())
+    HEDDLE_RETURN_IF_ERROR(ConfigChecker(*part, file).check());
   assert(model.config.family && "readers refuse unknown architectures");
   return TensorChecker(model).check();
 }

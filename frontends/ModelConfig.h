@@ -168,6 +168,14 @@ struct SpeechConfig {
   std::string language, task;   // that are asked for where nobody asks; empty: none
 };
 
+// What a decoder takes of a tower: some of its hidden states, side by side, as tokens of a prompt.
+struct SeenConfig {
+  const Family *joint = nullptr; // the row that joins the two; null: the config is of no such tower
+  std::vector<int64_t> layers;   // of hidden states: 0 what the first layer reads, i what layer i - 1 gives
+  bool skipsFirst = false;       // all tokens but the first
+  int64_t token = 0;             // the id that stands for each of them in a prompt
+};
+
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 
 struct ModelConfig {
@@ -207,8 +215,10 @@ struct ModelConfig {
   std::optional<PoolingConfig> pooling;
   ImageConfig image;
   std::optional<ImageProcessing> imageProcessing;
-  int64_t projectionSize = 0;       // of what texts and images are compared by; 0: they are not
-  std::optional<int64_t> endOfText; // the first of these ids stands for a text; none: the largest of all does
+  std::shared_ptr<ModelConfig> tower; // of a decoder that sees images: the config of what sees them, else null
+  SeenConfig seen;                    // of such a tower
+  int64_t projectionSize = 0;         // of what texts and images are compared by; 0: they are not
+  std::optional<int64_t> endOfText;   // the first of these ids stands for a text; none: the largest of all does
   std::vector<StageConfig>
       stages; // (num_hidden_layers), or empty: layers are of one width, which is that of the last stage
   AudioConfig audio;
@@ -260,6 +270,12 @@ struct ModelConfig {
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
   std::vector<std::string> notApplied;
 
+  // The configs of all that a model has rules of tensors for: itself and, where there is one, its tower.
+  std::vector<const ModelConfig *> parts() const {
+    return tower ? std::vector<const ModelConfig *>{this, tower.get()} : std::vector<const ModelConfig *>{this};
+  }
+  // The config of what sees images.
+  const ModelConfig &seeing() const { return tower ? *tower : *this; }
   // Of an encoder that takes no ids: numbers that a token is given as; 0: it takes ids.
   int64_t inputWidth() const { return image.size ? image.rowWidth() : audio.melBins ? audio.rowWidth() : 0; }
   // Tokens of the longest sequence: contextLength, or what dynamic rotary scaling stretches it to.

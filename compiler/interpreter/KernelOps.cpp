@@ -172,13 +172,15 @@ static LogicalResult dequantize(Frame &frame, DequantizeOp op) {
     return failure();
   const Tensor &ids = frame.tensor(op.getIds());
   double scale = op.getScale().convertToDouble();
+  const Tensor *given = op.getGiven() ? &frame.tensor(op.getGiven()) : nullptr;
+  int64_t numGiven = given ? given->dim(0) : 0;
   Tensor result = frame.tensor(op.getInits()[0]);
   for (int64_t r = 0; r < ids.size(); ++r) {
     int64_t id = ids.integers[r];
-    if (id < 0 || id >= n)
+    if (id < 0 || id >= n + numGiven)
       return op.emitOpError("looks up id ") << id << " in a table of " << n << " rows";
     for (int64_t i = 0; i < k; ++i)
-      result.setReal(r * k + i, scale * weights->at(id, i));
+      result.setReal(r * k + i, id < n ? scale * weights->at(id, i) : given->reals[(id - n) * k + i]);
   }
   frame.set(op.getResults()[0], std::move(result));
   return success();

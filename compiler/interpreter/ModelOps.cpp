@@ -31,13 +31,17 @@ static LogicalResult embedding(Frame &frame, EmbeddingOp op) {
   double scale = op.getScale().convertToDouble();
   SmallVector<int64_t> shape(ids.shape);
   shape.push_back(width);
+  const Tensor *given = op.getGiven() ? &frame.tensor(op.getGiven()) : nullptr;
+  int64_t numGiven = given ? given->dim(0) : 0;
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), shape);
   for (int64_t i = 0; i < ids.size(); ++i) {
     int64_t id = ids.integers[i];
-    if (id < 0 || id >= table.dim(0))
+    if (id < 0 || id >= table.dim(0) + numGiven)
       return op.emitOpError("looks up id ") << id << " in a table of " << table.dim(0) << " rows";
+    bool isGiven = id >= table.dim(0);
+    const double *row = isGiven ? &given->reals[(id - table.dim(0)) * width] : &table.reals[id * width];
     for (int64_t d = 0; d < width; ++d)
-      result.setReal(i * width + d, scale * table.reals[id * width + d]);
+      result.setReal(i * width + d, (isGiven ? 1 : scale) * row[d]);
   }
   frame.set(op, std::move(result));
   return success();

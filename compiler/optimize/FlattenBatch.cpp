@@ -76,7 +76,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       if (others.contains(op))
         return WalkResult::skip();
       Shape wanted;
-      if (attendsToSource(op))
+      if (attendsToSource(op) || isInGraphEntry(op))
         return WalkResult::advance();
       if (auto attention = dyn_cast<AttentionOp>(op))
         wanted = {attention.getNumKvHeads(), attention.getHeadDim(), 0};

@@ -233,8 +233,8 @@ void MetadataBuilder::addCommon(bool hasRows) {
     labels = strings(b, config.labels);
   }
   tokenizer = tokenizerTable(b, info.tokenizer);
-  if (config.imageProcessing)
-    imageProcessing = imageProcessingTable(b, config);
+  if (config.seeing().imageProcessing)
+    imageProcessing = imageProcessingTable(b, config.seeing());
   graphs = graphTable(b, signatures);
   name = b.CreateString(info.name), architecture = b.CreateString(info.architecture);
   source = b.CreateString(info.sourceName), sha = b.CreateString(info.sourceSha256);
@@ -326,7 +326,11 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   fb::Offset<package::KvPlan> kv;
   fb::Offset<package::Encoder> encoder; // null where the model generates
   StringTable configTable;
+  fb::Offset<package::GivenRows> given; // null where a session is given none
   if (hasRows) {
+    if (config.tower)
+      given = package::CreateGivenRows(b, /*graph=*/0, uint32_t(signatures.front().outputs.front().dims[1]),
+                                       int32_t(config.tower->seen.token));
     memory = memoryPlan(module);
     kv = kvPlan(b, module);
     fb::Offset<package::KvPlan> cross = kvPlan(b, module, /*cross=*/true);
@@ -369,6 +373,8 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
     p.add_memory(memory), p.add_rope(ropes), p.add_generation(generationTable);
     if (!kv.IsNull())
       p.add_kv(kv);
+    if (!given.IsNull())
+      p.add_given(given);
     if (!encoder.IsNull())
       p.add_encoder(encoder);
     if (!attentions.IsNull())

@@ -68,7 +68,8 @@ struct FlattenEmbedding : OpRewritePattern<EmbeddingOp> {
     if (rank == 0) {
       Value ids =
           tensor::ExpandShapeOp::create(rewriter, loc, type.clone({1}), op.getIds(), ArrayRef<ReassociationIndices>());
-      Value row = EmbeddingOp::create(rewriter, loc, result.clone({1, width}), ids, op.getTable(), op.getScaleAttr());
+      Value row = EmbeddingOp::create(rewriter, loc, result.clone({1, width}), ids, op.getTable(), op.getScaleAttr(),
+                                      op.getGiven());
       rewriter.replaceOpWithNewOp<tensor::CollapseShapeOp>(op, row, ArrayRef<ReassociationIndices>{{0, 1}});
       return success();
     }
@@ -76,8 +77,8 @@ struct FlattenEmbedding : OpRewritePattern<EmbeddingOp> {
     sizes.push_back(rewriter.getIndexAttr(width));
     Value ids = tensor::CollapseShapeOp::create(rewriter, loc, op.getIds(), ArrayRef{leading});
     int64_t count = cast<RankedTensorType>(ids.getType()).getDimSize(0);
-    Value rows =
-        EmbeddingOp::create(rewriter, loc, result.clone({count, width}), ids, op.getTable(), op.getScaleAttr());
+    Value rows = EmbeddingOp::create(rewriter, loc, result.clone({count, width}), ids, op.getTable(), op.getScaleAttr(),
+                                     op.getGiven());
     rewriter.replaceOpWithNewOp<tensor::ExpandShapeOp>(op, result, rows,
                                                        ArrayRef<ReassociationIndices>{leading, {rank}}, sizes);
     return success();

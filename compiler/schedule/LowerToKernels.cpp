@@ -317,7 +317,7 @@ LogicalResult KernelLowering::lowerEmbedding(EmbeddingOp op) {
   Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getIds(), 0), type.getDimSize(1),
                          type.getElementType());
   auto dequantize =
-      DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), init,
+      DequantizeOp::create(b, op.getLoc(), TypeRange{type}, op.getIds(), table->getResult(), op.getGiven(), init,
                            b.getI64IntegerAttr(tableType.getDimSize(0)), b.getI64IntegerAttr(tableType.getDimSize(1)),
                            table->getFormatAttr(), op.getScaleAttr());
   op.getResult().replaceAllUsesWith(dequantize.getResult(0));
@@ -343,8 +343,9 @@ LogicalResult KernelLowering::lower(Operation *op) {
     return packLatentAttention(latent);
   if (auto embedding = dyn_cast<EmbeddingOp>(op); embedding && isWeight(embedding.getTable()))
     return lowerEmbedding(embedding);
-  if (isa<EmbeddingOp>(op)) // of rows that were computed
-    return success();
+  if (auto embedding = dyn_cast<EmbeddingOp>(op)) // of rows that were computed
+    return embedding.getGiven() ? embedding.emitOpError("takes given rows beside a table of the model alone")
+                                : LogicalResult(success());
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
     if (type && type.getRank() == 1 && isWeight(operand.get()))

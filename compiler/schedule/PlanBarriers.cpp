@@ -118,6 +118,8 @@ static bool isByRows(Operation *op, OpOperand &operand) {
     unsigned index = operand.getOperandNumber();
     return !(callee && index < callee.getNumArguments() && callee.getArgAttr(index, "heddle.whole"));
   }
+  if (auto rows = dyn_cast<DequantizeOp>(op); rows && operand.get() == rows.getGiven())
+    return false;
   return isa<DequantizeOp, KvAppendOp>(op);
 }
 

@@ -206,11 +206,13 @@ static std::vector<int32_t> integersOf(const RuntimeValue &value) {
   return std::vector<int32_t>(integers.begin(), integers.end());
 }
 
-// @step(ids, positions, output_rows, cache, logits, last_hidden_state), with the adapters of rows before the logits where it has them
+// @step(ids, positions, output_rows, cache, logits, last_hidden_state), before the logits the adapters of rows where it has them, and what embeddings are given
 std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(arguments[3]);
   auto entry = raggedEntry(module);
   size_t first = cast<ShapedType>(entry.getArgumentTypes()[4]).getElementType().isInteger() ? 5 : 4;
+  if (arguments.size() > first + 2)
+    ++first;
   logits = std::get<Buffer>(arguments[first]);
   hidden = arguments.size() > first + 1 ? std::get<Buffer>(arguments[first + 1]) : Buffer();
   llvm::MapVector<int64_t, std::vector<int32_t>> idsOf; // by sequence

@@ -87,8 +87,8 @@ static void readActivation(JsonObject &object, ModelConfig &config) {
   config.activation = readTowerActivation(object, textDefaults());
 }
 
-// The states of the vision tower, and what stands for an image: the class token behind its norm.
-static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
+// What each layer of the vision tower reads, and the last one gives.
+static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
   const EncoderConfig &stack = b.config().encoder;
   TensorHandle patches = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
   std::vector<int32_t> tokens; // the class token, then all patches
@@ -97,8 +97,13 @@ static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
     tokens.push_back(int32_t(token - 1));
   TensorHandle x = b.gatherTokens(patches, tokens, /*group=*/1, "vision_model.embeddings.class_embedding");
   x = b.addTable(x, "vision_model.embeddings.position_embedding.weight");
-  x = visionLayers(b, b.layerNorm(x, "vision_model.pre_layrnorm", stack.normEps));
-  pooled = b.layerNorm(b.firstTokens(x), "vision_model.post_layernorm", stack.normEps);
+  return visionHiddenStates(b, b.layerNorm(x, "vision_model.pre_layrnorm", stack.normEps));
+}
+
+// The states of the vision tower, and what stands for an image: the class token behind its norm.
+static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
+  TensorHandle x = hiddenStates(b).back();
+  pooled = b.layerNorm(b.firstTokens(x), "vision_model.post_layernorm", b.config().encoder.normEps);
   return x;
 }
 
@@ -169,6 +174,7 @@ static constexpr Family describeVision() {
   row.rules = {visionRules};
   row.readers.huggingFaceAllSizes = readVisionSizes;
   row.build = buildVision;
+  row.hiddenStates = hiddenStates;
   return row;
 }
 const Family family::clipVisionModel = describeVision();

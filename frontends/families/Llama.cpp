@@ -13,6 +13,9 @@ static constexpr Family describeLlama() {
   row.modelType = "llama";
   row.gguf = "llama";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.defaults.vocabSize = 32000;
+  row.defaults.hiddenSize = 4096, row.defaults.intermediateSize = 11008;
+  row.defaults.numLayers = 32, row.defaults.numHeads = 32;
   row.biases.attentionKey = "attention_bias";
   row.biases.mlpKey = "mlp_bias";
   row.biases.mlpInGguf = true;

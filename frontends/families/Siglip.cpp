@@ -111,11 +111,15 @@ static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
   return b.firstTokens(b.add(attended, wide));
 }
 
+// What each layer of the vision tower reads, and the last one gives.
+static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
+  TensorHandle x = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
+  return visionHiddenStates(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
+}
+
 // The states of the vision tower behind its norm, and what stands for an image; nothing does in a model without a head.
 static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
-  TensorHandle x = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
-  x = visionLayers(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
-  x = b.layerNorm(x, "vision_model.post_layernorm", b.config().encoder.normEps);
+  TensorHandle x = b.layerNorm(hiddenStates(b).back(), "vision_model.post_layernorm", b.config().encoder.normEps);
   if (b.config().hasPooler)
     pooled = poolPatches(b, x);
   return x;
@@ -187,6 +191,7 @@ static constexpr Family describeVision() {
   row.rules = {visionRules};
   row.readers.huggingFaceAllSizes = readVisionSizes;
   row.build = buildVision;
+  row.hiddenStates = hiddenStates;
   return row;
 }
 const Family family::siglipVisionModel = describeVision();

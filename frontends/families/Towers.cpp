@@ -99,12 +99,14 @@ TensorHandle textStates(ModelBuilder &b, bool causal) {
   return b.layerNorm(x, "text_model.final_layer_norm", c.normEps);
 }
 
-TensorHandle visionLayers(ModelBuilder &b, TensorHandle x) {
+std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x) {
   const EncoderConfig &stack = b.config().encoder;
+  std::vector<TensorHandle> states = {x};
   for (int64_t i = 0; i < stack.numLayers; ++i)
-    x = b.layer(i, "vision_model.encoder.layers." + std::to_string(i) + ".", x,
-                [&](TensorHandle x) { return buildLayer(b, x, stack.numHeads, stack.normEps, stack.activation, {}); });
-  return x;
+    states.push_back(
+        b.layer(i, "vision_model.encoder.layers." + std::to_string(i) + ".", states.back(),
+                [&](TensorHandle x) { return buildLayer(b, x, stack.numHeads, stack.normEps, stack.activation, {}); }));
+  return states;
 }
 
 void finishTower(ModelBuilder &b, const std::string &tower, TensorHandle states, TensorHandle projected,

@@ -68,8 +68,8 @@ void readVisionAlone(JsonObject &vision, ModelConfig &config, const TowerDefault
 
 // input_ids through the text tower, layers and embeddings under text_model: (texts, sequence, hidden_size), behind its norm.
 TensorHandle textStates(ModelBuilder &b, bool causal);
-// The layers of the vision tower, under vision_model.
-TensorHandle visionLayers(ModelBuilder &b, TensorHandle x);
+// What the first layer of the vision tower reads, which is x, and what each gives; under vision_model.
+std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x);
 // The outputs of a tower beside another: `projected` is what the other's is compared with. `tower`: what transformers calls what the tower gives.
 void finishTower(ModelBuilder &b, const std::string &tower, TensorHandle states, TensorHandle projected,
                  const char *embeds);

@@ -2,6 +2,7 @@
 #include "frontends/huggingface/Config.h"
 #include "bytes/Status.h"
 #include "frontends/Json.h"
+#include "frontends/huggingface/GenerationConfig.h"
 #include "frontends/huggingface/Speech.h"
 
 #include <algorithm>
@@ -10,15 +11,14 @@
 
 namespace heddle {
 
-namespace {
-
-// Where the values lie that were read, for the checks that readers share.
 void keepOffsets(const JsonObject &object, ModelConfig &config) {
   size_t prefix = object.keyPrefix().size(); // of the part of a multimodal config, which names of fields leave out
   for (const auto &[key, offset] : object.offsets())
     if (key.compare(0, prefix, object.keyPrefix()) == 0)
       config.valueOffsets[placeKey(object.file(), key.substr(prefix))] = offset;
 }
+
+namespace {
 
 struct ActivationName {
   const char *name;
@@ -138,10 +138,12 @@ void ConfigReader::readSizes() {
     return family.readers.huggingFaceAllSizes(object, config);
   const ConfigDefaults &defaults = family.defaults;
   config.vocabSize = readSize(object, config, "vocab_size", defaults.vocabSize);
-  config.hiddenSize = readSize(object, config, "hidden_size");
-  config.numHiddenLayers = defaults.layersOfEncoder ? object.integer(fieldName(config, "num_hidden_layers").c_str())
-                                                          .value_or(readSize(object, config, "encoder_layers"))
-                                                    : readSize(object, config, "num_hidden_layers");
+  bool isPart = !object.keyPrefix().empty();
+  config.hiddenSize = readSize(object, config, "hidden_size", isPart ? defaults.hiddenSize : 0);
+  config.numHiddenLayers = defaults.layersOfEncoder
+                               ? object.integer(fieldName(config, "num_hidden_layers").c_str())
+                                     .value_or(readSize(object, config, "encoder_layers"))
+                               : readSize(object, config, "num_hidden_layers", isPart ? defaults.numLayers : 0);
   config.numHeads = readSize(object, config, "num_attention_heads", defaults.numHeads);
   config.contextLength = readSize(object, config, "max_position_embeddings", defaults.context);
   if (family.readers.huggingFaceSizes)
@@ -154,6 +156,8 @@ void ConfigReader::readHeads() {
   const ConfigDefaults &defaults = family.defaults;
   // Bounded, so that it cannot overflow before hidden_size is checked.
   int64_t widened = config.hiddenSize <= 1 << 20 ? defaults.widening * config.hiddenSize : 0;
+  if (!object.keyPrefix().empty() && !widened)
+    widened = defaults.intermediateSize;
   config.intermediateSize = readSize(object, config, "intermediate_size", widened);
   config.normEps = object.number(fieldName(config, "rms_norm_eps").c_str()).value_or(defaults.normEps);
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
@@ -371,108 +375,6 @@ Expected<ModelConfig> ConfigReader::read() {
   return config;
 }
 
-// Keys of transformers' GenerationConfig that change which tokens it generates and that no program here applies, with the number at which they
-// change nothing. Lengths are the caller's, and what shapes beams alone does nothing without num_beams.
-struct GenerationKey {
-  const char *key;
-  std::optional<double> inert; // none: whatever it holds changes something
-  bool shapesSamples = false;  // and nothing where do_sample is false
-};
-const GenerationKey generationKeys[] = {
-    {"bad_words_ids", {}},
-    {"constraints", {}},
-    {"dola_layers", {}},
-    {"early_stopping", {}}, // "never"
-    {"encoder_no_repeat_ngram_size", 0},
-    {"encoder_repetition_penalty", 1},
-    {"epsilon_cutoff", 0, true},
-    {"eta_cutoff", 0, true},
-    {"exponential_decay_length_penalty", {}},
-    {"force_words_ids", {}},
-    {"forced_decoder_ids", {}},
-    {"guidance_scale", 1},
-    {"max_time", {}},
-    {"min_length", 0},
-    {"min_new_tokens", 0},
-    {"num_beams", 1}, // with do_sample
-    {"num_return_sequences", 1},
-    {"penalty_alpha", 0},
-    {"sequence_bias", {}},
-    {"stop_strings", {}},
-    {"token_healing", 0},
-    {"top_h", {}, true},
-    {"typical_p", 1, true},
-    {"watermarking_config", {}},
-};
-
-// What a generation_config.json asks for beyond what readGeneration reads.
-void noteNotApplied(const JsonObject &object, ModelConfig &config) {
-  for (const GenerationKey &entry : generationKeys) {
-    JsonValue found = object.find(entry.key);
-    bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
-    double number = found.isTrue();
-    bool isNumber = found.is(JsonKind::Bool) || found.number(number);
-    bool isEmpty = isContainer && !JsonItems(found).next();
-    std::string_view key = entry.key;
-    if ((key == "num_beams" && !config.doSample) || (key == "early_stopping" && found.is(JsonKind::Bool)))
-      continue; // readGeneration has them
-    if (key == "forced_decoder_ids" && config.audio.melBins)
-      continue;
-    if (!found || isEmpty || (isNumber && entry.inert && number == *entry.inert) ||
-        (entry.shapesSamples && !config.doSample))
-      continue;
-    config.notApplied.push_back(entry.key + (isContainer ? "" : " " + printable(found.raw(), 64)));
-  }
-}
-
-void readGeneration(JsonObject &object, ModelConfig &config) {
-  std::vector<int64_t> eos = object.integers("eos_token_id");
-  if (!eos.empty())
-    config.eosIds = eos;
-  if (std::optional<int64_t> bos = object.integer("bos_token_id"))
-    config.bosId = bos;
-  if (std::optional<int64_t> pad = object.integer("pad_token_id"))
-    config.padId = *pad == -1 ? std::nullopt : pad;
-  if (std::optional<int64_t> start = object.integer("decoder_start_token_id"))
-    config.decoderStartId = start;
-  config.forcedBosId = object.integer("forced_bos_token_id");
-  config.forcedEosId = object.integer("forced_eos_token_id");
-  config.suppressed = object.integers("suppress_tokens");
-  config.suppressedFirst = object.integers("begin_suppress_tokens");
-  if (config.audio.melBins)
-    readSpeech(object, config);
-  config.numBeams = object.integer("num_beams").value_or(1);
-  config.noRepeatNgram = object.integer("no_repeat_ngram_size").value_or(0);
-  config.lengthPenalty = object.number("length_penalty").value_or(1.0);
-  if (JsonValue stops = object.find("early_stopping"); stops.is(JsonKind::Bool))
-    config.earlyStopping = stops.isTrue();
-  config.doSample = object.boolean("do_sample").value_or(false);
-  config.temperature = object.number("temperature").value_or(1.0);
-  config.topP = object.number("top_p").value_or(1.0);
-  config.minP = object.number("min_p").value_or(0.0);
-  config.topK = object.integer("top_k").value_or(config.doSample ? defaultTopK : 0);
-  config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
-}
-
-// generation_config.json, which overrides config.json; there may be none.
-Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
-  const char *name = "generation_config.json";
-  std::string path = files.pathOf(name);
-  if (!files.has(name))
-    return Status();
-  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
-  if (!json)
-    return json.status();
-  JsonObject defaults(*json, path);
-  readGeneration(defaults, config);
-  HEDDLE_RETURN_IF_ERROR(defaults.status());
-  keepOffsets(defaults, config);
-  noteNotApplied(defaults, config);
-  config.samplingSource = name;
-  config.samplingFile = path;
-  return validateGeneration(config, path);
-}
-
 } // namespace
 
 std::optional<Activation> activationNamed(std::string_view name) {
@@ -525,6 +427,54 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
   return findFamily(families, type);
 }
 
+// The row that a part's model_type, or what stands for it, names.
+static const Family *partOf(JsonObject &part, const FamilyList &families, const char *fallback,
+                            bool (*fits)(const Family &)) {
+  std::string type = part.string("model_type").value_or(fallback), known;
+  for (const Family *family : families) {
+    if (fits(*family))
+      known += (known.empty() ? "" : ", ") + std::string(family->modelType);
+    if (fits(*family) && (type == family->modelType || (family->wrapper && type == family->wrapper)))
+      return family;
+  }
+  part.unsupported("model_type", "is '" + printable(type, 64) + "', which is not supported; known: " + known);
+  return nullptr;
+}
+
+// A decoder and the tower whose hidden states stand for tokens of its prompts, either read by its own row.
+static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, const FamilyList &families) {
+  JsonObject text = top.object("text_config"), vision = top.object("vision_config");
+  if (!top.has("vision_config"))
+    top.fail("vision_config", "is missing");
+  auto generates = [](const Family &family) {
+    return !family.isEncoder && !family.isGraph && !family.isEncoderDecoder && !family.towerModel;
+  };
+  auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
+  const Family *decoder = partOf(text, families, joint.textModel, generates);
+  const Family *tower = partOf(vision, families, joint.towerModel, sees);
+  for (const JsonObject *part : {&text, &vision})
+    top.adopt(*part);
+  HEDDLE_RETURN_IF_ERROR(top.status());
+  Expected<ModelConfig> config = ConfigReader(text, *decoder).read();
+  if (!config)
+    return config;
+  Expected<ModelConfig> seeing = ConfigReader(vision, *tower).read();
+  if (!seeing)
+    return seeing;
+  config->architecture = joint.modelType;
+  config->tower = std::make_shared<ModelConfig>(std::move(*seeing));
+  config->tower->seen.joint = &joint;
+  config->tower->head = joint.heads.first;
+  config->tower->projectionSize = config->hiddenSize;
+  config->tieWordEmbeddings |= top.boolean("tie_word_embeddings").value_or(false);
+  if (config->embeddingSize)
+    text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
+  top.adopt(text);
+  joint.readers.huggingFaceJoint(top, *config, *config->tower);
+  HEDDLE_RETURN_IF_ERROR(top.status());
+  return config;
+}
+
 Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families) {
   std::string path = files.pathOf("config.json");
   Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
@@ -542,7 +492,9 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
     return errorIn(path, "architecture '" + printable(type, 64) +
                              "' (model_type) is not supported; known architectures: " + knownFamilies(families))
         .as(StatusCode::Unsupported);
-  Expected<ModelConfig> config = ConfigReader(object, *family).read();
+  isNested |= family->towerModel != nullptr;
+  Expected<ModelConfig> config =
+      family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family).read();
   if (!config)
     return config;
   if (isNested && config->eosIds.empty())

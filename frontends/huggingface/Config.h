@@ -23,6 +23,9 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
 // `config` holds.
 Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config);
 
+// Keeps where the values lie that were read, for the checks that readers share.
+void keepOffsets(const JsonObject &object, ModelConfig &config);
+
 // For the readers of a family's own keys. The first two fail the object where the value is missing, or no head has a whole width.
 //
 // The value under the family's name for `key`, else `fallback`; 0 stands for no fallback.

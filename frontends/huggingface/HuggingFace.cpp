@@ -8,6 +8,7 @@
 #include "frontends/huggingface/SentenceTransformers.h"
 #include "frontends/huggingface/Speech.h"
 
+#include <cstring>
 #include <set>
 
 namespace heddle {
@@ -37,6 +38,28 @@ void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {
     checkpoint.tensors = std::move(renamed);
     return;
   }
+}
+
+// The same of a decoder with a tower, each of which has names of its own.
+void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
+  if (!config.tower)
+    return canonicalizeNames(*config.family, checkpoint);
+  Checkpoint ofTower, others;
+  for (; !checkpoint.tensors.empty();) {
+    auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
+    std::string &name = node.key();
+    auto begins = [&](std::string_view prefix) { return name.compare(0, prefix.size(), prefix) == 0; };
+    if (begins("model.vision_tower.") || begins("model.multi_modal_projector."))
+      name.erase(0, strlen("model."));
+    bool isSeeing = begins("vision_tower.");
+    if (isSeeing)
+      name.erase(0, strlen("vision_tower."));
+    (isSeeing ? ofTower : others).tensors.insert(std::move(node));
+  }
+  canonicalizeNames(*config.tower->family, ofTower);
+  canonicalizeNames(*config.family, others);
+  checkpoint.tensors = std::move(others.tensors);
+  checkpoint.tensors.merge(ofTower.tensors);
 }
 
 // Rows [row, row + rows) of expert `expert` of a fused tensor (experts, all rows, columns), as a tensor of its own.
@@ -152,21 +175,26 @@ void noteStoredOrder(Model &model) {
   std::set<std::string_view> restored;
   for (const RestoredWeight &weight : model.restored)
     restored.insert(weight.name);
-  Status done = forEachTensor(model.config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+  auto note = [&](const ModelConfig &config, const TensorRule &rule, int64_t layer, int64_t expert) {
     auto found = model.checkpoint.tensors.find(tensorName(rule.name, layer, expert));
     if (found == model.checkpoint.tensors.end())
-      return Status();
+      return;
     TensorInfo &tensor = found->second;
     tensor.byKvHead = rule.order == StoredOrder::ByKvHead;
     tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2 && !restored.count(found->first);
     if (tensor.transposed)
       std::swap(tensor.shape[0], tensor.shape[1]);
     if (rule.order == StoredOrder::Flattened)
-      flatten(tensor, dimension(rule.rows, model.config, layer), dimension(rule.columns, model.config, layer),
-              model.config.image);
-    return Status();
-  });
-  assert(done.isOk());
+      flatten(tensor, dimension(rule.rows, config, layer), dimension(rule.columns, config, layer), config.image);
+  };
+  for (const ModelConfig *part : model.config.parts()) {
+    [[maybe_unused]] Status done =
+        forEachTensor(*part, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+          note(*part, rule, layer, expert);
+          return Status();
+        });
+    assert(done.isOk());
+  }
 }
 
 // Texts that are filled up to the context are so behind their tokens.
@@ -209,16 +237,19 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
   model.config.license = modelCardLicense(files);
   const Family &family = *model.config.family;
-  canonicalizeNames(family, model.checkpoint);
+  canonicalizeNames(model.config, model.checkpoint);
   if (family.headIfStored)
     model.config.tieWordEmbeddings = !model.checkpoint.find(family.head);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
+  if (ModelConfig *tower = model.config.tower.get())
+    tower->hasPooler = tower->family->pooler && model.checkpoint.find(tower->family->pooler);
   if (family.isEncoder && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
   if (family.padsTexts)
     HEDDLE_RETURN_IF_ERROR(checkPaddingSide(files));
-  if (model.config.image.channels == 3) // of colors; files hold no others
-    HEDDLE_RETURN_IF_ERROR(readImageProcessor(files, model.config));
+  ModelConfig &seeing = model.config.tower ? *model.config.tower : model.config;
+  if (seeing.image.channels == 3) // of colors; files hold no others
+    HEDDLE_RETURN_IF_ERROR(readImageProcessor(files, seeing));
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
   model.config.hasLogitsBias |= family.logitsBias && model.checkpoint.find(family.logitsBias);

@@ -41,17 +41,19 @@ static RankedTensorType storedType(MLIRContext *context, const TensorInfo &tenso
 // Of all tensors that the config asks for.
 static llvm::StringSet<> weightNamesOf(const ModelConfig &config) {
   llvm::StringSet<> names;
-  [[maybe_unused]] Status listed =
-      forEachTensor(config, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
-        names.insert(tensorName(rule.name, layer, expert));
-        return Status();
-      });
-  assert(listed.isOk());
+  for (const ModelConfig *part : config.parts()) {
+    [[maybe_unused]] Status listed =
+        forEachTensor(*part, [&](const TensorRule &rule, int64_t layer, int64_t expert) -> Status {
+          names.insert(tensorName(rule.name, layer, expert));
+          return Status();
+        });
+    assert(listed.isOk());
+  }
   return names;
 }
 
 ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
-    : model(model), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+    : model(model), part(&model.config), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
   weightNames = weightNamesOf(config());
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
@@ -71,11 +73,14 @@ void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
       hasRanks || (!isEncoder && (model.checkpoint.find(virtualEmbeddings) || model.checkpoint.find(virtualKeep)));
   if (config().hasGlobalTokens || hasAdapters) // which are global, or the number of each token's adapter
     inputs.push_back(grid);
+  if (config().tower)
+    inputs.push_back(RankedTensorType::get({dynamic, config().hiddenSize}, b.getF32Type()));
   encodes = isEncoder;
   entry = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
   Block *block = entry.addEntryBlock();
   ids = block->getArgument(0);
   positions = block->getArgument(1);
+  given = config().tower ? block->getArguments().back() : Value();
   b.setInsertionPointToEnd(block);
   if (hasAdapters)
     entryNumbers = block->getArgument(2);
@@ -117,7 +122,10 @@ TensorHandle ModelImporter::embedTokens(const std::string &name) {
     enter("input_ids");
     ids = integers("input_ids", config().vocabSize);
   }
-  Value x = unwrap(embed(name, ids, config().embeddingScale));
+  bool scalesAll = given && config().family->scalesGiven;
+  Value x = unwrap(embed(WeightPart{name}, ids, scalesAll ? 1.0 : config().embeddingScale, given));
+  if (scalesAll)
+    x = unwrap(scale(wrap(x), config().embeddingScale));
   if (!entryMask || !model.checkpoint.find(name + adapterDown))
     return wrap(ofVirtual(x, virtualEmbeddings, virtualEmbeddingsKeep));
   adaptedNames.insert(name);
@@ -280,11 +288,11 @@ SmallVector<Value> ModelImporter::orderedRows(const std::string &name) {
   return parts;
 }
 
-TensorHandle ModelImporter::embed(const WeightPart &part, Value rows, double scale) {
+TensorHandle ModelImporter::embed(const WeightPart &part, Value rows, double scale, Value given) {
   enter(part.name);
   Value table = weight(part);
-  return wrap(
-      EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table, b.getF64FloatAttr(scale)));
+  return wrap(EmbeddingOp::create(b, loc, activations(typeOf(table).getDimSize(1)), rows, table,
+                                  b.getF64FloatAttr(scale), given));
 }
 
 TensorHandle ModelImporter::embedPositions(const std::string &name) {
@@ -403,11 +411,11 @@ static std::string outputNames(const Model &model, ModuleOp module) {
   if (model.config.family->isEncoder)
     for (const EncodeOutput &output : outputsOf(raggedEntry(module)))
       outputs.push_back(output.name);
+  if (func::FuncOp ragged = raggedEntry(module); ragged && outputs.empty())
+    outputs.emplace_back("logits of text");
   for (func::FuncOp graph : graphEntries(module))
     for (unsigned i = 0; i < graph.getNumResults(); ++i)
       outputs.push_back(graph.getResultAttrOfType<StringAttr>(i, outputNameAttr).str());
-  if (outputs.empty())
-    return "logits of text";
   std::string last = outputs.back();
   outputs.pop_back();
   return outputs.empty() ? last : llvm::join(outputs, ", ") + " and " + last;
@@ -419,7 +427,9 @@ static void remarkUnread(const Model &model, ModuleOp module) {
   llvm::StringSet<> read = weightNamesOf(model.config);
   int64_t lost = 0;
   for (const auto &[name, tensor] : model.checkpoint.tensors) {
-    const UnreadTensor *unread = findUnread(model.config, name);
+    const UnreadTensor *unread = nullptr;
+    for (const ModelConfig *part : model.config.parts())
+      unread = unread ? unread : findUnread(*part, name);
     if (!unread || read.contains(name))
       continue;
     emitRemark(tensorLocation(module.getContext(), name), "tensor '")
@@ -436,6 +446,10 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &mod
   assert(model.config.family && "a graph is imported by its own reader");
   ModelImporter importer(context, model);
   model.config.family->build(importer);
+  if (const ModelConfig *tower = model.config.tower.get()) {
+    importer.beginTower();
+    tower->seen.joint->build(importer);
+  }
   FailureOr<OwningOpRef<ModuleOp>> module = importer.take();
   if (failed(module))
     return nullptr;

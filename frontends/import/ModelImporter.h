@@ -38,7 +38,7 @@ class ModelImporter final : public ModelBuilder {
 public:
   ModelImporter(mlir::MLIRContext &context, const Model &model);
 
-  const ModelConfig &config() const override { return model.config; }
+  const ModelConfig &config() const override { return *part; }
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
   void beginEntry(const std::string &name, const std::string &batch) override;
   TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) override;
@@ -88,6 +88,8 @@ public:
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
   void beginDecoder(TensorHandle lastHiddenState) override;
 
+  // What follows are entries of the tower beside the decoder that has been built.
+  void beginTower() { part = model.config.tower.get(); }
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> take();
 
 private:
@@ -135,7 +137,7 @@ private:
   mlir::RankedTensorType activations(int64_t width);
   // Says what comes next: a part of the layer that is being built, or of the model.
   void enter(const std::string &name);
-  TensorHandle embed(const WeightPart &table, mlir::Value rows, double scale);
+  TensorHandle embed(const WeightPart &table, mlir::Value rows, double scale, mlir::Value given = {});
   TensorHandle embed(const std::string &name, mlir::Value rows, double scale) {
     return embed(WeightPart{name}, rows, scale);
   }
@@ -147,6 +149,7 @@ private:
   void returnAll(mlir::ValueRange results);
 
   const Model &model;
+  const ModelConfig *part; // of the model: what is being built
   llvm::StringSet<> weightNames;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::OpBuilder b;
@@ -157,6 +160,8 @@ private:
   mlir::func::FuncOp encoder; // of an encoder-decoder, once its decoder is being built
   llvm::SmallVector<mlir::Value>
       ofEncoder; // what it gives: the last hidden state, then keys and values for the decoder's layers
+  mlir::Value
+      given; // of a decoder that sees images: what stands for embeddings of ids from vocab_size on; (any number, hidden_size)
   mlir::Value ids,
       positions; // (batch, sequence); token types are the third argument of an encoder, which of its tokens are global the last
   std::string prefix;           // scope of names while a layer is built

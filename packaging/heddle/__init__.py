@@ -356,6 +356,13 @@ class Session(_Object):
     def history(self, sequence=0):
         return list(_copied(lambda *out: _library.heddle_session_history(self._handle, c_int32(sequence), *out), c_int32))
 
+    def give(self, rows, count):
+        """Keeps (count, hidden_size) floats that a function of the model computed, of an image: the id of the first, for feeds and prompts."""
+        first = c_int32()
+        given = (c_float * len(rows)).from_buffer_copy(array.array("f", rows))
+        _check(_library.heddle_session_give(self._handle, given, c_int64(count), byref(first)))
+        return first.value
+
     def truncate(self, length, sequence=0):
         _check(_library.heddle_session_truncate(self._handle, c_int32(sequence), c_int64(length)))
 

@@ -223,6 +223,11 @@ heddle_status heddle_session_prefill(heddle_session *session, int32_t sequence, 
   });
 }
 
+heddle_status heddle_session_give(heddle_session *session, const float *rows, int64_t count, int32_t *out_first) {
+  Status status = checkNotNull({{"session", session}, {"rows", rows}, {"out_first", out_first}});
+  return report(status.isOk() ? session->session->give(rows, count, *out_first) : status);
+}
+
 heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id) {
   return computeOrReport(session, [&] { return session->session->append(sequence, &id, 1); });
 }

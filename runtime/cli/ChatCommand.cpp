@@ -6,7 +6,7 @@
 
 #include "bytes/Json.h"
 #include "bytes/Utf8.h"
-#include "runtime/cli/Cli.h"
+#include "runtime/cli/ImageRun.h"
 #include "runtime/cli/LineReader.h"
 #include "runtime/text/template/Template.h"
 
@@ -33,6 +33,7 @@ private:
   struct Message {
     const char *role;
     std::string content;
+    bool hasImages = false;
   };
 
   Status readMessage(std::string &message, LineEnd &outEnd);
@@ -41,13 +42,16 @@ private:
   Status reset();
   Status answer();
   Status fit(std::vector<int32_t> &ids);
+  std::string contentOf(const Message &message, bool asParts) const;
   Status render(size_t first, std::vector<int32_t> &ids) const;
+  Status render(size_t first, bool asParts, std::vector<int32_t> &ids) const;
 
   OpenedModel &program;
   const bool isTerminal;
   LineReader lines;
   std::unique_ptr<ChatTemplate> conversation;
   std::unique_ptr<Session> session;
+  PromptImages images;           // of the first message of a conversation
   std::vector<Message> messages; // a system message first, if there is one
   size_t numSystem = 0;          // 1 if there is one
   bool saidThatTurnsAreDropped = false;
@@ -61,6 +65,7 @@ Status Chat::run() {
   HEDDLE_RETURN_IF_ERROR(lines.open());
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
   session->setProgress(promptProgress());
+  HEDDLE_RETURN_IF_ERROR(images.create(program, *session));
   HEDDLE_RETURN_IF_ERROR(reset());
   if (isTerminal)
     program.note("this is " + modelName(program.metadata()) + "; /help says what can be typed");
@@ -127,7 +132,7 @@ Status Chat::take(const std::string &message) {
     program.report(invalidInput("the message is not UTF-8"));
     return Status();
   }
-  messages.push_back({"user", message});
+  messages.push_back({"user", message, messages.size() == numSystem && !program.options.images.empty()});
   Status status = answer();
   if (messages.back().role != std::string_view("assistant"))
     messages.pop_back();
@@ -151,7 +156,7 @@ Status Chat::reset() {
 Status Chat::answer() {
   std::vector<int32_t> ids;
   HEDDLE_RETURN_IF_ERROR(fit(ids));
-  const int32_t *cached = session->history(0);
+  const int32_t *cached = session->fedIds(0);
   int64_t common =
       std::mismatch(ids.begin(), ids.begin() + std::min<int64_t>(session->length(0), int64_t(ids.size()) - 1), cached)
           .first -
@@ -198,18 +203,41 @@ Status Chat::fit(std::vector<int32_t> &ids) {
   return invalidInput(format("%s has %zu tokens, the context %lld", what, ids.size(), (long long)context));
 }
 
-// The ids of the system message and of those from `first` on.
+// As templates take it: a text, or a list of parts.
+std::string Chat::contentOf(const Message &message, bool asParts) const {
+  if (!asParts)
+    return jsonString(message.content);
+  std::string parts;
+  for (size_t i = 0; message.hasImages && i < program.options.images.size(); ++i)
+    parts += "{\"type\":\"image\"},";
+  return "[" + parts + "{\"type\":\"text\",\"text\":" + jsonString(message.content) + "}]";
+}
+
+// The ids of the system message and of those from `first` on. Templates of models that see images take parts; one that takes texts alone
+// has no place for images.
 Status Chat::render(size_t first, std::vector<int32_t> &ids) const {
+  if (!program.metadata().given())
+    return render(first, /*asParts=*/false, ids);
+  Status status = render(first, /*asParts=*/true, ids);
+  return status.isOk() || !program.options.images.empty() ? status : render(first, /*asParts=*/false, ids);
+}
+
+Status Chat::render(size_t first, bool asParts, std::vector<int32_t> &ids) const {
   std::string list, error;
+  bool hasImages = false;
   for (size_t i = 0; i < messages.size(); ++i)
-    if (i < numSystem || i >= first)
+    if (i < numSystem || i >= first) {
       list += (list.empty() ? "{\"role\":\"" : ",{\"role\":\"") + std::string(messages[i].role) +
-              "\",\"content\":" + jsonString(messages[i].content) + "}";
+              "\",\"content\":" + contentOf(messages[i], asParts) + "}";
+      hasImages |= messages[i].hasImages;
+    }
   std::string text;
   if (!encodeChat(*conversation, *program.tokenizer, "{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
                   /*parseSpecial=*/true, text, ids, error))
     return invalidInput(program.package->path() + ": " + error);
-  return ids.empty() ? invalidInput("the conversation renders to nothing") : Status();
+  if (ids.empty())
+    return invalidInput("the conversation renders to nothing");
+  return hasImages ? images.place(ids) : Status();
 }
 
 } // namespace

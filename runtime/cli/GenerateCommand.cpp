@@ -5,7 +5,7 @@
 
 #include "bytes/Json.h"
 #include "bytes/JsonSchema.h"
-#include "runtime/cli/Cli.h"
+#include "runtime/cli/ImageRun.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +42,13 @@ Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids) {
     if (!text.empty() && text.back() == '\n')
       text.pop_back();
   }
-  HEDDLE_RETURN_IF_ERROR(program.encode(text, ids));
+  // Images that the prompt does not mention come first, a line each, as LLaVA was trained to read them.
+  std::string images;
+  if (const package::GivenRows *given = options.images.empty() ? nullptr : program.metadata().given())
+    if (std::string token = program.tokenText(given->token()); text.find(token) == text.npos)
+      for (size_t i = 0; i < options.images.size(); ++i)
+        images += token + "\n";
+  HEDDLE_RETURN_IF_ERROR(program.encode(images + text, ids));
   return ids.empty() ? invalidInput("the prompt is empty") : Status();
 }
 
@@ -78,11 +84,20 @@ std::string describeToken(const OpenedModel &program, int32_t id, const float *l
   return line + "]}\n";
 }
 
-Status printBeams(OpenedModel &program, const std::vector<int32_t> &prompt) {
+// A session, and in the prompt what the model sees of the images beside it.
+Status beginSession(OpenedModel &program, int32_t maxSequences, std::unique_ptr<Session> &session,
+                    std::vector<int32_t> &prompt) {
+  HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(maxSequences), session));
+  session->setProgress(promptProgress());
+  PromptImages images;
+  HEDDLE_RETURN_IF_ERROR(images.create(program, *session));
+  return images.place(prompt);
+}
+
+Status printBeams(OpenedModel &program, std::vector<int32_t> &prompt) {
   const CliOptions &options = program.options;
   std::unique_ptr<Session> session;
-  HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(options.beams), session));
-  session->setProgress(promptProgress());
+  HEDDLE_RETURN_IF_ERROR(beginSession(program, options.beams, session, prompt));
   BeamOptions beam = program.beamOptions(program.newTokens(*session, int64_t(prompt.size())));
   std::vector<BeamResult> results;
   HEDDLE_RETURN_IF_ERROR(searchBeams(*session, prompt, beam, results));
@@ -118,8 +133,7 @@ Status runGenerate(OpenedModel &program) {
   if (options.beams > 1)
     return printBeams(program, prompt);
   std::unique_ptr<Session> session;
-  HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
-  session->setProgress(promptProgress());
+  HEDDLE_RETURN_IF_ERROR(beginSession(program, /*maxSequences=*/1, session, prompt));
 
   struct Printer {
     const OpenedModel &program;

@@ -104,16 +104,22 @@ std::string helpText(const std::string &name, const Package &package) {
     text += "continues a prompt of up to " + std::to_string(metadata.context()) + " tokens.\n\n";
   if (hasTokenizer && isEncoderDecoder(package))
     text += "  " + name + " \"The house is wonderful.\"\n  " + name + " --beam 4 --num-return-sequences 2 < text.txt\n";
-  else if (hasTokenizer)
+  else if (hasTokenizer && seesFiles(package))
+    text += "  " + name + " --image photo.jpg \"What is this?\"\n";
+  if (hasTokenizer && !isEncoderDecoder(package))
     text += "  " + name + " \"The capital of France is\"\n  echo \"Once upon a time\" | " + name +
             " -n 100 --temp 0.8 --seed 7\n";
   text += "  " + name + " --prompt-ids 1,2,3 -n 24 --temp 0 --ignore-eos --print-ids\n" + optionLines(package);
   text += "\nWithout options: " + samplingDefaults(metadata) + "\n";
+  std::string inputs;
+  for (const char *input : inputNames(metadata))
+    inputs += (inputs.empty() ? "" : ", ") + std::string(input);
   text += isEncoderDecoder(package)
               ? "\nTensors of --io: input_ids, attention_mask, decoder_input_ids; logits, last_hidden_state, "
                 "encoder_last_hidden_state; with -n ids, generated_logits\n"
-              : "\nTensors of --io: input_ids, attention_mask, position_ids; logits, last_hidden_state; with -n ids, "
-                "generated_logits\n";
+              : "\nTensors of --io: " + inputs +
+                    "; logits, last_hidden_state; with -n ids, "
+                    "generated_logits\n";
   return text + exitCodes;
 }
 

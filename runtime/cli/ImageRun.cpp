@@ -44,8 +44,8 @@ Status Tower::call(const std::string &where, std::vector<StoredTensor> inputs, s
   return Status();
 }
 
-Status ImageTower::create(const std::vector<const char *> &outputs) {
-  const package::ImageProcessing &from = *program.metadata().image_processing();
+PixelReader::PixelReader(const package::Package &metadata) : size(metadata.image_processing()->size()) {
+  const package::ImageProcessing &from = *metadata.image_processing();
   options.height = from.height();
   options.width = from.width();
   options.shortestEdge = from.shortest_edge();
@@ -58,17 +58,41 @@ Status ImageTower::create(const std::vector<const char *> &outputs) {
     options.mean[i] = from.mean()->Get(i);
     options.deviation[i] = from.deviation()->Get(i);
   }
-  return tower.create(program, "pixel_values", outputs);
 }
 
-Status ImageTower::see(const std::string &file, std::vector<float> &outValues) {
+Status PixelReader::read(const std::string &file, StoredTensor &outPixels) {
   if (wasInterrupted())
     return Status(StatusCode::Cancelled, "interrupted");
   Image image;
   HEDDLE_RETURN_IF_ERROR(readImageFile(file, image));
-  int64_t size = program.metadata().image_processing()->size();
   HEDDLE_RETURN_IF_ERROR(computePixelValues(file, image, options, size, pixels));
-  return tower.call(file, {floatTensor("pixel_values", {1, 3, size, size}, pixels)}, outValues);
+  outPixels = floatTensor("pixel_values", {1, 3, size, size}, pixels);
+  return Status();
+}
+
+Status ImageTower::create(const std::vector<const char *> &outputs) {
+  return tower.create(program, "pixel_values", outputs);
+}
+
+Status ImageTower::see(const std::string &file, std::vector<float> &outValues) {
+  StoredTensor values;
+  HEDDLE_RETURN_IF_ERROR(pixels.read(file, values));
+  return tower.call(file, {values}, outValues);
+}
+
+Status PromptImages::create(OpenedModel &program, Session &session) {
+  if (!program.metadata().given())
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, session, given));
+  if (program.options.images.empty())
+    return Status();
+  PixelReader pixels(program.metadata());
+  for (const std::string &file : program.options.images) {
+    StoredTensor values;
+    HEDDLE_RETURN_IF_ERROR(pixels.read(file, values));
+    HEDDLE_RETURN_IF_ERROR(given->add({values}, file));
+  }
+  return Status();
 }
 
 Status TextTower::create(const std::vector<const char *> &outputs) {

@@ -6,6 +6,7 @@
 
 #include "runtime/cli/Cli.h"
 #include "runtime/image/PixelValues.h"
+#include "runtime/session/GivenRows.h"
 #include "runtime/session/TensorFunction.h"
 
 namespace heddle {
@@ -28,17 +29,41 @@ private:
   size_t output = 0; // of the function's
 };
 
+// Files of images as pixel_values.
+class PixelReader {
+public:
+  explicit PixelReader(const package::Package &metadata);
+  // The pixel_values of one image, (1, 3, size, size), valid until the next.
+  Status read(const std::string &file, StoredTensor &outPixels);
+
+private:
+  int64_t size;
+  PixelOptions options;
+  std::vector<float> pixels; // (3, size, size)
+};
+
 class ImageTower {
 public:
-  explicit ImageTower(OpenedModel &program) : program(program) {}
+  explicit ImageTower(OpenedModel &program) : program(program), pixels(program.metadata()) {}
   Status create(const std::vector<const char *> &outputs);
   Status see(const std::string &file, std::vector<float> &outValues);
 
 private:
   OpenedModel &program;
   Tower tower;
-  PixelOptions options;
-  std::vector<float> pixels; // (3, size, size)
+  PixelReader pixels;
+};
+
+// The images of a command line as a session's prompts name them.
+class PromptImages {
+public:
+  // Reads the files; nothing where the model sees none.
+  Status create(OpenedModel &program, Session &session);
+  // Each token of an image in a prompt becomes the ids of what the model sees of the next one.
+  Status place(std::vector<int32_t> &ids) const { return given ? given->expand(ids) : Status(); }
+
+private:
+  std::unique_ptr<GivenRows> given;
 };
 
 class TextTower {

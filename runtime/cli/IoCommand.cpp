@@ -5,6 +5,7 @@
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/cli/IoTensors.h"
+#include "runtime/session/GivenRows.h"
 #include "runtime/session/TokenBatch.h"
 
 #include <algorithm>
@@ -31,6 +32,8 @@ public:
     session->setProgress(promptProgress());
     if (isSeq2Seq)
       HEDDLE_RETURN_IF_ERROR(encode());
+    if (program.metadata().given())
+      HEDDLE_RETURN_IF_ERROR(give(file.tensors()));
     HEDDLE_RETURN_IF_ERROR(forward());
     if (options.hasMaxTokens)
       HEDDLE_RETURN_IF_ERROR(options.beams > 1 ? searchAll() : generateAll());
@@ -95,6 +98,36 @@ private:
     return session->encode(inputs.data(), sequences.data(), inputs.size(), states ? take : nullptr, &target);
   }
 
+  // What the graph makes of its inputs, where they are there, stands for the tokens of all rows that do, in order.
+  Status give(const std::vector<StoredTensor> &tensors) {
+    std::unique_ptr<GivenRows> given;
+    HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, *session, given));
+    std::vector<StoredTensor> inputs;
+    for (const StoredTensor &tensor : tensors)
+      for (const TensorDeclaration &input : given->inputs())
+        if (tensor.name == input.name)
+          inputs.push_back(tensor);
+    if (inputs.empty())
+      return Status();
+    HEDDLE_RETURN_IF_ERROR(given->add(inputs, options.ioInput));
+    int64_t expected = given->numRows(), found = 0;
+    for (const TokenRow &row : rows)
+      found += countGiven(program.metadata(), row.ids);
+    if (found != expected)
+      return invalidInput(format("%s: input_ids has %lld times the token %d, %s stands for %lld",
+                                 options.ioInput.c_str(), (long long)found, given->token(), inputs[0].name.c_str(),
+                                 (long long)expected));
+    size_t next = 0;
+    for (const TokenRow &row : rows)
+      given->replace(fedIds.emplace_back(row.ids), next);
+    return Status();
+  }
+
+  // The ids that the session takes for row `row`.
+  const std::vector<int32_t> &idsOf(int64_t row) const {
+    return fedIds.empty() ? rows[size_t(row)].ids : fedIds[size_t(row)];
+  }
+
   Status chooseOutputs() {
     std::vector<std::string> known = {"logits", "last_hidden_state"};
     if (isSeq2Seq)
@@ -138,7 +171,7 @@ private:
     for (int64_t i = 0; i < batch; ++i)
       if (const TokenRow &row = rows[i]; !row.ids.empty()) {
         session->truncate(int32_t(i), 0);
-        feeds.push_back({int32_t(i), int32_t(row.ids.size()), row.ids.data(),
+        feeds.push_back({int32_t(i), int32_t(row.ids.size()), idsOf(i).data(),
                          row.positions.empty() ? nullptr : row.positions.data(), wantedRows, row.adapter});
         feedRow.push_back(i);
       }
@@ -228,14 +261,14 @@ private:
       const int32_t first = 0;
       if (isSeq2Seq)
         HEDDLE_RETURN_IF_ERROR(session->encode(&inputs[size_t(row)], &first, 1));
-      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, rows[row].ids, beam, results));
+      HEDDLE_RETURN_IF_ERROR(searchBeams(*session, idsOf(row), beam, results));
       for (int64_t answer = 0; answer < options.returned; ++answer) {
         const std::vector<int32_t> &found = results[answer].ids;
         int64_t at = (row * options.returned + answer) * count;
         for (int64_t i = 0; ids && i < count; ++i)
           ids[at + i] = i < int64_t(found.size()) ? found[i] : padToken();
         if (picked)
-          HEDDLE_RETURN_IF_ERROR(scoreAnswer(rows[row].ids, found, picked + at * vocabSize));
+          HEDDLE_RETURN_IF_ERROR(scoreAnswer(idsOf(row), found, picked + at * vocabSize));
       }
     }
     return Status();
@@ -269,7 +302,8 @@ private:
   TokenBatch tokens, sources;
   const int64_t &batch = tokens.batch, &length = tokens.length;
   const std::vector<TokenRow> &rows = tokens.rows;
-  std::vector<int64_t> feedRow; // by feed: its row
+  std::vector<std::vector<int32_t>> fedIds; // (batch) where the model is given rows, else empty
+  std::vector<int64_t> feedRow;             // by feed: its row
   std::vector<std::string> wanted;
   std::unique_ptr<Session> session;
   float *logits = nullptr, *hidden = nullptr;

@@ -118,6 +118,7 @@ const char *const missing[] = {"",
                                "this model does not classify images",
                                "this model embeds neither images nor texts",
                                "this model does not compare images with texts",
+                               "this model sees no images beside a prompt",
                                "this model neither classifies images nor compares them with texts",
                                "this model is no graph",
                                "this model was compiled for the CPU",
@@ -213,6 +214,9 @@ const Option optionTable[] = {
     {"--image", "FILE", "with --similarity and --embed: a PNG or JPEG file; may be repeated", NeedsComparison,
      Comparison | Embedding,
      TAKE(*v[0] ? (o.images.emplace_back(v[0]), Status()) : invalidInput("--image: a file is expected"))},
+    {"--image", "FILE",
+     "a PNG or JPEG file that the prompt asks about, where it names one, else before it; may be repeated", NeedsSight,
+     Prompted, TAKE(*v[0] ? (o.images.emplace_back(v[0]), Status()) : invalidInput("--image: a file is expected"))},
     {"--classify", nullptr, "labels of the texts that are given, or of the lines of standard input, best first",
      NeedsLabels, Anything, SET(o.command = Command::Classify)},
     {"--classify", nullptr,
@@ -365,7 +369,8 @@ bool comparesImages(const Package &package) {
 } // namespace
 
 bool takesArguments(const Package &package) {
-  return isEncoder(package) || seesFiles(package) || (isGraph(package) && hasTokenizer(package));
+  return isEncoder(package) || (seesFiles(package) && !generates(package)) ||
+         (isGraph(package) && hasTokenizer(package));
 }
 
 const Option *findOption(std::string_view name, const Package &package) {
@@ -426,10 +431,13 @@ bool isAvailable(const Option &option, const Package &package) {
     return encoder && encoder->task() == package::EncoderTask::ClassifyTokens;
   case NeedsFiles:
     return seesFiles(package);
+  case NeedsSight:
+    return seesFiles(package) && generates(package);
   case NeedsImageLabels:
     return labelsImages(package);
   case NeedsVectors:
-    return (seesFiles(package) && !labelsImages(package)) || (isGraph(package) && hasTokenizer(package));
+    return (seesFiles(package) && !labelsImages(package) && !generates(package)) ||
+           (isGraph(package) && hasTokenizer(package));
   case NeedsComparison:
     return comparesImages(package);
   case NeedsImageTask:
@@ -457,7 +465,7 @@ std::string taskOf(const Package &package) {
   if (isEncoderDecoder(package))
     return "answers a text with another";
   if (generates(package))
-    return "continues a prompt";
+    return seesFiles(package) ? "continues a prompt with images (--image)" : "continues a prompt";
   const char *what = seesFiles(package) ? "images" : "texts";
   if (comparesImages(package))
     return "compares images with texts (--similarity)";

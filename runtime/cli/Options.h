@@ -33,6 +33,7 @@ enum Needs {
   NeedsImageLabels,
   NeedsVectors, // what is embedded are images, or texts of a graph
   NeedsComparison,
+  NeedsSight,     // a prompt may have images
   NeedsImageTask, // and end here
   NeedsGraph,
   NeedsDevice,

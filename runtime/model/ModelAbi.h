@@ -80,8 +80,10 @@ typedef struct heddle_step {
   const heddle_sequence *sources;
   // (rows): of an encode token_type_ids; of a step of a model with adapters the number of each row's, from 1, 0: none
   const int32_t *token_types;
-  const int32_t *globals;     // (rows), of an encode with global tokens: global_attention_mask
-  const float *patches;       // (rows, patch width), of an encode of images: zeros where a row is no patch
+  const int32_t *globals; // (rows), of an encode with global tokens: global_attention_mask
+  // (rows, patch width), of an encode of images: zeros where a row is no patch; of a step that is given embeddings (any number, hidden_size):
+  // the rows that ids from vocab_size on name
+  const float *patches;
   const int32_t *output_rows; // (num_outputs): rows whose logits are wanted; of an encode the first of each sequence
   float *logits;              // (num_outputs, vocab_size)
   float *last_hidden_state;   // (rows, hidden_size) after the final norm

@@ -361,6 +361,23 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+// What a session is given is what its graph gives.
+Status checkGiven(const package::Package &root, const std::string &path) {
+  const package::GivenRows *given = root.given();
+  if (!given)
+    return Status();
+  if (!root.graphs() || given->graph() >= root.graphs()->size())
+    return wrong(path, "given.graph", given->graph(), "one of the graphs");
+  const auto *outputs = root.graphs()->Get(given->graph())->outputs();
+  const package::GraphTensor *rows = outputs && outputs->size() == 1 ? outputs->Get(0) : nullptr;
+  if (!rows || rows->type() != package::DataType::F32 || !rows->dims() || rows->dims()->size() != 3 ||
+      rows->dims()->Get(1) != int64_t(given->count()) || rows->dims()->Get(2) != int64_t(root.hidden_size()))
+    return wrong(path, "given.count", given->count(), "that of the graph's one output, of hidden_size numbers each");
+  if (given->count() == 0 || given->count() > maxContext)
+    return wrong(path, "given.count", given->count(), "1 … 2^26");
+  return checkToken(path, "given.token", given->token(), root.vocab_size());
+}
+
 // An encoder-decoder has what both have, and a cache between them.
 Status checkAnswering(const package::Package &root, const std::string &path) {
   HEDDLE_RETURN_IF_ERROR(checkEncoding(root, path));
@@ -430,6 +447,7 @@ static Status checkVariant(const package::Package &root, const std::string &path
     HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));
   if (root.task() == package::Task::Graph)
     HEDDLE_RETURN_IF_ERROR(checkGraphUses(root, path));
+  HEDDLE_RETURN_IF_ERROR(checkGiven(root, path));
   HEDDLE_RETURN_IF_ERROR(checkImageProcessing(root, path));
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())

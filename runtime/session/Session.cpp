@@ -80,6 +80,8 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(hiddenRows.reserve(maxRows * hiddenSize * sizeof(float), "hidden states"));
   HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength, "token ids"));
+  if (metadata.given())
+    HEDDLE_RETURN_IF_ERROR(tokenHistory.reserve(sequenceLimit * contextLength, "token ids"));
   HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
@@ -95,6 +97,26 @@ Status Session::allocate(const SessionOptions &options) {
     profile.create(*metadata.kernels());
   if (options.profile && encoder)
     encoder->profileKernels(&profile);
+  return Status();
+}
+
+Status Session::give(const float *rows, int64_t count, int32_t &outFirst) {
+  if (!model.metadata().given())
+    return invalidInput("this model is given no rows: it takes ids of its vocabulary");
+  int64_t most = INT32_MAX / std::max<int64_t>(hiddenSize, 1) - vocabSize;
+  if (count < 1 || count > most - numGiven)
+    return invalidInput(format("%lld rows behind %lld, expected 1 … %lld in all", (long long)count, (long long)numGiven,
+                               (long long)most));
+  std::unique_ptr<ReservedArray<float>> all(new (std::nothrow) ReservedArray<float>);
+  if (!all)
+    return outOfMemory();
+  HEDDLE_RETURN_IF_ERROR(all->reserve((numGiven + count) * hiddenSize, "given rows"));
+  if (numGiven)
+    memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
+  memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
+  givenRows = std::move(all);
+  outFirst = int32_t(idLimit());
+  numGiven += count;
   return Status();
 }
 
@@ -167,7 +189,10 @@ void Session::fork(int32_t source, int32_t target) {
   modes[target] = modes[source];
   adapters[target] = adapters[source];
   lengths[target] = lengths[source];
-  for (const ReservedArray<int32_t> *history : {&idHistory, &positionHistory})
+  std::vector<const ReservedArray<int32_t> *> histories = {&idHistory, &positionHistory};
+  if (model.metadata().given())
+    histories.push_back(&tokenHistory);
+  for (const ReservedArray<int32_t> *history : histories)
     memcpy(history->data() + target * contextLength, history->data() + source * contextLength,
            lengths[source] * sizeof(int32_t));
 }
@@ -207,9 +232,9 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
                         : format("the sequence would have %lld tokens (%d after %lld), the context %lld",
                                  (long long)past + feed.count, feed.count, (long long)past, (long long)context()));
     for (int32_t token = 0; token < feed.count; ++token) {
-      if (feed.ids[token] < 0 || feed.ids[token] >= vocabSize)
+      if (feed.ids[token] < 0 || feed.ids[token] >= idLimit())
         return invalidInput(
-            format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)vocabSize));
+            format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)idLimit()));
       if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= context()))
         return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token,
                                    (long long)context()));
@@ -250,6 +275,9 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
     int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
     int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
     memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
+    if (const package::GivenRows *given = model.metadata().given())
+      std::transform(feed.ids, feed.ids + feed.count, tokenHistory.data() + feed.sequence * contextLength + past,
+                     [&](int32_t id) { return id < vocabSize ? id : given->token(); });
     // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
     for (int64_t token = past; token < end; ++token)
       positionRow[token] = feed.positions ? feed.positions[token - past] + int32_t(own)
@@ -329,8 +357,7 @@ Status Session::fillChunk(Chunk &chunk) {
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,
                                   sourceCache.pages(run.sequence)};
-    const int32_t *idRow = idHistory.data() + run.sequence * contextLength,
-                  *positionRow = positionHistory.data() + run.sequence * contextLength;
+    const int32_t *idRow = fedIds(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
     int64_t own = ownTokens(run.sequence);
     int32_t firstNumber = own ? firstVirtualNumber(adapters[run.sequence]) : 0;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {
@@ -393,6 +420,7 @@ Status Session::compute(const Chunk &chunk) {
   step.cache_positions = cachePositions.data();
   step.sequences = sequences.data();
   step.token_types = rowAdapters.data();
+  step.patches = givenRows ? givenRows->data() : nullptr;
   step.sources = encoder ? sources.data() : nullptr;
   step.output_rows = outputRows.data();
   step.logits = logitRows.as<float>() + outputsDone * vocabSize;

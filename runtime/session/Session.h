@@ -76,6 +76,9 @@ public:
   // Appends them and hands the logits that the feeds ask for to `sink`.
   Status forward(const Feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
   Status append(int32_t sequence, const int32_t *ids, int32_t count);
+  // Of a model that is told things otherwise than by ids of its vocabulary: `rows` (count, hidden_size) get the ids from `outFirst` on, which prompts of
+  // all sequences may name as long as the session lives.
+  Status give(const float *rows, int64_t count, int32_t &outFirst);
   // Of an encoder-decoder: input i becomes the source of sequence `sequences[i]`, which loses its tokens. `take` null: nobody asks for what the
   // encoder gives.
   Status encode(const EncoderInput *inputs, const int32_t *sequences, size_t numInputs, TakeEncoding take = nullptr,
@@ -98,9 +101,13 @@ public:
   }
 
   int64_t length(int32_t sequence) const { return lengths[sequence] ? lengths[sequence] - ownTokens(sequence) : 0; }
-  const int32_t *history(int32_t sequence) const { // (length)
-    return idHistory.data() + sequence * contextLength + ownTokens(sequence);
+  // (length): its tokens; for rows that it was given stands the token of prompts that does.
+  const int32_t *history(int32_t sequence) const {
+    return (model.metadata().given() ? tokenHistory : idHistory).data() + sequence * contextLength +
+           ownTokens(sequence);
   }
+  // The ids that it was fed, behind room for its virtual tokens.
+  const int32_t *fedIds(int32_t sequence) const { return idHistory.data() + sequence * contextLength; }
   // A call that was to compute has failed, here or at who calls: the last step's results are not its own, and a cancel has met it.
   void endFailedCall() {
     answeredFeeds = 0;
@@ -146,6 +153,8 @@ private:
 
   explicit Session(Package &package) : model(package) {}
   Status allocate(const SessionOptions &options);
+  // Ids from here on name nothing.
+  int64_t idLimit() const { return vocabSize + numGiven; }
   bool isAnswered(size_t feed) const { return feed < answeredFeeds && outputOfFeed[feed] >= 0; }
   Status checkProcess() const; // that the threads are there
   Status checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const;
@@ -191,6 +200,7 @@ private:
 
   Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
+  ReservedArray<int32_t> tokenHistory;               // the same, of a model that is given rows
   ReservedArray<int64_t>
       lengths; // (maxSequences): tokens of the history, virtual ones among them; the cache holds at most these
   ReservedArray<int32_t> adapters;       // (maxSequences): with which the cached keys were computed, 0: none
@@ -201,9 +211,11 @@ private:
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
   ReservedArray<int32_t> rowAdapters;                                             // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
-  ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
-  size_t answeredFeeds = 0;            // of the last step, if it was one and succeeded
-  ReservedArray<float> lastHidden;     // (maxSequences, hiddenSize)
+  ReservedArray<int64_t> outputOfFeed;             // (maxSequences): row of logitRows, -1: none
+  size_t answeredFeeds = 0;                        // of the last step, if it was one and succeeded
+  std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven, hiddenSize); null where there are none
+  int64_t numGiven = 0;
+  ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
   StepProfile profile;
   Status profileStatus;    // of waitForKernel
   int64_t outputsDone = 0; // rows of logitRows that the running call has filled

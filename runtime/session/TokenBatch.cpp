@@ -59,10 +59,15 @@ std::vector<const char *> encoderInputs(const package::Encoder &encoder) {
 }
 
 std::vector<const char *> inputNames(const package::Package &metadata) {
-  if (!metadata.encoder() && metadata.adapters())
-    return {"input_ids", "attention_mask", "position_ids", "adapter_ids"};
-  if (!metadata.encoder())
-    return {"input_ids", "attention_mask", "position_ids"};
+  if (!metadata.encoder()) {
+    std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
+    if (metadata.adapters())
+      names.push_back("adapter_ids");
+    if (metadata.given())
+      for (const package::GraphTensor *input : *metadata.graphs()->Get(metadata.given()->graph())->inputs())
+        names.push_back(input->name()->c_str());
+    return names;
+  }
   std::vector<const char *> names = heddle::encoderInputs(*metadata.encoder());
   if (metadata.task() != package::Task::Seq2Seq)
     return names;

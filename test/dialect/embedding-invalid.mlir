@@ -14,3 +14,11 @@ func.func @embedding_c2(%ids: tensor<3xi32>, %table: tensor<100x8xf32>) {
   %0 = heddle.embedding %ids, %table : tensor<3xi32>, tensor<100x8xf32> -> tensor<3x9xf32>
   return
 }
+
+// -----
+
+func.func @embedding_c3(%ids: tensor<3xi32>, %table: tensor<100x8xf32>, %given: tensor<?x9xf32>) {
+  // expected-error @+1 {{given 'tensor<?x9xf32>' must be (any number, 8)}}
+  %0 = heddle.embedding %ids, %table given(%given : tensor<?x9xf32>) : tensor<3xi32>, tensor<100x8xf32> -> tensor<3x8xf32>
+  return
+}

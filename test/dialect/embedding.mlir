@@ -15,3 +15,10 @@ func.func @scaled_batch(%ids: tensor<2x3xi32>, %table: tensor<100x8xf32, #heddle
   %0 = heddle.embedding %ids, %table {scale = 4.0} : tensor<2x3xi32>, tensor<100x8xf32, #heddle.quant<q8_0>> -> tensor<2x3x8xf32>
   return %0 : tensor<2x3x8xf32>
 }
+
+// CHECK-LABEL: @given_rows
+func.func @given_rows(%ids: tensor<1x?xi32>, %table: tensor<100x8xf32>, %given: tensor<?x8xf32>) -> tensor<1x?x8xf32> {
+  // CHECK: heddle.embedding %{{.*}}, %{{.*}} given(%{{.*}} : tensor<?x8xf32>) {scale = 2.000000e+00 : f64} :
+  %0 = heddle.embedding %ids, %table given(%given : tensor<?x8xf32>) {scale = 2.0} : tensor<1x?xi32>, tensor<100x8xf32> -> tensor<1x?x8xf32>
+  return %0 : tensor<1x?x8xf32>
+}

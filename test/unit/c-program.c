@@ -157,6 +157,7 @@ static void refuseNull(heddle_package *package, heddle_session *session) {
          "no session has an answer");
   expectError(heddle_session_reset(NULL, 0), HEDDLE_INVALID_INPUT, "session is a null pointer");
   expectError(heddle_session_fork(NULL, 0, 1), HEDDLE_INVALID_INPUT, "session is a null pointer");
+  expectError(heddle_session_give(NULL, NULL, 0, NULL), HEDDLE_INVALID_INPUT, "session is a null pointer");
   expectError(heddle_session_generate(NULL, 0, ids, 2, NULL, NULL, NULL, NULL), HEDDLE_INVALID_INPUT,
               "session is a null pointer");
   require(heddle_package_encode(package, NULL, 0, 1, NULL, 0, &count));
@@ -272,6 +273,9 @@ int main(int argc, char **argv) {
       best = id;
   require(heddle_session_decode(session, 1, (int32_t)best));
   require(heddle_session_fork(session, 1, 0));
+  const float row[1] = {0};
+  int32_t first = 0;
+  expectError(heddle_session_give(session, row, 1, &first), HEDDLE_INVALID_INPUT, "takes ids of its vocabulary");
   expect(heddle_session_length(session, 0) == (int64_t)count + 1 && heddle_session_hidden_state(session, 0),
          "a fork is a copy");
   require(heddle_session_reset(session, 0));

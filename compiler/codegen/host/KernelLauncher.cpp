@@ -52,7 +52,9 @@ static LogicalResult launchEmbedding(DequantizeOp op, KernelLauncher &launcher) 
   call.out = launcher.pointer(op.getInits()[0]);
   call.rowEnd = launcher.rows(op.getInits()[0]);
   call.outStride = launcher.rowStride(op.getInits()[0]);
-  return launcher.launch(op, CallOperands::of(call), {{call.rowEnd}, double(op.getK())});
+  call.given = launcher.pointer(op.getGiven());
+  unsigned form = op.getGiven() ? EmbeddingCall::Given : EmbeddingCall::Plain;
+  return launcher.launch(op, CallOperands::of(call, form), {{call.rowEnd}, double(op.getK())});
 }
 
 //===- attention over tensors ---------------------------------------------===//

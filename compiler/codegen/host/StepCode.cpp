@@ -25,7 +25,7 @@ namespace {
 // Where the entry finds an argument, and what its rows are.
 struct ArgumentSource {
   size_t field;
-  enum { Tokens, Outputs, Sequences } rows = Tokens;
+  enum { Tokens, Outputs, Sequences, Unknown /* nobody asks for them */ } rows = Tokens;
 };
 
 class StepLowering : public HostLowering {
@@ -51,7 +51,8 @@ private:
 
 } // namespace
 
-// In their order, caches left out: what a step reads, which is integers, the last of a model with adapters, and what it writes, floats.
+// In their order, caches left out: what a step reads, which is integers, the last of a model with adapters, then what embeddings are given where
+// they are, and what it writes, floats.
 static constexpr ArgumentSource stepInputs[] = {{offsetof(heddle_step, ids)},
                                                 {offsetof(heddle_step, positions)},
                                                 {offsetof(heddle_step, output_rows), ArgumentSource::Outputs},
@@ -65,6 +66,7 @@ static constexpr ArgumentSource encodeArguments[] = {{offsetof(heddle_step, ids)
                                                      {offsetof(heddle_step, token_types)}};
 // Behind them an encode has one of these two, or neither: numbers of tokens that have no ids, or which tokens are global.
 static constexpr ArgumentSource patchesArgument = {offsetof(heddle_step, patches)};
+static constexpr ArgumentSource givenArgument = {offsetof(heddle_step, patches), ArgumentSource::Unknown};
 static constexpr ArgumentSource globalsArgument = {offsetof(heddle_step, globals)};
 
 // The name of a function in machine code: "heddle_step" and "heddle_encode" are entries.
@@ -80,7 +82,7 @@ static Value field(RawBuilder &b, func::FuncOp func, size_t offset, Type type) {
 void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   auto number = [&](size_t offset) { return field(b, entry, offset, b.getI64Type()); };
   Value counts[] = {number(offsetof(heddle_step, rows)), number(offsetof(heddle_step, num_outputs)),
-                    number(offsetof(heddle_step, num_sequences))};
+                    number(offsetof(heddle_step, num_sequences)), b.constant(INT64_MAX)};
   bool isEncode = entry.getSymName() == "encode";
   SmallVector<BlockArgument> buffers;
   llvm::copy_if(entry.getArguments().drop_front(StepFrame::numArguments), std::back_inserter(buffers),
@@ -96,7 +98,9 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
   if (!isEncode) {
     size_t numRead = llvm::count_if(buffers, isInteger);
     bind(ArrayRef(buffers).take_front(numRead), stepInputs);
-    bind(ArrayRef(buffers).drop_front(numRead), stepResults);
+    ArrayRef<BlockArgument> numbers = ArrayRef(buffers).drop_front(numRead);
+    bind(numbers.drop_back(std::size(stepResults)), givenArgument);
+    bind(numbers.take_back(std::size(stepResults)), stepResults);
     return;
   }
   ArrayRef<BlockArgument> inputs = ArrayRef(buffers).drop_back(outputsOf(entry).size());

@@ -70,16 +70,19 @@ struct MatmulCall {
 
 // Embedding rows: out[r] = scale * W[ids[r]] for rowBegin <= r < rowEnd.
 struct EmbeddingCall {
-  mlir::Value ids;     // const int32_t *, (rowEnd): each a row of W, not checked
+  mlir::Value ids;     // const int32_t *, (rowEnd): each a row of W or, from its end on, of what is given, not checked
   mlir::Value weights; // W packed, 64-byte aligned
   mlir::Value out;     // float *, (rowEnd, K), rows outStride elements apart
   mlir::Value rowBegin, rowEnd;
   mlir::Value outStride;
+  mlir::Value given; // const float *, (any number, K)
 
+  enum Form : unsigned { Plain = 0, Given = 1 };
   static constexpr Parameter<EmbeddingCall> parameters[] = {
-      {ParameterKind::Pointer, &EmbeddingCall::ids},    {ParameterKind::Pointer, &EmbeddingCall::weights},
-      {ParameterKind::Pointer, &EmbeddingCall::out},    {ParameterKind::PartBegin, &EmbeddingCall::rowBegin},
-      {ParameterKind::PartEnd, &EmbeddingCall::rowEnd}, {ParameterKind::Size, &EmbeddingCall::outStride},
+      {ParameterKind::Pointer, &EmbeddingCall::ids},          {ParameterKind::Pointer, &EmbeddingCall::weights},
+      {ParameterKind::Pointer, &EmbeddingCall::out},          {ParameterKind::PartBegin, &EmbeddingCall::rowBegin},
+      {ParameterKind::PartEnd, &EmbeddingCall::rowEnd},       {ParameterKind::Size, &EmbeddingCall::outStride},
+      {ParameterKind::Pointer, &EmbeddingCall::given, Given},
   };
 };
 

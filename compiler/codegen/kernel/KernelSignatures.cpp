@@ -140,12 +140,15 @@ FailureOr<EmbeddingSpec> heddle::specOf(DequantizeOp op) {
   spec.layout = *layout;
   spec.k = op.getK();
   spec.scale = op.getScale().convertToDouble();
+  spec.given = op.getGiven() ? op.getN() : 0;
   return spec;
 }
 
 std::string heddle::signatureOf(DequantizeOp op, bool countsRows) {
   float scale = op.getScale().convertToDouble();
-  std::string rows = countsRows ? "_n" + std::to_string(op.getN()) : "";
+  std::string rows = op.getGiven() ? "_given" + std::to_string(op.getN())
+                     : countsRows  ? "_n" + std::to_string(op.getN())
+                                   : "";
   return llvm::formatv("embedding_{0}_k{1}{2}{3}", op.getFormat(), op.getK(), rows,
                        scale == 1 ? "" : "_s" + llvm::utohexstr(llvm::bit_cast<uint32_t>(scale)));
 }

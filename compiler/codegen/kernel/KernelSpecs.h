@@ -51,8 +51,9 @@ struct MatmulSpec {
 
 struct EmbeddingSpec {
   PackedLayout layout;
-  int64_t k = 0;   // hidden_size
-  float scale = 1; // every value is multiplied by it, in f32
+  int64_t k = 0;     // hidden_size
+  float scale = 1;   // every value is multiplied by it, in f32
+  int64_t given = 0; // ids from here on name given rows; 0: there are none
 };
 
 // What the two matrix products multiply; sums and the softmax are f32 always.

@@ -270,7 +270,7 @@ typedef struct heddle_feed {
   size_t size;              /* sizeof(heddle_feed), the same of all feeds of a call */
   int32_t sequence;         /* 0 … max_sequences - 1, each at most once in a step */
   int32_t count;            /* tokens, at least 1 */
-  const int32_t *ids;       /* (count), each in [0, vocab_size) */
+  const int32_t *ids;       /* (count), each in [0, vocab_size), or one that heddle_session_give gave */
   const int32_t *positions; /* (count) position ids, or null: they continue the sequence */
   int32_t rows;             /* heddle_rows: which logits are computed */
   int32_t adapter; /* number of an adapter of the model, from 1; -1: none; 0: that of the sequence's tokens so far, of a
@@ -283,6 +283,12 @@ typedef struct heddle_feed {
  * Errors: HEDDLE_INVALID_INPUT for ids out of range, for sources longer than the encoder takes, and for a model that is no
  * encoder-decoder, or whose source is sound; HEDDLE_NOT_FINITE; HEDDLE_OUT_OF_MEMORY. After each of them the sequences that it was about may have no source. */
 HEDDLE_API heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
+
+/* Of a model that reads more than ids: `rows` (count, hidden_size), as its function gives them for an image, are kept as long as the session.
+ * *out_first is the id of the first one, which is vocab_size or more, and those behind it follow; feeds may name them like any other.
+ * Errors: HEDDLE_INVALID_INPUT for a model that reads ids alone; HEDDLE_OUT_OF_MEMORY. */
+HEDDLE_API heddle_status heddle_session_give(heddle_session *session, const float *rows, int64_t count,
+                                             int32_t *out_first);
 
 /* Appends tokens to sequences and computes the logits that the feeds ask for. Long feeds run in chunks.
  * Errors: HEDDLE_INVALID_INPUT for ids out of range; HEDDLE_CONTEXT_FULL; HEDDLE_NOT_FINITE for logits that are NaN or infinite;
@@ -310,7 +316,7 @@ HEDDLE_API const float *heddle_session_logits(const heddle_session *session, siz
 HEDDLE_API const float *heddle_session_hidden_state(const heddle_session *session, size_t feed);
 
 HEDDLE_API int64_t heddle_session_length(const heddle_session *session, int32_t sequence); /* tokens of it */
-/* The ids of a sequence. */
+/* The ids of a sequence; for rows of heddle_session_give the token that stands for them in prompts. */
 HEDDLE_API heddle_status heddle_session_history(const heddle_session *session, int32_t sequence, int32_t *ids,
                                                 size_t capacity, size_t *out_count);
 /* Forgets what follows the first `length` tokens; a longer one changes nothing. */

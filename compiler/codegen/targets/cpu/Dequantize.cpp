@@ -151,14 +151,29 @@ void RowReader::copyBlock(Value unit, Value number, Value out) {
 }
 
 func::FuncOp heddle::buildEmbedding(ModuleOp module, StringRef name, const EmbeddingSpec &spec) {
-  KernelBuilder b(module, name, parameterTypes<EmbeddingCall>(module.getContext()));
-  auto call = argumentsOf<EmbeddingCall>(b.function);
-  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
-    Value id = arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.ids, b.mul(row, 4))));
+  unsigned form = spec.given ? EmbeddingCall::Given : EmbeddingCall::Plain;
+  KernelBuilder b(module, name, parameterTypes<EmbeddingCall>(module.getContext(), form));
+  auto call = argumentsOf<EmbeddingCall>(b.function, form);
+  auto copyRow = [&](Value id, Value out) {
     Value panel = b.divide(id, lanes);
     Value lane = b.sub(id, b.mul(panel, lanes));
     RowReader reader(b, spec, b.at(call.weights, b.mul(panel, spec.layout.panelBytes(spec.k))), lane);
-    reader.copyTo(b.at(call.out, b.mul(b.mul(row, call.outStride), 4)));
+    reader.copyTo(out);
+  };
+  auto copyGiven = [&](Value id, Value out) {
+    Value from = b.at(call.given, b.mul(b.sub(id, b.index(spec.given)), 4 * spec.k));
+    b.loop(b.index(0), b.index(spec.k), 1, [&](Value column) {
+      Value offset = b.mul(column, 4);
+      b.store(b.load(b.f32, b.at(from, offset)), b.at(out, offset));
+    });
+  };
+  b.loop(call.rowBegin, call.rowEnd, 1, [&](Value row) {
+    Value id = arith::ExtUIOp::create(b, b.i64, b.load(b.i32, b.at(call.ids, b.mul(row, 4))));
+    Value out = b.at(call.out, b.mul(b.mul(row, call.outStride), 4));
+    if (spec.given)
+      b.branch(b.lessThan(id, b.index(spec.given)), [&] { copyRow(id, out); }, [&] { copyGiven(id, out); });
+    else
+      copyRow(id, out);
   });
   return b.finish();
 }

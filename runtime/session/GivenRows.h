@@ -1,0 +1,46 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What a model is told otherwise than by ids: a graph of its package makes rows of named tensors (of images), a session takes them, and ids from
+// the vocabulary's end on name them where a prompt has a token that stands for them.
+#ifndef HEDDLE_RUNTIME_SESSION_GIVENROWS_H
+#define HEDDLE_RUNTIME_SESSION_GIVENROWS_H
+
+#include "runtime/session/Session.h"
+#include "runtime/session/TensorFunction.h"
+
+namespace heddle {
+
+class GivenRows {
+public:
+  // Of a model that is given rows; its graph runs on the threads of `session`, which outlives this.
+  static Status create(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows);
+
+  // Computes the rows of all items of `inputs` and gives them to the session. `where` begins messages.
+  Status add(const std::vector<StoredTensor> &inputs, const std::string &where);
+  // The inputs of the graph.
+  const std::vector<TensorDeclaration> &inputs() const { return function->inputs(); }
+
+  // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item.
+  Status expand(std::vector<int32_t> &ids) const;
+  // Each of these tokens in `ids` becomes the id of a row, from row `next` on, which then is the next one.
+  void replace(std::vector<int32_t> &ids, size_t &next) const;
+  int64_t numRows() const { return int64_t(rowIds.size()); }
+  int32_t token() const { return tokenId; }
+
+private:
+  GivenRows(const package::GivenRows &table, Session &session)
+      : session(session), tokenId(table.token()), count(table.count()) {}
+
+  Session &session;
+  const int32_t tokenId;
+  const int64_t count; // rows of an item
+  std::unique_ptr<TensorFunction> function;
+  std::vector<int32_t> rowIds; // of all items
+};
+
+// How many tokens of `ids` stand for what the model is given.
+int64_t countGiven(const package::Package &metadata, const std::vector<int32_t> &ids);
+
+} // namespace heddle
+
+#endif
