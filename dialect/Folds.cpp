@@ -116,7 +116,7 @@ void LayerNormOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRC
 
 // An angle of 0 turns nothing. A table may hold anything.
 OpFoldResult RopeOp::fold(FoldAdaptor adaptor) {
-  if (getTable() || getRope().getAttentionFactor().getValueAsDouble() != 1.0)
+  if (getTable() || getRope().getAttentionFactor().getValueAsDouble() != 1.0 || getRope().getGrowth())
     return {};
   auto positions = dyn_cast_or_null<DenseIntElementsAttr>(adaptor.getPositions());
   bool atZero = positions && llvm::all_of(positions, [](const APInt &position) { return position.isZero(); });

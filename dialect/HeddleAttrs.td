@@ -51,17 +51,24 @@ def Heddle_MaskAttr : Heddle_Attr<"Mask", "mask"> {
   let description = [{
     Key j is visible to query i if j <= i (causal; keys and queries counted from the start of the sequence), with a
     window i - window < j, and with `ahead` j < i + ahead. `#heddle.mask<full>` lets every query see every key of its sequence. A causal
-    mask has no `ahead`.
+    mask has no `ahead`. With `chunk`, which only a causal mask has, and no window beside it, keys are those of the query's chunk:
+    j / chunk = i / chunk, in whole numbers (Llama 4).
 
     ```mlir
     func.func private @sliding_window() attributes {mask = #heddle.mask<causal, window = 4096>}
     func.func private @on_both_sides() attributes {mask = #heddle.mask<full, window = 257, ahead = 257>}
+    func.func private @from_the_chunk_on() attributes {mask = #heddle.mask<causal, chunk = 8192>}
     ```
   }];
-  let parameters = (ins "bool":$causal, "int64_t":$window, DefaultValuedParameter<"int64_t", "0">:$ahead);
-  let builders = [AttrBuilder<(ins "bool":$causal, "int64_t":$window, CArg<"int64_t", "0">:$ahead), [{
-    return $_get($_ctxt, causal, window, ahead);
+  let parameters = (ins "bool":$causal, "int64_t":$window, DefaultValuedParameter<"int64_t", "0">:$ahead,
+                        DefaultValuedParameter<"int64_t", "0">:$chunk);
+  let builders = [AttrBuilder<(ins "bool":$causal, "int64_t":$window, CArg<"int64_t", "0">:$ahead, CArg<"int64_t", "0">:$chunk), [{
+    return $_get($_ctxt, causal, window, ahead, chunk);
   }]>];
+  let extraClassDeclaration = [{
+    // Tokens that the newest sees at most, itself included; 0: all.
+    int64_t getReach() const { return getChunk() ? getChunk() : getWindow(); }
+  }];
   let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -73,18 +80,31 @@ def Heddle_RopeAttr : Heddle_Attr<"Rope", "rope"> {
     The first `2 * size(inverse_frequency)` values of a head are rotated, in pairs (i, i + half) or, `interleaved`,
     (2i, 2i + 1), by the angle position * inverse_frequency[i]; cos and sin are multiplied by `attention_factor`.
     `table` numbers the model's distinct rotary embeddings: kernels read cos and sin from a table of the session.
+    With `growth` and `floor` both are also multiplied by 1 + growth * log(1 + floor((position + 1) / floor)), which grows with the
+    context as Scalable-Softmax does (arXiv:2501.19399); with frequencies of 0 nothing else happens to queries (Llama 4).
 
     ```mlir
     #rope = #heddle.rope<interleaved, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
     func.func private @two_pairs() attributes {rope = #rope}
+    #growing = #heddle.rope<half, table = 1, attention_factor = 1.0, growth = 0.1, floor = 8192, inverse_frequency = array<f32: 0.0, 0.0>>
+    func.func private @larger_at_long_distances() attributes {rope = #growing}
     ```
   }];
   let parameters = (ins "bool":$interleaved, "int64_t":$table, "::mlir::FloatAttr":$attentionFactor,
-                        "::mlir::DenseF32ArrayAttr":$inverseFrequency);
+                        "::mlir::DenseF32ArrayAttr":$inverseFrequency, OptionalParameter<"::mlir::FloatAttr">:$growth,
+                        DefaultValuedParameter<"int64_t", "0">:$floor);
+  let builders = [AttrBuilder<(ins "bool":$interleaved, "int64_t":$table, "::mlir::FloatAttr":$attentionFactor,
+                                   "::mlir::DenseF32ArrayAttr":$inverseFrequency, CArg<"::mlir::FloatAttr", "{}">:$growth,
+                                   CArg<"int64_t", "0">:$floor), [{
+    return $_get($_ctxt, interleaved, table, attentionFactor, inverseFrequency, growth, floor);
+  }]>];
+  let skipDefaultBuilders = 1;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getRotaryDim() const { return 2 * getInverseFrequency().size(); }
+    // What cos and sin of a position are multiplied by.
+    double getFactorAt(int64_t position) const;
   }];
 }
 
@@ -93,7 +113,8 @@ def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
   let description = [{
     `sigmoid`: scores are sigmoids of the router's logits instead of their softmax. The top_groups best of num_groups
     groups of experts take part. Weights are multiplied by `scale`. Of a sequence an expert computes the first `capacity` tokens that choose it
-    (Switch Transformers, arXiv:2101.03961), and of others nothing; 0: all.
+    (Switch Transformers, arXiv:2101.03961), and of others nothing; 0: all. With `scalesInput` an expert's weight multiplies what it
+    reads instead of what it gives (Llama 4).
     With `jitter` (SparseMixer, arXiv:2409.12136) an expert's weight is its softmax among the experts that were not chosen before it and whose
     logit l is so near to its own, m, that (m - l) / max(|l|, m) is at most 2 jitter.
 
@@ -107,7 +128,13 @@ def Heddle_RoutingAttr : Heddle_Attr<"Routing", "routing"> {
   }];
   let parameters = (ins DefaultValuedParameter<"bool", "false">:$sigmoid, DefaultValuedParameter<"int64_t", "1">:$numGroups,
                         DefaultValuedParameter<"int64_t", "1">:$topGroups, OptionalParameter<"::mlir::FloatAttr">:$scale,
-                        DefaultValuedParameter<"int64_t", "0">:$capacity, OptionalParameter<"::mlir::FloatAttr">:$jitter);
+                        DefaultValuedParameter<"int64_t", "0">:$capacity, OptionalParameter<"::mlir::FloatAttr">:$jitter,
+                        DefaultValuedParameter<"bool", "false">:$scalesInput);
+  let builders = [AttrBuilder<(ins "bool":$sigmoid, "int64_t":$numGroups, "int64_t":$topGroups, "::mlir::FloatAttr":$scale,
+                                   "int64_t":$capacity, "::mlir::FloatAttr":$jitter, CArg<"bool", "false">:$scalesInput), [{
+    return $_get($_ctxt, sigmoid, numGroups, topGroups, scale, capacity, jitter, scalesInput);
+  }]>];
+  let skipDefaultBuilders = 1;
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

@@ -10,6 +10,8 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -114,7 +116,7 @@ void HeddleDialect::initialize() {
 
 Attribute MaskAttr::parse(AsmParser &parser, Type) {
   StringRef kind;
-  int64_t window = 0, ahead = 0;
+  int64_t window = 0, ahead = 0, chunk = 0;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseKeyword(&kind))
     return {};
@@ -125,15 +127,15 @@ Attribute MaskAttr::parse(AsmParser &parser, Type) {
     SMLoc place = parser.getCurrentLocation();
     if (parser.parseKeyword(&side) || parser.parseEqual())
       return {};
-    if (side != "window" && side != "ahead")
-      return parser.emitError(place, "expected 'window' or 'ahead', got '") << side << "'", Attribute();
-    if (parser.parseInteger(side == "window" ? window : ahead))
+    if (side != "window" && side != "ahead" && side != "chunk")
+      return parser.emitError(place, "expected 'window', 'ahead' or 'chunk', got '") << side << "'", Attribute();
+    if (parser.parseInteger(side == "window" ? window : side == "ahead" ? ahead : chunk))
       return {};
   }
   if (parser.parseGreater())
     return {};
   return MaskAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), kind == "causal", window,
-                              ahead);
+                              ahead, chunk);
 }
 
 void MaskAttr::print(AsmPrinter &printer) const {
@@ -142,15 +144,19 @@ void MaskAttr::print(AsmPrinter &printer) const {
     printer << ", window = " << getWindow();
   if (getAhead())
     printer << ", ahead = " << getAhead();
+  if (getChunk())
+    printer << ", chunk = " << getChunk();
   printer << ">";
 }
 
-LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool causal, int64_t window,
-                               int64_t ahead) {
+LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool causal, int64_t window, int64_t ahead,
+                               int64_t chunk) {
   if (window < 0)
     return emitError() << "window (" << window << ") must not be negative";
   if (ahead < 0 || (causal && ahead))
     return emitError() << "ahead (" << ahead << ") must not be negative, and 0 where the mask is causal";
+  if (chunk < 0 || (chunk && (!causal || window)))
+    return emitError() << "chunk (" << chunk << ") must not be negative, and is of a causal mask without a window";
   return success();
 }
 
@@ -159,7 +165,8 @@ LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, boo
 Attribute RopeAttr::parse(AsmParser &parser, Type) {
   StringRef layout;
   int64_t table = 0;
-  double factor = 1.0;
+  double factor = 1.0, growth = 0.0;
+  int64_t floor = 0;
   Attribute frequencies;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseKeyword(&layout))
@@ -168,37 +175,58 @@ Attribute RopeAttr::parse(AsmParser &parser, Type) {
     return parser.emitError(loc, "expected 'half' or 'interleaved', got '") << layout << "'", Attribute();
   if (parser.parseComma() || parser.parseKeyword("table") || parser.parseEqual() || parser.parseInteger(table) ||
       parser.parseComma() || parser.parseKeyword("attention_factor") || parser.parseEqual() ||
-      parser.parseFloat(factor) || parser.parseComma() || parser.parseKeyword("inverse_frequency") ||
-      parser.parseEqual() || parser.parseAttribute(frequencies) || parser.parseGreater())
+      parser.parseFloat(factor) || parser.parseComma())
+    return {};
+  bool grows = succeeded(parser.parseOptionalKeyword("growth"));
+  if (grows &&
+      (parser.parseEqual() || parser.parseFloat(growth) || parser.parseComma() || parser.parseKeyword("floor") ||
+       parser.parseEqual() || parser.parseInteger(floor) || parser.parseComma()))
+    return {};
+  if (parser.parseKeyword("inverse_frequency") || parser.parseEqual() || parser.parseAttribute(frequencies) ||
+      parser.parseGreater())
     return {};
   auto array = dyn_cast<DenseF32ArrayAttr>(frequencies);
   if (!array)
     return parser.emitError(loc, "inverse_frequency must be array<f32: …>"), Attribute();
-  auto factorAttr = FloatAttr::get(Float64Type::get(parser.getContext()), factor);
+  Type real = Float64Type::get(parser.getContext());
+  FloatAttr factorAttr = FloatAttr::get(real, factor), growthAttr = grows ? FloatAttr::get(real, growth) : FloatAttr();
   return RopeAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), layout == "interleaved",
-                              table, factorAttr, array);
+                              table, factorAttr, array, growthAttr, floor);
 }
 
 void RopeAttr::print(AsmPrinter &printer) const {
   printer << "<" << (getInterleaved() ? "interleaved" : "half") << ", table = " << getTable()
           << ", attention_factor = ";
   printer.printFloat(getAttentionFactor().getValue());
+  if (getGrowth()) {
+    printer << ", growth = ";
+    printer.printFloat(getGrowth().getValue());
+    printer << ", floor = " << getFloor();
+  }
   printer << ", inverse_frequency = " << getInverseFrequency() << ">";
 }
 
 LogicalResult RopeAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool interleaved, int64_t table,
-                               FloatAttr attentionFactor, DenseF32ArrayAttr inverseFrequency) {
+                               FloatAttr attentionFactor, DenseF32ArrayAttr inverseFrequency, FloatAttr growth,
+                               int64_t floor) {
   if (inverseFrequency.empty())
     return emitError() << "inverse_frequency must not be empty";
   if (table < 0)
     return emitError() << "table (" << table << ") must not be negative";
+  if (growth ? floor < 1 || !growth.getValue().isFinite() : floor != 0)
+    return emitError() << "growth must be finite and floor (" << floor << ") positive, or both be absent";
   return success();
+}
+
+double RopeAttr::getFactorAt(int64_t position) const {
+  double factor = getAttentionFactor().getValueAsDouble();
+  return getGrowth() ? factor * (1 + getGrowth().getValueAsDouble() * std::log1p((position + 1) / getFloor())) : factor;
 }
 
 //===- RoutingAttr --------------------------------------------------------===//
 
 LogicalResult RoutingAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool sigmoid, int64_t numGroups,
-                                  int64_t topGroups, FloatAttr scale, int64_t capacity, FloatAttr jitter) {
+                                  int64_t topGroups, FloatAttr scale, int64_t capacity, FloatAttr jitter, bool) {
   if (numGroups < 1 || topGroups < 1 || topGroups > numGroups) // routing_c1
     return emitError() << "topGroups (" << topGroups << ") must be 1 to numGroups (" << numGroups << ")";
   if (scale && !scale.getValue().isFinite())

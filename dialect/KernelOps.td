@@ -147,6 +147,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
         rows in turn: destination entry i = activation(gate_e input[t]) * (up_e input[t]), which `gating` bounds as in `moe`; `ungated`, W holds
         the gate's rows alone, and nothing multiplies the activation
       * without: destination[t] = sum over t's entries i, experts ascending, of row_scale[i] * (W_e input entry i)
+    With `scales_input` row_scale[i] multiplies what is read of input[t] with an activation, and nothing without one.
     A bias is added to each row of W_e: those of the gate, then those of the up projection, or in turn as the rows.
     Entries are rows of the list: (rows * top_k, width) as a buffer (rows, top_k * width). Weights of an expert are packed by
     themselves. `input_scales`, `input_sums`, `input_rounded`, `int16` and `accumulate` (without an activation) are as in `packed_matmul`.
@@ -178,7 +179,7 @@ def Heddle_ExpertMatmulOp : Heddle_KernelOp<"expert_matmul", [AttrSizedOperandSe
                        Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$offsets, Heddle_Buffer:$row_index, Heddle_Buffer:$row_scale, Heddle_Buffer:$weights,
                        Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, I64Attr:$n, I64Attr:$k,
                        StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, OptionalAttr<Heddle_GatingAttr>:$gating,
-                       UnitAttr:$alternating, UnitAttr:$ungated, UnitAttr:$accumulate, UnitAttr:$int16);
+                       UnitAttr:$alternating, UnitAttr:$ungated, UnitAttr:$scales_input, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{

@@ -186,8 +186,8 @@ def Heddle_RopeOp : Heddle_TiledModelOp<"rope", [AllTypesMatch<["input", "result
       * C1: input has rank 4: (batch, heads, sequence, head_dim); positions (batch, sequence).
       * C2: offset is not negative and offset + rotary_dim not greater than head_dim.
 
-    Folds to its input where no angle is other than 0 (positions or all frequencies are constant zeros), attention_factor is 1 and
-    there is no table. Loops for tiling: batch, heads and sequence.
+    Folds to its input where no angle is other than 0 (positions or all frequencies are constant zeros), attention_factor is 1, nothing
+    grows and there is no table. Loops for tiling: batch, heads and sequence.
 
     ```mlir
     #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
@@ -391,7 +391,7 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     p = softmax(input @ router^T + router_bias), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
     the lower index), optionally divided by the sum of their p and multiplied by `routing`'s scale:
     result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)), where gate_e, up_e and down_e add their biases, and `gating`
-    bounds the gated activation. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection, or, where it has as
+    bounds the gated activation; with `routing`'s scalesInput p_e multiplies input there and nothing else. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection, or, where it has as
     many rows as down_e has columns, nothing multiplies the activation: down_e(activation(gate_e(input))).
     With groups (DeepSeek-V3, arXiv:2412.19437) experts are cut into num_groups runs, of which the top_groups with the greatest
     score stay: the greatest p of the group, or, with `correction`, the sum of its two greatest p + correction. Experts of

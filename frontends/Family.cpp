@@ -242,9 +242,9 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::RouterBias:
     return sparse && config.moe.hasRouterBias;
   case When::FusedGates:
-    return !config.moe.splitGates;
+    return sparse && !config.moe.splitGates;
   case When::SplitGates:
-    return config.moe.splitGates;
+    return sparse && config.moe.splitGates;
   case When::QueryLora:
     return config.latent.qLoraRank > 0;
   case When::QueryLoraBias:

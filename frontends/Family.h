@@ -244,6 +244,7 @@ struct RopeRules {
 struct ExpertNames {
   const char *block = "mlp.", *gate = "gate_proj", *up = "up_proj", *down = "down_proj", *router = "gate";
   const char *gateAndUp = nullptr; // one matrix instead of gate and up, whose rows are theirs in turn
+  bool gateThenUp = false;         // or all of the gate's, then those of up
   const char *expert = "experts."; // before the number of one
   // Those that every token passes, and what gives the number whose sigmoid multiplies what they give; null: nothing does.
   const char *shared = "shared_experts", *sharedGate = nullptr;

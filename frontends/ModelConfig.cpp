@@ -186,8 +186,8 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
   if (rope.scaling == RopeScalingKind::Llama3) {
     if (!isPositive(rope.lowFreqFactor))
       return failScaling("low_freq_factor", rope.lowFreqFactor, "a positive number");
-    if (!isPositive(rope.highFreqFactor) || rope.highFreqFactor <= rope.lowFreqFactor)
-      return failScaling("high_freq_factor", rope.highFreqFactor, "a number above low_freq_factor");
+    if (!isPositive(rope.highFreqFactor) || rope.highFreqFactor < rope.lowFreqFactor)
+      return failScaling("high_freq_factor", rope.highFreqFactor, "a number from low_freq_factor on");
   }
   if (rope.scaling == RopeScalingKind::Yarn) {
     for (auto [name, value] :

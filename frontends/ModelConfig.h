@@ -35,9 +35,12 @@ struct RopeConfig {
   bool truncate = true;                                                     // yarn
   std::optional<double> attentionFactor;
   std::optional<double> longAttentionFactor; // longrope: that of long contexts, where it is another one
+  // floor not 0: cos and sin are also multiplied by 1 + growth log(1 + floor((position + 1) / floor)) (arXiv:2501.19399).
+  double growth = 0.0;
+  int64_t floor = 0;
   // longrope: (rotary_dim / 2) each. Without scaling, shortFactor holds GGUF's rope_freqs, if it has them: divisors.
   std::vector<double> shortFactor, longFactor;
-  // (rotary_dim / 2) where a graph says the frequencies themselves: they are used as they are, with attentionFactor.
+  // (rotary_dim / 2) where a graph, or a layer that does not rotate, says the frequencies themselves: they are used as they are, with attentionFactor.
   std::vector<float> stated;
 
   // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied.
@@ -57,6 +60,7 @@ struct MoeConfig {
   bool hasCorrection = false;   // e_score_correction_bias takes part in the choice of experts
   double routedScale = 1.0;     // routed_scaling_factor
   std::optional<double> jitter; // router_jitter_noise: weights are those of a sparse mixer (arXiv:2409.12136)
+  bool scalesInput = false;     // an expert's weight multiplies what it reads
   bool hasRouterBias = false;   // where a family has routers with a bias, and without
   bool splitGates = false;      // where a family has one matrix for gate and up of an expert: there are two (GGUF)
   int64_t capacity = 0;         // tokens of a sequence that an expert computes, the first that choose it; 0: all
@@ -246,8 +250,13 @@ struct ModelConfig {
   double clipQkv = 0.0; // bound of queries, keys and values before they are rotated; 0: none
   double attentionSoftcap = 0.0, finalSoftcap = 0.0;
   std::vector<int64_t> layerWindow; // (num_hidden_layers): sliding window in tokens, 0 for full attention
-  std::vector<uint8_t> layerRope;   // (num_hidden_layers): index into ropes, or noRope
-  std::vector<RopeConfig> ropes;    // empty: no rotary embedding (gpt2: learned positions)
+  bool windowsAreChunks =
+      false; // a layer with a window sees its token's chunk of as many tokens, instead of the last ones
+  bool residualIsNormed =
+      false;               // blocks are added to what they read, behind the norm, instead of to what that reads (bloom)
+  bool normsHeads = false; // queries and keys of a head, by norms without weights, where a family's models differ
+  std::vector<uint8_t> layerRope; // (num_hidden_layers): index into ropes, or noRope
+  std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;
   EncoderConfig encoder;

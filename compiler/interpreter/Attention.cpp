@@ -67,6 +67,7 @@ template <typename Op> static AttentionRow rowOf(Op op) {
   row.causal = op.getMask().getCausal();
   row.window = op.getMask().getWindow();
   row.ahead = op.getMask().getAhead();
+  row.chunk = op.getMask().getChunk();
   return row;
 }
 
@@ -91,7 +92,7 @@ static bool beginRow(Op op, const GlobalRows &globals, int64_t first, int64_t i,
     return true;
   }
   row.causal = false;
-  row.window = row.ahead = 0;
+  row.window = row.ahead = row.chunk = 0;
   return isGlobal(i);
 }
 
@@ -516,6 +517,7 @@ static LogicalResult combineSplits(Frame &frame, CombineSplitsOp op) {
       row.causal = op.getMask().getCausal();
       row.window = op.getMask().getWindow();
       row.ahead = op.getMask().getAhead();
+      row.chunk = op.getMask().getChunk();
       row.position = place.position;
       SmallVector<int64_t> seen; // states of the splits that the row sees a key of
       double max = op.getSinks() ? frame.tensor(op.getSinks()).reals[h] * log2e : emptyMax;

@@ -28,7 +28,7 @@ struct AttentionRow {
   int64_t position = 0; // of the query among them
   double scale = 1, softcap = 0;
   bool causal = false;
-  int64_t window = 0, ahead = 0;
+  int64_t window = 0, ahead = 0, chunk = 0;
   std::optional<double> sink;
   llvm::ArrayRef<double> query;                              // (head_dim)
   std::function<llvm::ArrayRef<double>(int64_t)> key, value; // [key]: (head_dim)
@@ -36,8 +36,8 @@ struct AttentionRow {
   std::function<bool(int64_t)> isGlobal;                     // [key]: it is seen whatever the mask says; or none
 
   bool sees(int64_t j) const {
-    return (isGlobal && isGlobal(j)) ||
-           ((!causal || j <= position) && (!window || position - window < j) && (!ahead || j < position + ahead));
+    return (isGlobal && isGlobal(j)) || ((!causal || j <= position) && (!window || position - window < j) &&
+                                         (!ahead || j < position + ahead) && (!chunk || position / chunk <= j / chunk));
   }
 };
 

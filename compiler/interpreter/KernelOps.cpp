@@ -145,6 +145,12 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
   for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert)
     for (int64_t entry = offsets.integers[expert]; entry < offsets.integers[expert + 1]; ++entry) {
       int64_t token = rowIndex.integers[entry];
+      double weight = rowScale.reals[entry];
+      std::vector<double> read; // what the entry's token is to the expert
+      if (op.getActivation())
+        read.assign(&x[token * k], &x[token * k] + k);
+      for (double &number : read)
+        number *= op.getScalesInput() ? weight : 1;
       // Row `row` of the expert's matrix with its bias.
       auto project = [&](int64_t row, const double *from) {
         int64_t weightRow = expert * expertRows + row;
@@ -153,12 +159,13 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
       for (int64_t i = 0; i < n; ++i) {
         if (op.getActivation()) {
           bool alternates = op.getAlternating();
-          double gate = project(alternates ? 2 * i : i, &x[token * k]);
-          double up = op.getUngated() ? 1 : project(alternates ? 2 * i + 1 : i + n, &x[token * k]);
+          double gate = project(alternates ? 2 * i : i, read.data());
+          double up = op.getUngated() ? 1 : project(alternates ? 2 * i + 1 : i + n, read.data());
           result.setReal(entry * n + i, activateGated(*op.getActivation(), op.getGatingAttr(), gate, up));
           continue;
         }
-        result.setReal(token * n + i, result.reals[token * n + i] + rowScale.reals[entry] * project(i, &x[entry * k]));
+        result.setReal(token * n + i,
+                       result.reals[token * n + i] + (op.getScalesInput() ? 1 : weight) * project(i, &x[entry * k]));
       }
     }
   frame.set(op.getResults()[0], std::move(result));

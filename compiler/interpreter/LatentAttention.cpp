@@ -50,6 +50,7 @@ static void attendRebuilt(Op op, const LatentDims &dims, const Rebuilt &rebuilt,
   row.scale = op.getScale().convertToDouble();
   row.causal = op.getMask().getCausal();
   row.window = op.getMask().getWindow();
+  row.chunk = op.getMask().getChunk();
   row.keys = keys;
   row.position = position;
   row.query = query;

@@ -127,7 +127,7 @@ static std::pair<double, double> rotation(RopeOp op, const Tensor *table, int64_
     return {row[i], row[half + i]};
   }
   double angle = position * static_cast<double>(rope.getInverseFrequency()[i]);
-  double factor = rope.getAttentionFactor().getValueAsDouble();
+  double factor = rope.getFactorAt(position);
   return {factor * std::cos(angle), factor * std::sin(angle)};
 }
 
@@ -326,17 +326,22 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
         return dot(from, &matrix.reals[i * matrix.dim(1)], matrix.dim(1)) + bias;
       };
       bool alternates = op.alternates(), isUngated = op.isUngated();
+      bool scalesInput = op.getRouting() && op.getRouting()->getScalesInput();
+      std::vector<double> read(x, x + width);
+      for (double &number : read)
+        number *= scalesInput ? p : 1;
       int64_t intermediate = frame.tensor(op.getDowns()[e]).dim(1);
       std::vector<double> hidden; // (intermediate)
       for (int64_t i = 0; i < intermediate; ++i) {
-        double gate = project(op.getGates(), op.getGateBiases(), alternates ? 2 * i : i, x);
+        double gate = project(op.getGates(), op.getGateBiases(), alternates ? 2 * i : i, read.data());
         double up = isUngated    ? 1
-                    : alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, x)
-                                 : project(op.getUps(), op.getUpBiases(), i, x);
+                    : alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, read.data())
+                                 : project(op.getUps(), op.getUpBiases(), i, read.data());
         hidden.push_back(activateGated(op.getActivation(), op.getGatingAttr(), gate, up));
       }
       for (int64_t d = 0; d < width; ++d)
-        result.reals[row * width + d] += p * project(op.getDowns(), op.getDownBiases(), d, hidden.data());
+        result.reals[row * width + d] +=
+            (scalesInput ? 1 : p) * project(op.getDowns(), op.getDownBiases(), d, hidden.data());
     }
   }
   result.round();

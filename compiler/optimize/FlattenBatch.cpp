@@ -122,7 +122,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       windows.push_back(0);
       getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) {
         if (!attendsToSource(op))
-          windows.back() = op.getMask().getWindow();
+          windows.back() = op.getMask().getReach();
       });
     }
     if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))

@@ -60,7 +60,8 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
     scaling = package::RopeScaling::Dynamic;
   }
   return package::CreateRopeTable(b, frequency.size() * 2, b.CreateVector(frequency), b.CreateVector(longFrequency),
-                                  factor, longFactor, scaling, rope.originalContext, rope.theta, rope.factor);
+                                  factor, longFactor, scaling, rope.originalContext, rope.theta, rope.factor,
+                                  rope.growth, rope.floor);
 }
 
 static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, const ModelConfig &config) {
@@ -181,7 +182,7 @@ static fb::Offset<fb::Vector<fb::Offset<package::Kernel>>> kernelTable(fb::FlatB
                                           b.CreateString(kernel.emitter), b.CreateString(kernel.schedule), kernel.calls,
                                           kernel.flopsPerRow, kernel.fixedBytes, kernel.bytesPerRow,
                                           b.CreateString(kernel.arithmetic), kernel.flopsPerPair, kernel.bytesPerKey,
-                                          kernel.window, kernel.readsSources));
+                                          kernel.window, kernel.readsSources, kernel.chunk));
   return b.CreateVector(table);
 }
 

@@ -457,7 +457,10 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
   void runInStage() override {
     ModuleOp module = getOperation();
     form(module);
-    module.walk([](WeightOp op) { op->removeAttr("heddle.content"); });
+    module.walk([](WeightOp op) {
+      op->removeAttr("heddle.content");
+      op->removeAttr("heddle.by_distance");
+    });
   }
 
   void form(ModuleOp module) {

@@ -71,6 +71,8 @@ static void readRope(RopeAttr rope, ModelConfig &config) {
   table.attentionFactor = rope.getAttentionFactor().getValueAsDouble();
   ArrayRef<float> frequencies = rope.getInverseFrequency().asArrayRef();
   table.stated.assign(frequencies.begin(), frequencies.end());
+  table.growth = rope.getGrowth() ? rope.getGrowth().getValueAsDouble() : 0.0;
+  table.floor = rope.getFloor();
 }
 
 // Whether the head multiplies by the table that ids are looked up in.

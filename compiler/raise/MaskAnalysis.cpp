@@ -162,6 +162,17 @@ static std::optional<SmallVector<double>> byDistance(DenseElementsAttr elements)
   return values;
 }
 
+// A flag that changes at these distances: the first number is what it is before all of them.
+static Expr flagByDistance(ExprContext &exprs, Expr distance, ArrayRef<int64_t> changes) {
+  int64_t flag = changes.front();
+  Expr result = exprs.constant(flag);
+  for (int64_t change : changes.drop_front()) {
+    flag = 1 - flag;
+    result = exprs.select(exprs.notBelow(distance, exprs.constant(change)), exprs.constant(flag), result);
+  }
+  return result;
+}
+
 Expr heddle::resolveConstants(ExprContext &exprs, Expr expr) {
   DenseMap<Expr, Expr> replacements;
   std::function<void(Expr)> visit = [&](Expr part) {
@@ -171,19 +182,27 @@ Expr heddle::resolveConstants(ExprContext &exprs, Expr expr) {
       visit(term);
     if (part->kind != ExprKind::Leaf || replacements.contains(part))
       return;
+    auto type = dyn_cast<RankedTensorType>(part->value.getType());
+    if (!type)
+      return;
+    SmallVector<Expr> large;
+    int64_t columns = 0;
+    for (auto [index, extent] : llvm::zip_equal(part->arguments, type.getShape()))
+      if (extent != 1) {
+        large.push_back(index);
+        columns = extent;
+      }
+    if (auto weight = part->value.getDefiningOp<WeightOp>())
+      if (auto changes = weight->getAttrOfType<DenseI64ArrayAttr>("heddle.by_distance")) {
+        replacements[part] = flagByDistance(exprs, exprs.sub(large[0], large[1]), changes.asArrayRef());
+        return;
+      }
     DenseElementsAttr elements = elementsOf(part->value);
     if (!elements)
       return;
     std::optional<SmallVector<double>> values = byDistance(elements);
     if (!values)
       return;
-    SmallVector<Expr> large;
-    int64_t columns = 0;
-    for (auto [index, extent] : llvm::zip_equal(part->arguments, elements.getType().getShape()))
-      if (extent != 1) {
-        large.push_back(index);
-        columns = extent;
-      }
     // Decisions at every distance where the value changes; a diagram of many values is no mask.
     Expr distance = exprs.sub(large[0], large[1]), result = exprs.constant(values->front());
     int64_t changes = 0;

@@ -83,6 +83,11 @@ Value Decomposition::isVisible(ImplicitLocOpBuilder &at, Value i, Value j) {
     Value isInside = arith::CmpIOp::create(at, arith::CmpIPredicate::slt, first, j);
     visible = visible ? Value(arith::AndIOp::create(at, visible, isInside)) : isInside;
   }
+  if (mask.getChunk()) {
+    Value chunk = arith::ConstantIndexOp::create(at, mask.getChunk());
+    Value begin = arith::MulIOp::create(at, arith::DivSIOp::create(at, position, chunk), chunk);
+    visible = arith::AndIOp::create(at, visible, arith::CmpIOp::create(at, arith::CmpIPredicate::sge, j, begin));
+  }
   if (mask.getAhead()) {
     Value end = arith::AddIOp::create(at, position, arith::ConstantIndexOp::create(at, mask.getAhead()));
     Value isInside = arith::CmpIOp::create(at, arith::CmpIPredicate::slt, j, end);

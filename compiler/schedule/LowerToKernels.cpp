@@ -214,7 +214,8 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
 
 LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   // One kernel serves all experts of a role.
-  bool alternates = op.alternates(), isUngated = op.isUngated();
+  bool alternates = op.alternates(), isUngated = op.isUngated(),
+       scalesInput = op.getRouting() && op.getRouting()->getScalesInput();
   auto inTurn = [](ValueRange gates, ValueRange ups) {
     SmallVector<Value> values;
     for (size_t e = 0; e < gates.size(); ++e) {
@@ -258,8 +259,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
                route.getResult(3), route.getResult(4), weights, bias, init, route.getNumExpertsAttr(),
                route.getTopKAttr(), b.getI64IntegerAttr(n), b.getI64IntegerAttr(k), b.getStringAttr(format), activation,
                activation ? op.getGatingAttr() : GatingAttr(), activation && alternates ? b.getUnitAttr() : UnitAttr(),
-               activation && isUngated ? b.getUnitAttr() : UnitAttr(), accumulate ? b.getUnitAttr() : UnitAttr(),
-               UnitAttr())
+               activation && isUngated ? b.getUnitAttr() : UnitAttr(), scalesInput ? b.getUnitAttr() : UnitAttr(),
+               accumulate ? b.getUnitAttr() : UnitAttr(), UnitAttr())
         .getResult(0);
   };
   Value hidden = emptyRows(loc, rows, topK * intermediate, b.getF32Type());

@@ -28,6 +28,7 @@ public:
   FormulaBuilder(Operation *op, PatternRewriter &rewriter) : ImplicitLocOpBuilder(op->getLoc(), rewriter) {}
   using Body = function_ref<Value(ValueRange)>;
 
+  Value integer(int64_t value) { return arith::ConstantOp::create(*this, getI32IntegerAttr(int32_t(value))); }
   Value real(double value) { return arith::ConstantOp::create(*this, getF32FloatAttr(float(value))); }
   Value add(Value x, Value y) { return arith::AddFOp::create(*this, x, y); }
   Value sub(Value x, Value y) { return arith::SubFOp::create(*this, x, y); }
@@ -245,7 +246,14 @@ LogicalResult RopeFormula::matchAndRewrite(RopeOp op, PatternRewriter &rewriter)
     Value other = b.mul(e[3], tensor::ExtractOp::create(b, op.getInput(), at));
     Value rotated = b.add(b.mul(e[0], math::CosOp::create(b, angle)), b.mul(other, math::SinOp::create(b, angle)));
     Value passes = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, e[3], b.real(0));
-    return arith::SelectOp::create(b, passes, e[0], b.mul(rotated, b.real(factor)));
+    Value scale = b.real(factor);
+    if (FloatAttr growth = rope.getGrowth()) {
+      Value next = arith::AddIOp::create(b, e[1], b.integer(1)), floor = b.integer(rope.getFloor());
+      Value steps = arith::SIToFPOp::create(b, b.getF32Type(), arith::DivSIOp::create(b, next, floor));
+      Value grown = b.mul(b.real(growth.getValueAsDouble()), math::Log1pOp::create(b, steps));
+      scale = b.mul(scale, b.add(b.real(1), grown));
+    }
+    return arith::SelectOp::create(b, passes, e[0], b.mul(rotated, scale));
   }));
   return success();
 }

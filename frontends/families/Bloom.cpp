@@ -48,6 +48,7 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
   // Bounded, so that it cannot overflow before hidden_size is checked.
   config.intermediateSize = config.hiddenSize <= 1 << 20 ? 4 * config.hiddenSize : 0;
   config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
+  config.residualIsNormed = object.boolean("apply_residual_connection_post_layernorm").value_or(false);
   checkEvenHeads(object, config);
 }
 
@@ -58,9 +59,11 @@ static void buildBloom(ModelBuilder &b) {
       b.layerNorm(b.embedTokens("transformer.word_embeddings.weight"), "transformer.word_embeddings_layernorm");
   x = decoderLayers(b, "transformer.h.", x, [&](int64_t, TensorHandle x) {
     TensorHandle normed = b.layerNorm(x, "input_layernorm");
-    x = b.add(x, fusedSelfAttention(b, normed, "self_attention.query_key_value", "self_attention.dense", terms));
+    auto residual = [&] { return b.config().residualIsNormed ? normed : x; };
+    x = b.add(residual(),
+              fusedSelfAttention(b, normed, "self_attention.query_key_value", "self_attention.dense", terms));
     normed = b.layerNorm(x, "post_attention_layernorm");
-    return b.add(x, b.linear(b.activation(b.linear(normed, "mlp.dense_h_to_4h")), "mlp.dense_4h_to_h"));
+    return b.add(residual(), b.linear(b.activation(b.linear(normed, "mlp.dense_h_to_4h")), "mlp.dense_4h_to_h"));
   });
   finishDecoder(b, b.layerNorm(x, "transformer.ln_f"));
 }

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "frontends/families/Decoder.h"
+#include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
 
@@ -8,6 +9,27 @@ void rotateInWindowsOnly(ModelConfig &config) {
   for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
     if (config.layerWindow[layer] == 0)
       config.layerRope[layer] = noRope;
+}
+
+void rotateButEvery(ModelConfig &config, int64_t interval) {
+  for (int64_t layer = interval - 1; layer < config.numHiddenLayers; layer += interval)
+    config.layerRope[layer] = noRope;
+}
+
+void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsent) {
+  int64_t interval = object.integer("no_rope_layer_interval").value_or(4);
+  std::vector<int64_t> rotates = object.integers("no_rope_layers");
+  if (!object.has("no_rope_layers") || (emptyIsAbsent && rotates.empty())) {
+    if (interval < 1)
+      return object.fail("no_rope_layer_interval", "is " + std::to_string(interval) + ", expected at least 1");
+    return rotateButEvery(config, interval);
+  }
+  if (rotates.size() != static_cast<size_t>(config.numHiddenLayers))
+    return object.fail("no_rope_layers", "has " + std::to_string(rotates.size()) +
+                                             " entries, expected num_hidden_layers (" +
+                                             std::to_string(config.numHiddenLayers) + ")");
+  for (size_t layer = 0; layer < rotates.size(); ++layer)
+    config.layerRope[layer] = rotates[layer] ? 0 : noRope;
 }
 
 TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name) {

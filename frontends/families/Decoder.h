@@ -97,6 +97,10 @@ inline constexpr TensorRule normsBehindRules[] = {
 
 // Of config.layerRope: layers without a window do not rotate.
 void rotateInWindowsOnly(ModelConfig &config);
+// And of so many layers the last does not.
+void rotateButEvery(ModelConfig &config, int64_t interval);
+// Those that no_rope_layers names by 0, or without it (or where it is empty, and that means the same) every no_rope_layer_interval-th.
+void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsent);
 
 // The family's kind of norm.
 TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name);

@@ -84,7 +84,7 @@ public:
   // x W^T (+ bias), both by their own names; `bias` empty: none. `rows` not 0: of rows [begin, begin + rows) of both alone.
   virtual TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin = 0,
                               int64_t rows = 0) = 0;
-  // Norms with <name>.weight (and <name>.bias); a LayerNorm of which the model has no weight multiplies by 1. `eps` 0: the config's.
+  // Norms with <name>.weight (and <name>.bias); one of which the model has no weight multiplies by 1. `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;

@@ -9,30 +9,13 @@
 
 namespace heddle {
 
-static void stopEvery(ModelConfig &config, int64_t interval) {
-  for (int64_t layer = interval - 1; layer < config.numHiddenLayers; layer += interval)
-    config.layerRope[layer] = noRope;
-}
-
 static void readRotation(JsonObject &object, ModelConfig &config) {
-  int64_t interval = object.integer("no_rope_layer_interval").value_or(4);
-  if (!object.has("no_rope_layers")) {
-    if (interval < 1)
-      return object.fail("no_rope_layer_interval", "is " + std::to_string(interval) + ", expected at least 1");
-    return stopEvery(config, interval);
-  }
-  std::vector<int64_t> rotates = object.integers("no_rope_layers");
-  if (rotates.size() != static_cast<size_t>(config.numHiddenLayers))
-    return object.fail("no_rope_layers", "has " + std::to_string(rotates.size()) +
-                                             " entries, expected num_hidden_layers (" +
-                                             std::to_string(config.numHiddenLayers) + ")");
-  for (size_t layer = 0; layer < rotates.size(); ++layer)
-    config.layerRope[layer] = rotates[layer] ? 0 : noRope;
+  readNoRopeLayers(object, config, /*emptyIsAbsent=*/false);
 }
 
 // The format has no key for it: llama.cpp knows it of the architecture.
 static void readGgufRotation(GgufKeys &, ModelConfig &config) {
-  stopEvery(config, 4);
+  rotateButEvery(config, 4);
 }
 
 static constexpr Family describeSmolLm3() {

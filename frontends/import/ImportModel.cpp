@@ -245,12 +245,16 @@ Value ModelImporter::weightOp(const WeightPart &part) {
   assert(tensor && "readers check that every weight is there");
   std::string name = part.name;
   uint64_t offset = tensor->offset;
+  int64_t stride = 0;
   if (part.rows) {
     name += "[" + std::to_string(part.begin) + ":" + std::to_string(part.begin + part.rows) + "]";
-    offset += tensor->bytes / tensor->shape[0] * part.begin;
+    // Rows of what is stored as columns are parts of the stored rows.
+    int64_t stored = tensor->transposed ? tensor->shape[1] : 1;
+    offset += tensor->bytes / tensor->shape[0] / stored * part.begin;
+    stride = tensor->transposed ? tensor->shape[0] : 0;
   }
   auto storage = StorageAttr::get(b.getContext(), b.getStringAttr(tensorTypeInfo(tensor->type).name), tensor->file,
-                                  offset, part.transposed != tensor->transposed);
+                                  offset, part.transposed != tensor->transposed, stride);
   auto weight = WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
   if (llvm::StringRef(part.name).ends_with(adapterDown) || llvm::StringRef(part.name).ends_with(adapterUp) ||
       part.name == heddle::adapterMask || llvm::StringRef(part.name).starts_with("virtual."))

@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 using namespace heddle;
@@ -66,9 +67,16 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
   enter(name);
   Value x = unwrap(input);
-  return wrap(RmsNormOp::create(b, loc, x.getType(), x, weight(name + ".weight"),
+  bool hasWeight = has(name + ".weight");
+  return wrap(RmsNormOp::create(b, loc, x.getType(), x, hasWeight ? weight(name + ".weight") : ones(x),
                                 b.getF64FloatAttr(eps ? eps : config().normEps),
-                                b.getF64FloatAttr(config().normWeightOffset)));
+                                b.getF64FloatAttr(hasWeight ? config().normWeightOffset : 0.0)));
+}
+
+// A norm's weight that changes nothing.
+Value ModelImporter::ones(Value x) {
+  auto type = RankedTensorType::get(typeOf(x).getShape().back(), b.getF32Type());
+  return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 1.0f));
 }
 
 TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name, double eps) {
@@ -77,18 +85,14 @@ TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &nam
   auto normed = [&](Value scale, Value bias) {
     return LayerNormOp::create(b, loc, x.getType(), x, scale, bias, b.getF64FloatAttr(eps ? eps : config().normEps));
   };
-  auto ones = [&]() -> Value {
-    auto type = RankedTensorType::get(typeOf(x).getShape().back(), b.getF32Type());
-    return arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, 1.0f));
-  };
   if (!has(name + ".weight"))
-    return wrap(normed(ones(), Value()));
+    return wrap(normed(ones(x), Value()));
   Value scale = weight(name + ".weight");
   Value result = normed(scale, has(name + ".bias") ? weight(name + ".bias") : Value());
   if (config().normWeightOffset == 0.0)
     return wrap(result);
   // normalized (weight + offset) + bias, without arithmetic on what is stored
-  Value offset = unwrap(this->scale(wrap(normed(ones(), Value())), config().normWeightOffset));
+  Value offset = unwrap(this->scale(wrap(normed(ones(x), Value())), config().normWeightOffset));
   return wrap(arith::AddFOp::create(b, loc, result, offset));
 }
 
@@ -252,8 +256,10 @@ TensorHandle ModelImporter::rope(TensorHandle input, int64_t offset) {
   Value x = unwrap(input);
   float factor = 1.0f;
   std::vector<float> frequencies = config().ropes[table].inverseFrequency(false, factor, config().contextLength);
-  auto attr = RopeAttr::get(b.getContext(), config().ropes[table].interleaved, table, b.getF64FloatAttr(factor),
-                            b.getDenseF32ArrayAttr(frequencies));
+  const RopeConfig &rope = config().ropes[table];
+  auto attr = RopeAttr::get(b.getContext(), rope.interleaved, table, b.getF64FloatAttr(factor),
+                            b.getDenseF32ArrayAttr(frequencies),
+                            rope.floor ? b.getF64FloatAttr(rope.growth) : FloatAttr(), rope.floor);
   return wrap(RopeOp::create(b, loc, x.getType(), x, positions, Value(), attr, b.getI64IntegerAttr(offset)));
 }
 
@@ -286,7 +292,8 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, Ten
   bool isGraph = config().family->isGraph;
   bool seesAll = isGraph ? !terms.causal : encodes || isa<BlockArgument>(unwrap(k));
   int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
-  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0);
+  int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
+  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk);
   Value globals;
   if (!terms.global.empty()) {
     layerOperands.push_back({{}, entry.getArguments().back()});
@@ -346,6 +353,14 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
       if (has(expert + name + ".bias"))
         biases.push_back(weight(expert + name + ".bias"));
     };
+    if (isFused && names.gateThenUp) { // the halves of one matrix
+      for (SmallVector<Value> *half : {&gates, &ups})
+        half->push_back(
+            weight(WeightPart{prefix + expert + names.gateAndUp + ".weight",
+                              half == &ups ? config().moe.intermediateSize : 0, config().moe.intermediateSize}));
+      project(names.down, downs, downBiases);
+      continue;
+    }
     // The op calls what is activated a gate, whether something is multiplied with it or not.
     project(isFused ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
     if (names.gate && !isFused)
@@ -355,10 +370,10 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
   RoutingAttr routing;
-  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter)
+  if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter || moe.scalesInput)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
                                b.getF64FloatAttr(moe.routedScale), moe.capacity,
-                               moe.jitter ? b.getF64FloatAttr(*moe.jitter) : FloatAttr());
+                               moe.jitter ? b.getF64FloatAttr(*moe.jitter) : FloatAttr(), moe.scalesInput);
   GatingAttr gating;
   if (moe.gateLimit > 0)
     gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),

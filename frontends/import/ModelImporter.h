@@ -145,6 +145,7 @@ private:
   mlir::Value positionBias(const DistanceBias &positions);
   TensorHandle gated(TensorHandle gate, TensorHandle up, Activation activation);
   mlir::Value splat(double number, mlir::Value like);
+  mlir::Value ones(mlir::Value x);
   // Ends the entry, whose type says what it gives.
   void returnAll(mlir::ValueRange results);
 

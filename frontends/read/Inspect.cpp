@@ -102,7 +102,7 @@ Fields describeConfig(const ModelConfig &config) {
     out.add("num_experts_per_tok", config.moe.expertsPerToken);
     out.add("moe_intermediate_size", config.moe.intermediateSize);
   }
-  out.add("layer_windows", config.layerWindow);
+  out.add(config.windowsAreChunks ? "layer_chunks" : "layer_windows", config.layerWindow);
   std::vector<std::string> ropes;
   for (const RopeConfig &rope : config.ropes)
     ropes.push_back(describeRope(rope));
@@ -198,7 +198,7 @@ void printJson(const Model &model) {
 void printText(const Model &model) {
   Fields config = describe(model);
   for (const auto &[key, json] : config.members())
-    if (key != "layer_windows" && key != "rope")
+    if (key != "layer_windows" && key != "layer_chunks" && key != "rope")
       printf("%-26s %s\n", key.c_str(), json.c_str());
   for (const RopeConfig &rope : model.config.ropes)
     printf("%-26s %s\n", "rope", describeRope(rope).c_str());

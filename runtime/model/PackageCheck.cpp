@@ -35,6 +35,8 @@ Status checkRope(const std::string &path, const package::RopeTable &rope, uint32
   HEDDLE_RETURN_IF_ERROR(checkFrequencies(path, "rope.inverse_frequency", rope.inverse_frequency(), rotaryDim));
   if (!std::isfinite(rope.attention_factor()) || !std::isfinite(rope.long_attention_factor()))
     return wrong(path, "rope.attention_factor", rope.attention_factor(), "a finite number");
+  if (!std::isfinite(rope.growth()))
+    return wrong(path, "rope.growth", rope.growth(), "a finite number");
   switch (rope.scaling()) {
   case package::RopeScaling::None:
     return Status();

@@ -357,7 +357,8 @@ Status Session::fillChunk(Chunk &chunk) {
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,
                                   sourceCache.pages(run.sequence)};
-    const int32_t *idRow = fedIds(run.sequence), *positionRow = positionHistory.data() + run.sequence * contextLength;
+    const int32_t *idRow = idHistory.data() + run.sequence * contextLength,
+                  *positionRow = positionHistory.data() + run.sequence * contextLength;
     int64_t own = ownTokens(run.sequence);
     int32_t firstNumber = own ? firstVirtualNumber(adapters[run.sequence]) : 0;
     for (int64_t token = run.next; token < run.next + count; ++token, ++chunk.rows) {

@@ -106,8 +106,10 @@ public:
     return (model.metadata().given() ? tokenHistory : idHistory).data() + sequence * contextLength +
            ownTokens(sequence);
   }
-  // The ids that it was fed, behind room for its virtual tokens.
-  const int32_t *fedIds(int32_t sequence) const { return idHistory.data() + sequence * contextLength; }
+  // (length): the ids that it was fed.
+  const int32_t *fedIds(int32_t sequence) const {
+    return idHistory.data() + sequence * contextLength + ownTokens(sequence);
+  }
   // A call that was to compute has failed, here or at who calls: the last step's results are not its own, and a cancel has met it.
   void endFailedCall() {
     answeredFeeds = 0;

@@ -5,6 +5,7 @@
 #include "runtime/session/StepProfile.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle {
 
@@ -40,9 +41,13 @@ heddle_kernel_profile *StepProfile::beginStep() {
   return ofStep.data();
 }
 
-// The token at position p sees the keys of the last `window` positions up to its own, or all up to it. Returns the sum over the
-// positions [0, count).
-static double pairsUpTo(double count, double window) {
+// The token at position p sees the keys of the last `window` positions up to its own, or those from the beginning of its chunk on, or all up
+// to it. Returns the sum over the positions [0, count).
+static double pairsUpTo(double count, double window, double chunk) {
+  if (chunk) {
+    double whole = std::floor(count / chunk), rest = count - whole * chunk;
+    return 0.5 * (whole * chunk * (chunk + 1) + rest * (rest + 1));
+  }
   double grown = window ? std::min(count, window) : count;
   return 0.5 * grown * (grown + 1) + (count - grown) * window;
 }
@@ -59,7 +64,7 @@ void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences
     total.rows += double(counted.rows);
     if (!kernel.bytes_per_key() || !counted.launches)
       continue;
-    double window = kernel.window(), pairs = 0, keys = 0;
+    double window = kernel.window(), chunk = kernel.chunk(), pairs = 0, keys = 0;
     bool isOfSources = sources && kernel.of_sources();
     for (int64_t i = 0; isOfSources && i < numSequences; ++i) {
       double length = double(sources[i].past) + sources[i].num_rows;
@@ -69,9 +74,11 @@ void StepProfile::endStep(const heddle_sequence *sequences, int64_t numSequences
     for (const heddle_sequence *sequence = sequences; !isOfSources && sequence != sequences + numSequences;
          ++sequence) {
       double past = sequence->past, end = past + sequence->num_rows;
-      double seen = pairsUpTo(end, window) - pairsUpTo(past, window);
+      double seen = pairsUpTo(end, window, chunk) - pairsUpTo(past, window, chunk);
       pairs += sees == Sees::All ? 2 * seen - end : seen; // as many ahead as behind, and itself
-      keys += window ? std::min(end, window + sequence->num_rows - 1) : end;
+      keys += chunk    ? end - std::floor(past / chunk) * chunk
+              : window ? std::min(end, window + sequence->num_rows - 1)
+                       : end;
     }
     total.pairs += double(counted.launches) * pairs;
     total.keys += double(counted.launches) * keys;

@@ -88,7 +88,22 @@ func.func private @mask_ahead() attributes {mask = #heddle.mask<causal, window =
 
 // -----
 
-// expected-error @+1 {{expected 'window' or 'ahead', got 'behind'}}
+// expected-error @+1 {{chunk (-3) must not be negative, and is of a causal mask without a window}}
+func.func private @mask_chunk() attributes {mask = #heddle.mask<causal, chunk = -3>}
+
+// -----
+
+// expected-error @+1 {{chunk (3) must not be negative, and is of a causal mask without a window}}
+func.func private @mask_chunk_causal() attributes {mask = #heddle.mask<full, chunk = 3>}
+
+// -----
+
+// expected-error @+1 {{chunk (3) must not be negative, and is of a causal mask without a window}}
+func.func private @mask_chunk_window() attributes {mask = #heddle.mask<causal, window = 4, chunk = 3>}
+
+// -----
+
+// expected-error @+1 {{expected 'window', 'ahead' or 'chunk', got 'behind'}}
 func.func private @mask_side() attributes {mask = #heddle.mask<full, behind = 3>}
 
 // -----

@@ -19,6 +19,14 @@ func.func @every_variant(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x7x8xbf16>, %b: 
   return %0 : tensor<2x4x5x8xf32>
 }
 
+// CHECK-LABEL: @within_chunks
+func.func @within_chunks(%q: tensor<1x1x5x8xf32>, %k: tensor<1x1x7x8xf32>) -> tensor<1x1x5x8xf32> {
+  // CHECK: <causal, chunk = 3>
+  %0 = heddle.attention %q, %k, %k <causal, chunk = 3> {scale = 1.0}
+    : tensor<1x1x5x8xf32>, tensor<1x1x7x8xf32>, tensor<1x1x7x8xf32> -> tensor<1x1x5x8xf32>
+  return %0 : tensor<1x1x5x8xf32>
+}
+
 // CHECK-LABEL: @every_key_is_seen
 func.func @every_key_is_seen(%q: tensor<1x1x5x8xf32>, %k: tensor<1x1x7x8xf32>) -> tensor<1x1x5x8xf32> {
   // CHECK: <full>

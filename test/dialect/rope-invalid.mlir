@@ -36,3 +36,8 @@ func.func @rope_c2(%x: tensor<1x2x5x3xf32>, %p: tensor<1x5xi32>) {
 
 // expected-error @+1 {{inverse_frequency must be array<f32: …>}}
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<i32: 1>>
+
+// -----
+
+// expected-error @+1 {{growth must be finite and floor (0) positive, or both be absent}}
+#rope = #heddle.rope<half, table = 0, attention_factor = 1.0, growth = 0.1, floor = 0, inverse_frequency = array<f32: 1.0>>

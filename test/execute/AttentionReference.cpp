@@ -143,6 +143,8 @@ static bool isVisible(const AttentionSpec &spec, int64_t query, int64_t key) {
     return false;
   if (spec.window && key <= query - spec.window)
     return false;
+  if (spec.chunk && key / spec.chunk != query / spec.chunk)
+    return false;
   return !spec.ahead || key < query + spec.ahead;
 }
 

@@ -273,6 +273,22 @@ TEST(Attention, Window) {
   }
 }
 
+// Chunks that begin with a page and within one, of a single token, and of more than there are.
+TEST(Attention, Chunks) {
+  for (int64_t chunk : {1, 5, 63, 64, 100, 512, 5000})
+    for (KvType kv : {KvType::BF16, KvType::Q8_0}) {
+      SCOPED_TRACE(chunk);
+      AttentionSpec spec = makeSpec(4, 2, 32, kv);
+      spec.chunk = chunk;
+      check(spec, {{0, 150}, {63, 2}, {700, 1}, {600, 33}, {1099, 1}});
+    }
+  AttentionSpec spec = makeSpec(6, 2, 64, KvType::BF16);
+  spec.chunk = 70;
+  spec.products = Products::Bf16;
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    check(spec, {{0, 150}, {69, 1}, {70, 1}, {600, 33}}, target, 5e-5);
+}
+
 TEST(Attention, Bidirectional) {
   AttentionSpec spec = makeSpec(4, 4, 32);
   spec.causal = false;
@@ -478,11 +494,13 @@ std::vector<float> rowsOf(const std::vector<float> &q, int64_t width, int64_t be
   return {q.begin() + begin * width, q.begin() + (begin + rows) * width};
 }
 
-void checkChunks(int64_t window, Products products, const std::string &target = "native", KvType kv = KvType::BF16) {
+void checkChunks(int64_t window, Products products, const std::string &target = "native", KvType kv = KvType::BF16,
+                 int64_t ofMask = 0) {
   AttentionSpec spec = makeSpec(3, 1, 64, kv);
   spec.window = window;
   spec.hasSinks = window;
   spec.products = products;
+  spec.chunk = ofMask;
   Attention attention(spec, target);
   const int32_t length = 530;
   PagedCache cache(spec, {length}, 21);
@@ -505,6 +523,7 @@ TEST(Attention, ChunksAndSingleTokensLeaveTheBitsOfOnePrefill) {
     for (Products products : {Products::F32, Products::Bf16}) {
       checkChunks(window, products);
       checkChunks(window, products, "native", KvType::Q8_0);
+      checkChunks(0, products, "native", KvType::BF16, /*ofMask=*/90);
     }
   for (const std::string &target : KernelLibrary::bf16Targets())
     for (KvType kv : {KvType::BF16, KvType::Q8_0})
@@ -534,6 +553,9 @@ TEST(Attention, RejectsImpossibleSpecs) {
   spec = makeSpec(8, 2, 64);
   spec.window = -4;
   EXPECT_EQ(messageFor(spec), "window (-4) must not be negative, block_q (0) at most 1024");
+  spec = makeSpec(8, 2, 64);
+  spec.window = spec.chunk = 4;
+  EXPECT_EQ(messageFor(spec), "chunk (4) must not be negative, and is of causal attention without a window");
   spec = makeSpec(8, 2, 63, KvType::BF16);
   spec.products = Products::Bf16;
   EXPECT_EQ(messageFor(spec), "bf16 products need a bf16 or q8_0 cache and an even head_dim (63)");

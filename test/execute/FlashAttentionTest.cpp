@@ -190,7 +190,8 @@ private:
     std::vector<double> scores(sizes.keys, -INFINITY);
     double most = spec.hasSinks ? sinks[h] : -INFINITY;
     for (int64_t j = 0; j < sizes.keys; ++j) {
-      if ((spec.causal && j > position) || (spec.window && j <= position - spec.window))
+      if ((spec.causal && j > position) || (spec.window && j <= position - spec.window) ||
+          (spec.chunk && j / spec.chunk != position / spec.chunk))
         continue;
       double score = 0;
       for (int64_t d = 0; d < spec.headDim; ++d)
@@ -381,6 +382,17 @@ TEST(FlashAttention, Window) {
       for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
         attention.check(sizes, Layout::HeadsInside);
     }
+}
+
+TEST(FlashAttention, Chunks) {
+  for (int64_t chunk : {1, 3, 63, 64, 100, 5000}) {
+    SCOPED_TRACE(chunk);
+    AttentionSpec spec = denseSpec(4, 2, 16, true);
+    spec.chunk = chunk;
+    Compiled attention(spec);
+    for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
+      attention.check(sizes, Layout::HeadsInside);
+  }
 }
 
 TEST(FlashAttention, SinksAndSoftcap) {

@@ -138,6 +138,11 @@ FAMILIES = {
                            "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}, rotated_pairs(c)),
     "hunyuan_v1_dense": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": c.rope("rope_theta") * c.rope("alpha") ** (
         c["head_dim"] / (c["head_dim"] - 2))}, {}),
+    "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
+                               "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
+                               "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
+                               # Not the converter's, which expects 8192: Ollama's files say it.
+                               "attention.chunk_size": c["attention_chunk_size"]}, {}),
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
@@ -203,8 +208,21 @@ def gguf_name(names, name):
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]
-    first = name[:layer.start(1)] + "0" + name[layer.end(1):]
-    return names[first].replace("blk.0.", f"blk.{layer.group(1)}.")
+    known = next(i for i in "01" if name[:layer.start(1)] + i + name[layer.end(1):] in names)
+    return names[name[:layer.start(1)] + known + name[layer.end(1):]].replace(f"blk.{known}.", f"blk.{layer.group(1)}.")
+
+
+def apart(name, shape, values):
+    """A stack of experts (experts, in, out), gate and up side by side, as matrices (out, in) of each; or the tensor itself."""
+    block, dot, role = name.rpartition(".experts.")
+    if not dot or role not in ("gate_up_proj", "down_proj"):
+        return [(name, shape, values)]
+    experts, rows, columns = shape
+    roles = ["gate_proj", "up_proj"] if role == "gate_up_proj" else [role]
+    width = columns // len(roles)
+    return [(f"{block}.experts.{expert}.{part}.weight", [width, rows],
+             array.array("f", (values[(expert * rows + row) * columns + i * width + column] for column in range(width) for row in range(rows))))
+            for expert in range(experts) for i, part in enumerate(roles)]
 
 
 def stack(tensors):
@@ -230,7 +248,8 @@ def main(folder, out):
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
     keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items()}
     tensors = []
-    for name, (kind, shape, values) in safetensors.load(folder / "model.safetensors").items():
+    stored = safetensors.load(folder / "model.safetensors").items()
+    for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(name, shape, values)):
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
         values = change(shape, values)
         tensors.append((gguf_name(entry["names"], name), ([dim for dim in shape if dim > 1] or [1], values)))  # the converter squeezes

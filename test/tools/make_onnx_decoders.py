@@ -1,9 +1,9 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""make_onnx_decoders.py OUT: tiny decoders as PyTorch's TorchScript exporter writes them, with ONNX Runtime's logits.
+"""make_onnx_decoders.py OUT [NAME…]: tiny decoders as PyTorch's exporters write them, with ONNX Runtime's logits.
 
 OUT/NAME.onnx takes input_ids and attention_mask, past-NAME.onnx also position_ids and past_key_values.N.key and .value, as optimum exports
-decoders. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
-printed: test/raise/decoders.test has them. Needs torch, transformers, onnxruntime, numpy, safetensors.
+decoders; dynamo-NAME.onnx is of the exporter that traces programs, the others of TorchScript's. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
+printed: test/raise/decoders.test has them. Needs torch, transformers, onnx, onnxruntime, numpy, safetensors.
 """
 import pathlib
 import sys
@@ -12,6 +12,7 @@ import warnings
 sys.path.pop(0)  # safetensors.py beside this file is not PyPI's, which transformers needs
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 import transformers
@@ -26,6 +27,9 @@ MODELS = {
     "bloom": ("Bloom", dict(n_layer=2, n_head=2)),
     "gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
     "granite": ("Granite", dict(num_key_value_heads=1, logits_scaling=4.0, residual_multiplier=0.5)),
+    # A mask of more elements than constants have, whose second one is a band.
+    "dynamo-gpt-neo": ("GPTNeo", dict(num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=3,
+                                      max_position_embeddings=48)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
     "past-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
 }
@@ -51,6 +55,13 @@ class WithPast(Plain):
         return (got.logits, *(tensor for layer in got.past_key_values.layers for tensor in (layer.keys, layer.values)))
 
 
+def without_traces(model):
+    """Without where in whose files each node was made."""
+    for part in (model, model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output, *model.functions):
+        part.ClearField("metadata_props")
+    return model
+
+
 def model_of(family, keys):
     names = "HeadModel" if family == "GPT2" else ""
     config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
@@ -63,6 +74,8 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     for name, (family, keys) in MODELS.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         model, takes_past = model_of(family, keys), name.startswith("past-")
         heads = getattr(model.config, "num_key_value_heads", None) or model.config.num_attention_heads
         ids = torch.tensor([[5, 9, 4, 7, 3], [8, 6, 11, 30, 12]])
@@ -80,8 +93,14 @@ def main():
                     axes[outputs[-1]] = {0: "batch_size", 2: "past_sequence_length + sequence_length"}
         with torch.no_grad():
             wrapped = (WithPast if takes_past else Plain)(model).eval()
-            torch.onnx.export(wrapped, tuple(inputs.values()), str(out / f"{name}.onnx"), dynamo=False, input_names=list(inputs),
-                              output_names=outputs, dynamic_axes=axes, opset_version=17)
+            if name.startswith("dynamo-"):
+                shape = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence", max=model.config.max_position_embeddings)}
+                program = torch.onnx.export(wrapped, tuple(inputs.values()), dynamo=True, input_names=list(inputs), output_names=outputs,
+                                            dynamic_shapes={key: shape for key in inputs})
+                onnx.save(without_traces(program.model_proto), str(out / f"{name}.onnx"))
+            else:
+                torch.onnx.export(wrapped, tuple(inputs.values()), str(out / f"{name}.onnx"), dynamo=False, input_names=list(inputs),
+                                  output_names=outputs, dynamic_axes=axes, opset_version=17)
             greedy = list(PROMPT)
             for _ in range(NEW):
                 greedy.append(int(model(input_ids=torch.tensor([greedy]), use_cache=False).logits[0, -1].argmax()))

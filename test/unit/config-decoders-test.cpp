@@ -272,14 +272,16 @@ TEST(DecoderConfig, bloom) {
   EXPECT_EQ(config.contextLength, 128);
   EXPECT_EQ(familyConfig("bloom", {{"seq_length", nullptr}}).contextLength, 2048);
   EXPECT_TRUE(config.ropes.empty());
+  EXPECT_FALSE(config.residualIsNormed);
+  EXPECT_TRUE(familyConfig("bloom", {{"apply_residual_connection_post_layernorm", true}}).residualIsNormed);
   // As the reference reads: an activation does not count, heads and width have a second name each.
   EXPECT_EQ(familyConfig("bloom", {{"hidden_act", "relu"}, {"seq_length", 512}}).activation, Activation::GeluTanh);
   EXPECT_EQ(familyConfig("bloom", {{"n_head", nullptr}, {"num_attention_heads", 2}}).numKvHeads, 2);
   EXPECT_EQ(familyConfig("bloom", {{"n_embed", 64}}).hiddenSize, 64);
   expectRefusals({{"bloom", {{"n_head", 3}}, "hidden_size (64) must be a multiple of n_head (3)"},
                   {"bloom",
-                   {{"apply_residual_connection_post_layernorm", true}},
-                   "apply_residual_connection_post_layernorm is true, which is not supported for bloom"}});
+                   {{"apply_residual_connection_post_layernorm", 3}},
+                   "apply_residual_connection_post_layernorm is '3', expected true or false"}});
 }
 
 TEST(DecoderConfig, falcon) {
@@ -324,6 +326,67 @@ TEST(DecoderConfig, gptOss) {
         {{"quantization_config", {{"quant_method", "mxfp4"}, {"packed", 2}}}},
         "quantization_config.packed is 2, a key that is not known for mxfp4; expected a config without it"},
        {"gpt_oss", {{"attention_bias", false}}, "self_attn.k_proj.bias' and 7 more are not part of a model"}});
+}
+
+TEST(DecoderConfig, llama4) {
+  ModelConfig config = familyConfig("llama4_text");
+  EXPECT_TRUE(config.windowsAreChunks);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{5, 0}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, 1}));
+  EXPECT_EQ(config.ropes[1].growth, 0.3);
+  EXPECT_EQ(config.ropes[1].floor, 8);
+  EXPECT_EQ(config.ropes[1].stated, std::vector<float>(8, 0.0f));
+  EXPECT_TRUE(config.normsHeads);
+  EXPECT_EQ(config.intermediateSize, 96);
+  EXPECT_EQ(config.moe.intermediateSize, 32);
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 32);
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  // The published files: lists are empty, the tuning is a number, frequencies are kept or divided, and nothing between.
+  json published = {{"no_rope_layers", json::array()}, {"layer_types", nullptr}, {"moe_layers", nullptr}};
+  published["attn_temperature_tuning"] = 4;
+  published["rope_parameters"] = nullptr;
+  published["rope_scaling"] = {{"rope_type", "llama3"},
+                               {"factor", 16.0},
+                               {"low_freq_factor", 1.0},
+                               {"high_freq_factor", 1.0},
+                               {"original_max_position_embeddings", 64}};
+  config = familyConfig("llama4_text", published);
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, 1}));
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{5, 0}));
+  EXPECT_EQ(config.ropes[0].factor, 16.0);
+  config = familyConfig("llama4_text", {{"attn_temperature_tuning", false}, {"use_qk_norm", false}});
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, noRope}));
+  EXPECT_FALSE(config.normsHeads);
+  // layer_types wins over who rotates.
+  config = familyConfig("llama4_text", {{"layer_types", {"full_attention", "chunked_attention"}}});
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 5}));
+  expectRefusals(
+      {{"llama4_text",
+        {{"attention_chunk_size", 0}},
+        "attention_chunk_size is 0, expected at least 1, or null for none"},
+       {"llama4_text",
+        {{"layer_types", {"sliding_attention", "full_attention"}}},
+        "layer_types holds 'sliding_attention', expected full_attention or chunked_attention"},
+       {"llama4_text", {{"no_rope_layers", {1}}}, "no_rope_layers has 1 entries, expected num_hidden_layers (2)"},
+       {"llama4_text", {{"floor_scale", 0}}, "floor_scale is 0, expected 1 to 1073741824"},
+       {"llama4_text", {{"attn_scale", -0.5}}, "attn_scale is -0.500000, expected a number from 0"},
+       {"llama4_text", {{"moe_layers", {2}}}, "moe_layers holds 2, expected layers below num_hidden_layers"},
+       {"llama4_text",
+        {{"moe_layers", nullptr}, {"interleave_moe_layer_step", 0}},
+        "interleave_moe_layer_step is 0, expected at least 1"},
+       {"llama4_text", {{"num_experts_per_tok", 5}}, "num_experts_per_tok is 5, expected 1 to num_local_experts (4)"},
+       {"llama4_text", {{"moe_layers", {0, 1}}}, "model.layers.0.feed_forward.router.weight is missing"}});
+}
+
+TEST(DecoderConfig, llama4ExpertsAreParts) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "llama4_text");
+  ASSERT_TRUE(model) << model.message();
+  const TensorInfo *last = model->checkpoint.find("model.layers.1.feed_forward.experts.3.gate_up_proj.weight");
+  ASSERT_TRUE(last);
+  EXPECT_TRUE(last->transposed);
+  EXPECT_EQ(last->shape, (std::vector<int64_t>{64, 64}));
+  EXPECT_FALSE(model->checkpoint.find("model.layers.0.feed_forward.router.weight"));
 }
 
 TEST(DecoderConfig, gptOssExpertsAreParts) {

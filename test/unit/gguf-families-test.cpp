@@ -34,7 +34,9 @@ void addTensors(GgufBuilder &file, const std::string &family, const json &entry,
     });
   };
   for (const auto &[name, gguf] : entry["names"].items()) {
-    std::vector<int64_t> dims = header[name]["shape"];
+    // Of a matrix that Hugging Face's files hold in another, the entry has the shape.
+    json shape = header.contains(name) ? header[name]["shape"] : entry["shapes"][name];
+    std::vector<int64_t> dims = shape;
     if (!isTransposed(name))
       std::reverse(dims.begin(), dims.end());
     bool isExpert = name.find(".experts.") != std::string::npos;
@@ -94,7 +96,7 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
     EXPECT_EQ(rope.interleaved, readJson("gguf-names.json")[family].value("interleaved", false));
   json header = readJson("families/" + family + "/header.json");
   for (const auto &[name, tensor] : header.items()) {
-    if (name == "__metadata__")
+    if (name == "__metadata__" || !readJson("gguf-names.json")[family]["names"].contains(name))
       continue;
     const TensorInfo *found = model->checkpoint.find(name);
     ASSERT_TRUE(found) << name;
@@ -149,6 +151,35 @@ TEST(GgufConfig, gemmaWindowsAndRopes) {
   EXPECT_NE(refusal(folder.write("m.gguf", gemma3.bytes()))
                 .find("'gemma3.attention.sliding_window_pattern' has 1 elements, expected one for each of 2 layers "
                       "(gemma3.block_count)"),
+            std::string::npos);
+}
+
+// What no key says is that of the published models; a window of 0 says that all layers rotate and see everything.
+TEST(GgufConfig, llama4) {
+  GgufBuilder file = familyFile("llama4_text");
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{8192, 8192}));
+  EXPECT_TRUE(config.windowsAreChunks && config.normsHeads && config.moe.splitGates && config.moe.scalesInput);
+  EXPECT_EQ(config.ropes[1].floor, 8192);
+  file.u32("llama4.attention.chunk_size", 7);
+  EXPECT_EQ(configOf(file).layerWindow, (std::vector<int64_t>{7, 7}));
+  TemporaryFolder folder;
+  file.u32("llama4.attention.sliding_window", 6);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
+                .find("llama4.attention.sliding_window is 6, expected 0 or a chunk of 7 tokens"),
+            std::string::npos);
+  file = familyFile("llama4_text");
+  file.u32("llama4.attention.sliding_window", 0);
+  config = configOf(file);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(config.ropes.size(), 1u);
+  file.u32("llama4.expert_gating_func", 1);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes())).find("llama4.expert_gating_func is 1, expected 2 (sigmoid)"),
+            std::string::npos);
+  file = familyFile("llama4_text");
+  file.u32("llama4.interleave_moe_layer_step", 1);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
+                .find("llama4.interleave_moe_layer_step is 1, but layer 0 has no experts"),
             std::string::npos);
 }
 

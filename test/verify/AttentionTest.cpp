@@ -88,6 +88,13 @@ TEST(Attention, WindowHidesOldKeys) {
              {3, 6, 9, 12}, 1e-6);
 }
 
+TEST(Attention, ChunksHideEarlierChunks) {
+  expectNear(attend("causal, chunk = 3", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 4),
+             {3, 4.5, 6, 12}, 1e-6);
+  expectNear(attend("causal, chunk = 1", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "", {0, 0, 0, 0}, 0, 2), {9, 12},
+             1e-6);
+}
+
 TEST(Attention, NothingSeenGivesZero) {
   expectNear(attend("full", "scale = 1.0", {0, 0, 0, 0}, {3, 6, 9, 12}, "bias", Reals(4, -INFINITY)), {0}, 0);
 }

@@ -55,6 +55,7 @@ static void recordKeys(Operation *op, KernelRecord &record) {
   auto ofCache = [&](KvCacheType cache, MaskAttr mask) {
     record.bytesPerKey = cachedBytes(cache);
     record.window = mask.getWindow();
+    record.chunk = mask.getChunk();
     record.readsSources = cache.getCross();
   };
   if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {

@@ -16,8 +16,9 @@ struct KernelRecord {
   unsigned calls = 0; // in one step, its attention without splits, and in one run of each graph
   int64_t flopsPerRow = 0, fixedBytes = 0, bytesPerRow = 0;
   std::string arithmetic = "f32";
-  // Attention within a sequence: per row and key that it sees, and per key; a row sees the keys of `window` tokens, 0: all.
-  int64_t flopsPerPair = 0, bytesPerKey = 0, window = 0;
+  // Attention within a sequence: per row and key that it sees, and per key; a row sees the keys of `window` tokens, or those
+  // of its chunk; 0: all.
+  int64_t flopsPerPair = 0, bytesPerKey = 0, window = 0, chunk = 0;
   bool readsSources = false; // the keys are those of an encoder-decoder's source
 };
 

@@ -106,6 +106,7 @@ FailureOr<MatmulSpec> heddle::specOf(ExpertMatmulOp op) {
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
   spec->isGated = op.isGated();
+  spec->scalesInput = op.getScalesInput();
   spec->hasBias = bool(op.getBias());
   spec->alternates = op.getAlternating();
   if (GatingAttr gating = op.getGatingAttr())
@@ -122,12 +123,12 @@ std::string heddle::signatureOf(ExpertMatmulOp op) {
   if (GatingAttr attr = op.getGatingAttr())
     for (FloatAttr number : {attr.getLimit(), attr.getAlpha(), attr.getOffset()})
       gating += "_" + llvm::utohexstr(llvm::bit_cast<uint32_t>(float(number.getValueAsDouble())));
-  return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}{5}{6}{7}", op.getFormat(), op.getN(), op.getK(),
+  return llvm::formatv("experts_{0}_n{1}_k{2}{3}{4}{5}{6}{7}{8}", op.getFormat(), op.getN(), op.getK(),
                        activationOf(op).second, op.getBias() ? "_bias" : "", activationName(op.getActivation()),
                        op.getAlternating() ? "_alternating"
                        : op.getUngated()   ? "_ungated"
                                            : "",
-                       gating);
+                       gating, op.getScalesInput() ? "_scaled" : "");
 }
 
 //===- rows ---------------------------------------------------------------===//
@@ -195,6 +196,7 @@ static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr
   spec.headDim = cache.getHeadDim();
   spec.window = mask.getWindow();
   spec.ahead = mask.getAhead();
+  spec.chunk = mask.getChunk();
   spec.causal = mask.getCausal();
   spec.kv = kvTypeOf(cache);
   spec.hasSinks = hasSinks;
@@ -257,11 +259,12 @@ static std::string positionsName(const PositionSpec &spec) {
 
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
   return llvm::formatv(
-      "{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}{12}", prefix, spec.numHeads, spec.numKvHeads, spec.headDim,
-      spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
+      "{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}{12}{13}", prefix, spec.numHeads, spec.numKvHeads,
+      spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
       spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared", spec.storesScores ? "_stored" : "",
-      positionsName(spec.positions), spec.ahead ? "_a" + std::to_string(spec.ahead) : "");
+      positionsName(spec.positions), spec.ahead ? "_a" + std::to_string(spec.ahead) : "",
+      spec.chunk ? "_chunk" + std::to_string(spec.chunk) : "");
 }
 
 std::string heddle::signatureOf(OnlineAttentionOp op) {
@@ -282,6 +285,7 @@ AttentionSpec heddle::specOf(FlashAttentionOp op) {
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.window = op.getMask().getWindow();
   spec.ahead = op.getMask().getAhead();
+  spec.chunk = op.getMask().getChunk();
   spec.causal = op.getMask().getCausal();
   spec.kv = storedType(op.getKey());
   spec.rows = storedType(op.getQuery());
@@ -306,6 +310,7 @@ AttentionSpec heddle::specOf(RaggedAttentionOp op) {
   spec.softcap = op.getSoftcap().convertToDouble();
   spec.window = op.getMask().getWindow();
   spec.ahead = op.getMask().getAhead();
+  spec.chunk = op.getMask().getChunk();
   spec.causal = op.getMask().getCausal();
   spec.kv = KvType::F32;
   spec.hasSinks = bool(op.getSinks());

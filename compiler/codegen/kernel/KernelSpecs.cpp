@@ -45,6 +45,8 @@ LogicalResult heddle::verifyAttention(const AttentionSpec &spec, std::string &er
                 ") at most 1024");
   if (spec.ahead < 0 || spec.ahead > INT32_MAX || (spec.causal && spec.ahead))
     return fail("ahead (" + Twine(spec.ahead) + ") must not be negative, and 0 where attention is causal");
+  if (spec.chunk < 0 || spec.chunk > INT32_MAX || (spec.chunk && (!spec.causal || spec.window)))
+    return fail("chunk (" + Twine(spec.chunk) + ") must not be negative, and is of causal attention without a window");
   bool isBlocks = spec.kv == KvType::Q8_0;
   if (isBlocks &&
       (spec.headDim % kvBlockColumns || spec.valueDim() % kvBlockColumns || spec.isDense || spec.valuesInKeys))

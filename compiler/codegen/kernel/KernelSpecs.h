@@ -18,7 +18,7 @@ namespace heddle {
 enum class MatmulActivation : uint8_t { F32, Bf16, Q8 };
 
 // Which rows of `act` and `out` the kernel's row r stands for. Gathered: act row rowIndex[r], out row r. Scattered: act
-// row r, and out row rowIndex[r] += rowScale[r] * (product + bias).
+// row r, and out row rowIndex[r] += rowScale[r] * (product + bias). Where the input is scaled, rowScale[r] multiplies what is gathered instead.
 enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
 // What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
@@ -42,7 +42,8 @@ struct MatmulSpec {
   MatmulEpilogue epilogue = MatmulEpilogue::None; // after the bias, before the residual
   bool isGated =
       false; // of the gate's sum, which multiplies that of the up projection; a bias has 2 n numbers, the gate's first
-  bool alternates = false; // gated: rows of W, and a bias, are in turn those of the gate and of the up projection
+  bool scalesInput = false; // of listed rows: rowScale multiplies what is gathered, and not what is scattered
+  bool alternates = false;  // gated: rows of W, and a bias, are in turn those of the gate and of the up projection
   GatingSpec gating = {};
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
@@ -89,6 +90,8 @@ struct AttentionSpec {
   double softcap = 0.0; // score = softcap * tanh(score / softcap); 0: none
   // Sliding window in tokens, 0: none. Query i sees key j only if i - window < j, and where something bounds what is ahead, j < i + ahead.
   int64_t window = 0, ahead = 0;
+  int64_t chunk =
+      0; // causal alone, without a window: query i sees keys of its own chunk, j / chunk = i / chunk; 0: none
   bool causal = true; // j <= i; false: every token of the sequence
   KvType kv = KvType::BF16;
   Products products = Products::F32;

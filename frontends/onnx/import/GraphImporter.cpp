@@ -65,6 +65,33 @@ static DenseElementsAttr denseOf(const OnnxModel &model, const OnnxTensor &tenso
   return DenseElementsAttr::getFromRawBuffer(type, raw);
 }
 
+// Of flags of two dimensions that depend on row - column alone, as stored masks do: the flag where that is least, and the differences at which
+// it changes, a few; else nothing.
+static SmallVector<int64_t> changesByDistance(const OnnxModel &model, const OnnxTensor &tensor) {
+  SmallVector<int64_t> large;
+  for (int64_t dim : tensor.dims)
+    if (dim != 1)
+      large.push_back(dim);
+  if (tensor.type != OnnxType::Bool || large.size() != 2)
+    return {};
+  const uint8_t *flags = model.data(tensor);
+  int64_t rows = large[0], columns = large[1];
+  auto at = [&](int64_t row, int64_t column) { return flags[row * columns + column] != 0; };
+  for (int64_t row = 1; row < rows; ++row)
+    for (int64_t column = 1; column < columns; ++column)
+      if (at(row, column) != at(row - 1, column - 1))
+        return {};
+  // Each distance once: along the first row backwards, then down the first column.
+  SmallVector<int64_t> changes = {at(0, columns - 1)};
+  bool last = changes.front();
+  for (int64_t distance = 2 - columns; distance < rows; ++distance)
+    if (bool flag = distance < 0 ? at(0, -distance) : at(distance, 0); flag != last) {
+      changes.push_back(distance);
+      last = flag;
+    }
+  return changes.size() <= 5 ? changes : SmallVector<int64_t>();
+}
+
 // What a tensor of the type is called in #heddle.storage.
 static StringRef storageName(OnnxType type) {
   switch (type) {
@@ -121,6 +148,8 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
                                    uniqueWeightName(printable(tensor.name, 1024)), storage);
     if (isSmall)
       weight->setAttr("heddle.content", denseOf(model, tensor, shaped));
+    else if (SmallVector<int64_t> changes = changesByDistance(model, tensor); !changes.empty())
+      weight->setAttr("heddle.by_distance", g.b.getDenseI64ArrayAttr(changes));
     return g.wrap(weight, type, dims);
   }
   DenseElementsAttr attr = denseOf(model, tensor, shaped);

@@ -108,6 +108,8 @@ std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequenc
   Value begin = b.constant(0), end = sequence.length;
   if (spec.window)
     begin = b.max(begin, b.add(first, 1 - spec.window));
+  if (spec.chunk) // the first token's begins first
+    begin = b.max(begin, b.mul(b.divide(b.max(first, b.constant(0)), spec.chunk), spec.chunk));
   // Queries of tensors may outnumber the keys: the first then stand before all of them.
   if (spec.causal)
     end = spec.isDense ? b.max(b.add(last, 1), b.constant(0)) : b.add(last, 1);
@@ -356,7 +358,7 @@ void AttentionTile::finishRow(const TileValues &tile, Value token, Value headInG
       score = b.fma(slope, arith::SIToFPOp::create(b, b.floats(vectorLanes), distance), score);
     }
     Value seen = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, high);
-    if (spec.window)
+    if (spec.window || spec.chunk)
       seen = arith::AndIOp::create(b, seen, arith::CmpIOp::create(b, arith::CmpIPredicate::sge, index, low));
     if (spec.globals == GlobalTokens::Keys)
       seen = arith::OrIOp::create(b, seen, globalKeys(tile, page, key));

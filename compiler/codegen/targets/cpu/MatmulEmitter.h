@@ -43,6 +43,9 @@ private:
   // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
   void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
   void storePanel(mlir::Value sum, mlir::Value outPanel, mlir::Value row);
+  // The weight of entry `row` of an expert's list, in every lane; and what becomes of a sum where it scales the input.
+  mlir::Value rowScale(mlir::Value row);
+  mlir::Value scaled(mlir::Value sum, mlir::Value row);
   void storeGated(mlir::Value gate, mlir::Value up, mlir::Value outPanel, mlir::Value row);
   mlir::Value lanesOf(mlir::Value column);
   mlir::Value loadLanes(mlir::Value from, mlir::Value mask);

@@ -37,6 +37,7 @@ AttentionSpec LatentAttentionSpec::absorbed(int64_t tileHeads) const {
   spec.valueHeadDim = dims.rank;
   spec.scale = scale;
   spec.window = window;
+  spec.chunk = chunk;
   spec.causal = causal;
   spec.kv = kv;
   spec.valuesInKeys = true;
@@ -53,6 +54,7 @@ AttentionSpec LatentAttentionSpec::rebuilt() const {
   spec.valueHeadDim = dims.value;
   spec.scale = scale;
   spec.window = window;
+  spec.chunk = chunk;
   spec.causal = causal;
   spec.kv = KvType::F32;
   applySchedule(spec, schedule, 1);
@@ -436,6 +438,7 @@ static LatentAttentionSpec specOf(OnlineLatentAttentionOp op) {
   spec.form = op.getForm();
   spec.scale = op.getScale().convertToDouble();
   spec.window = op.getMask().getWindow();
+  spec.chunk = op.getMask().getChunk();
   spec.causal = op.getMask().getCausal();
   spec.kv = kvTypeOf(op.getCache().getType());
   spec.splitKv = op.getSplitKv().value_or(0);
@@ -451,6 +454,8 @@ FailureOr<std::string> OnlineLatentAttention::nameOf(OnlineLatentAttentionOp op)
                     llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)), spec.causal ? "" : "_full");
   for (std::optional<StringRef> format : {op.getKeyFormat(), op.getFoldFormat(), op.getValueFormat()})
     name += "_" + format.value_or("none").str();
+  if (spec.chunk)
+    name += "_chunk" + std::to_string(spec.chunk);
   return spec.splitKv ? name + "_split" + std::to_string(spec.splitKv) : name;
 }
 

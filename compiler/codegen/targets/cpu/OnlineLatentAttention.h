@@ -13,7 +13,7 @@ struct LatentAttentionSpec {
   LatentDims dims;
   LatentForm form = LatentForm::Automatic;
   double scale = 1.0;
-  int64_t window = 0;
+  int64_t window = 0, chunk = 0;
   bool causal = true;
   KvType kv = KvType::F32;
   ScheduleAttr schedule; // a tile for folded queries, one for rebuilt keys and values

@@ -102,6 +102,8 @@ void MatmulEmitter::storeRow(ValuesRef sums, Value panel, Value row) {
 void MatmulEmitter::storeGated(Value gate, Value up, Value panel, Value row) {
   constexpr int64_t lanes = PackedLayout::panelRows;
   Value column = b.mul(panel, lanes), mask = lanesOf(column);
+  gate = scaled(gate, row);
+  up = scaled(up, row);
   if (spec.hasBias) {
     Value first = spec.alternates ? b.mul(column, 2) : column;
     gate = b.add(gate, loadLanes(b.at(call.bias, b.mul(first, 4)), mask));
@@ -128,6 +130,15 @@ void MatmulEmitter::storeGated(Value gate, Value up, Value panel, Value row) {
   }
   Value address = b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), column), 4));
   storeLanes(b.mul(gate, up), address, mask);
+}
+
+Value MatmulEmitter::rowScale(Value row) {
+  return b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4))));
+}
+
+// A product is linear: its sum is scaled where its input should be.
+Value MatmulEmitter::scaled(Value sum, Value row) {
+  return spec.scalesInput && spec.rows == MatmulRows::Gathered ? b.mul(sum, rowScale(row)) : sum;
 }
 
 Value MatmulEmitter::activate(Value x) {
@@ -179,13 +190,14 @@ void MatmulEmitter::storePanel(Value sum, Value panel, Value row) {
   Value outRow = scattered ? indirect(row) : row;
   Value address = b.at(call.out, b.mul(b.add(b.mul(outRow, call.outStride), column), 4));
   Value biasAddress = b.at(call.bias, b.mul(column, 4)), mask = lanesOf(column);
+  sum = scaled(sum, row);
   if (spec.hasBias)
     sum = b.add(sum, loadLanes(biasAddress, mask));
   if (spec.epilogue != MatmulEpilogue::None)
     sum = activate(sum);
-  if (scattered)
-    sum = b.fma(b.splat(b.load(b.f32, b.at(call.rowScale, b.mul(row, 4)))), sum, loadLanes(address, mask));
-  else if (spec.accumulate)
+  if (scattered && !spec.scalesInput)
+    sum = b.fma(rowScale(row), sum, loadLanes(address, mask));
+  else if (scattered || spec.accumulate)
     sum = b.add(sum, loadLanes(address, mask));
   storeLanes(sum, address, mask);
 }

@@ -115,6 +115,8 @@ std::string heddle::missingOfAttention(Operation *op) {
   auto find = [](auto attention, bool isOdd, const char *odd, int64_t keyDim, int64_t valueDim) -> std::string {
     if (!attention.getMask().getCausal())
       return "without a causal mask";
+    if (attention.getMask().getChunk())
+      return "within chunks of tokens";
     if (isOdd)
       return odd;
     if (attention.getSinks())
