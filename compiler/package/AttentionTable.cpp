@@ -164,6 +164,7 @@ static void describeMask(MaskAttr mask, package::AttentionT &out) {
   out.causal = mask.getCausal();
   out.window = uint32_t(mask.getWindow());
   out.ahead = uint32_t(mask.getAhead());
+  out.chunk = uint32_t(mask.getChunk());
 }
 
 LogicalResult AttentionCollector::describe(OnlineAttentionOp op, package::AttentionT &out) const {

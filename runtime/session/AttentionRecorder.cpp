@@ -189,6 +189,14 @@ void AttentionRecorder::kernelEnded(const heddle_step &step, int64_t done) {
   record(step, *pending[seen++]);
 }
 
+// The first key that a query at `position` sees. Later ones see none before it.
+static int64_t firstSeen(const package::Attention &attention, int64_t position) {
+  if (int64_t chunk = attention.chunk())
+    return position / chunk * chunk;
+  int64_t window = attention.window();
+  return window ? std::max<int64_t>(0, position - window + 1) : 0;
+}
+
 // Keys [0, count) of a head, as f32.
 void AttentionRecorder::loadKeys(const heddle_step &step, const package::Attention &attention, unsigned kvHead,
                                  int64_t count) {
@@ -202,7 +210,7 @@ void AttentionRecorder::loadKeys(const heddle_step &step, const package::Attenti
   const heddle_sequence &sequence =
       attention.role() == package::AttentionRole::Cross ? step.sources[0] : step.sequences[0];
   uint64_t size = sizeOf(attention.key_type());
-  int64_t window = attention.window(), first = window ? std::max<int64_t>(0, sequence.past - window + 1) : 0;
+  int64_t first = firstSeen(attention, sequence.past);
   for (int64_t j = first; j < count; ++j) {
     const uint8_t *plane =
         sequence.pages[j / HEDDLE_KV_PAGE_SIZE] + attention.key_offset() + kvHead * attention.key_head_bytes();
@@ -272,11 +280,9 @@ void AttentionRecorder::record(const heddle_step &step, AttentionMap &map) {
     if (head % group == 0)
       loadKeys(step, a, head / group, count);
     for (int64_t row = 0; row < step.rows; ++row) {
-      int64_t position = past + row, first = 0, end = count;
+      int64_t position = past + row, first = firstSeen(a, position), end = count;
       if (a.causal())
         end = std::min(end, position + 1);
-      if (a.window())
-        first = std::max<int64_t>(0, position - int64_t(a.window()) + 1);
       if (a.ahead())
         end = std::min(end, position + int64_t(a.ahead()));
       const float *query = rowOf(step, *a.query(), row) + head * a.head_dim();
