@@ -293,9 +293,8 @@ struct Family {
   const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
   const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
   const char *imageProcessor =
-      nullptr;              // of what sees images: transformers' class that reads them where a folder names none
-  bool scalesGiven = false; // embeddingScale is also that of what a decoder is given instead of embeddings
-  bool padsTexts = false;   // of a graph that reads texts: they are filled up to its context
+      nullptr;            // of what sees images: transformers' class that reads them where a folder names none
+  bool padsTexts = false; // of a graph that reads texts: they are filled up to its context
   bool interpolatesPositions = false; // images may have another size than the one that positions were learned for
   Listing<Head> heads;     // of what generates nothing: the first that config.json's architectures name is compiled
   bool hasExperts = false; // of two rows with one name in GGUF, the one that is meant where the file has experts

@@ -34,7 +34,6 @@ static void readGgufScales(GgufKeys &keys, ModelConfig &config) {
 static constexpr Family describeGranite() {
   Family row;
   row.modelType = "granite";
-  row.scalesGiven = true;
   row.gguf = "granite";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.keyNames = keyNames;

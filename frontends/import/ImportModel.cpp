@@ -122,7 +122,7 @@ TensorHandle ModelImporter::embedTokens(const std::string &name) {
     enter("input_ids");
     ids = integers("input_ids", config().vocabSize);
   }
-  bool scalesAll = given && config().family->scalesGiven;
+  bool scalesAll = given && config().family->scalesInputs;
   Value x = unwrap(embed(WeightPart{name}, ids, scalesAll ? 1.0 : config().embeddingScale, given));
   if (scalesAll)
     x = unwrap(scale(wrap(x), config().embeddingScale));
