@@ -32,6 +32,10 @@ Status mapOfAnswer(OpenedModel &program, const std::string &path) {
   std::vector<int32_t> prompt;
   HEDDLE_RETURN_IF_ERROR(readPrompt(program, prompt));
   bool isPair = metadata.task() == package::Task::Seq2Seq;
+  const auto *ownTokens = program.options.adapter ? metadata.virtual_tokens() : nullptr;
+  if (ownTokens && ownTokens->Get(unsigned(program.options.adapter - 1)))
+    return invalidInput("--attention-map: adapter '" + program.options.adapterName +
+                        "' begins sequences with virtual tokens, which have no text");
   SessionOptions options = program.sessionOptions();
   options.profile = true;    // which kernel has run is told by its launches
   options.fixedForms = true; // queries of latent attention are folded

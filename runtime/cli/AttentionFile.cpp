@@ -27,7 +27,8 @@ bool isTensors(const std::string &path) {
 
 // Keys [first, end) that the mask lets query `position` see of `count`.
 std::pair<int64_t, int64_t> seenBy(const package::Attention &attention, int64_t position, int64_t count) {
-  int64_t first = attention.window() ? std::max<int64_t>(0, position - int64_t(attention.window()) + 1) : 0;
+  int64_t window = attention.window(), chunk = attention.chunk();
+  int64_t first = chunk ? position / chunk * chunk : window ? std::max<int64_t>(0, position - window + 1) : 0;
   int64_t end = attention.causal()  ? std::min(count, position + 1)
                 : attention.ahead() ? std::min(count, position + int64_t(attention.ahead()))
                                     : count;
@@ -110,10 +111,11 @@ std::string groupAsJson(const OpenedModel &program, package::AttentionRole role,
     const package::Attention &attention = *map.attention;
     if (attention.role() != role)
       continue;
-    text += format("%s\n{\"heads\":%u,\"kvHeads\":%u,\"causal\":%s,\"window\":%u,\"ahead\":%u,\"weights\":\"",
-                   isFirst ? "" : ",", attention.num_heads(), attention.num_kv_heads(),
-                   attention.causal() ? "true" : "false", attention.window(), attention.ahead()) +
-            weightsAsText(map) + "\"}";
+    text +=
+        format("%s\n{\"heads\":%u,\"kvHeads\":%u,\"causal\":%s,\"window\":%u,\"chunk\":%u,\"ahead\":%u,\"weights\":\"",
+               isFirst ? "" : ",", attention.num_heads(), attention.num_kv_heads(),
+               attention.causal() ? "true" : "false", attention.window(), attention.chunk(), attention.ahead()) +
+        weightsAsText(map) + "\"}";
     isFirst = false;
   }
   return isFirst ? std::string() : text + "]}";

@@ -451,10 +451,9 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsAdapters:
     return package.metadata().adapters() && package.metadata().adapters()->size();
   case NeedsAttention:
-    return package.metadata().attentions() && package.metadata().attentions()->size() && !hears(package) &&
-           !takesPixels(package);
   case NeedsEncodedIds:
-    return isEncoder(package) && !takesPixels(package);
+    return package.metadata().attentions() && package.metadata().attentions()->size() && !hears(package) &&
+           !takesPixels(package) && (option.needs == NeedsAttention || isEncoder(package));
   }
   return false;
 }
