@@ -146,7 +146,7 @@ LogicalResult AttentionCollector::positions(Value table, std::optional<ArrayRef<
     out.rows.assign(rows->begin(), rows->end());
   auto type = cast<MemRefType>(table.getType());
   if (auto constant = dyn_cast_or_null<memref::GetGlobalOp>(originOf(table).op)) { // slopes that no file has
-    auto global = module.lookupSymbol<memref::GlobalOp>(constant.getName());
+    auto global = ModuleOp(module).lookupSymbol<memref::GlobalOp>(constant.getName());
     auto values = global ? dyn_cast_or_null<DenseFPElementsAttr>(global.getInitialValueAttr()) : DenseFPElementsAttr();
     if (!values || !values.getElementType().isF32())
       return failure();
