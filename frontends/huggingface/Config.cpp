@@ -466,6 +466,9 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   config->tower->seen.joint = &joint;
   config->tower->head = joint.heads.first;
   config->tower->projectionSize = config->hiddenSize;
+  // The reference's head is a product alone, whatever the decoder's own class does behind it.
+  config->logitScale = 1.0;
+  config->finalSoftcap = 0.0;
   config->tieWordEmbeddings |= top.boolean("tie_word_embeddings").value_or(false);
   if (config->embeddingSize)
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
