@@ -3,6 +3,7 @@
 // RUN: %heddle-opt %s --mlir-print-op-generic | %heddle-opt | FileCheck %s
 
 // CHECK: #[[ROPE:.*]] = #heddle.rope<half, table = 1, attention_factor = 1.000000e+00, inverse_frequency = array<f32: 1.000000e+00, 1.000000e-01>>
+// CHECK: #[[GROWN:.*]] = #heddle.rope<half, table = 2, attention_factor = 1.000000e+00, growth = 1.000000e-01, floor = 8192, inverse_frequency = array<f32: 0.000000e+00>>
 #rope = #heddle.rope<half, table = 1, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 
 // CHECK-LABEL: @angles_from_frequencies
@@ -13,7 +14,7 @@ func.func @angles_from_frequencies(%x: tensor<1x2x?x8xf32>, %p: tensor<1x?xi32>)
 }
 
 // CHECK-LABEL: @grows_with_the_position
-// CHECK-SAME: #heddle.rope<half, table = 2, attention_factor = 1.000000e+00, growth = 1.000000e-01, floor = 8192, inverse_frequency = array<f32: 0.000000e+00>>
+// CHECK-SAME: rope = #[[GROWN]]
 func.func private @grows_with_the_position() attributes {rope = #heddle.rope<half, table = 2, attention_factor = 1.0, growth = 0.1, floor = 8192,
   inverse_frequency = array<f32: 0.0>>}
 

@@ -28,7 +28,7 @@ MODELS = {
     "gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
     "granite": ("Granite", dict(num_key_value_heads=1, logits_scaling=4.0, residual_multiplier=0.5)),
     # A mask of more elements than constants have, whose second one is a band.
-    "dynamo-gpt-neo": ("GPTNeo", dict(num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]], window_size=3,
+    "dynamo-gpt-neo": ("GPTNeo", dict(num_layers=2, num_heads=2, intermediate_size=40, attention_types=[[["global", "local"], 1]], window_size=3,
                                       max_position_embeddings=48)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
     "past-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),

@@ -92,7 +92,7 @@ const BadConfig badConfigs[] = {
     {"scalingNotObject", {{"rope_scaling", 2}}, "rope_scaling is of type number, expected an object"},
     {"factorMissing", scaled("linear", json::object()), "rope_scaling.factor is missing"},
     {"factorZero", scaled("linear", {{"factor", 0}}), "rope_scaling.factor is 0, expected a positive number"},
-    {"lowAboveHigh", scaled("llama3", {{"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+    {"lowAboveHigh", scaled("llama3", {{"factor", 8}, {"low_freq_factor", 5}, {"high_freq_factor", 4}}),
      "high_freq_factor is 4"},
     {"contextZero", scaled("yarn", {{"factor", 8}, {"original_max_position_embeddings", 0}}),
      "original_max_position_embeddings is 0"},
