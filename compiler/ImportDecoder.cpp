@@ -159,14 +159,14 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
   if (int64_t dim = program.model.config.headDim; options.kv == "q8_0" && dim % kvBlockColumns)
     return options.model + ": --kv=q8_0: heads of " + std::to_string(dim) + " columns, expected a multiple of " +
            std::to_string(kvBlockColumns);
+  if (target.isDevice() && !graphEntries(module).empty())
+    return options.model + ": target " + target.name + " has no kernels for models that see images";
   if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())
     return "";
   if (isEncoderDecoder(module))
     return options.model + ": target " + target.name + " has no kernels for encoder-decoders";
-  if (!graphEntries(module).empty())
-    return options.model + ": target " + target.name + " has no kernels for models that see images";
   const ModelConfig &config = program.model.config;
   if (int64_t values = pageValues(config); values > INT32_MAX)
     return options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +
