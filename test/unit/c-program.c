@@ -275,7 +275,8 @@ int main(int argc, char **argv) {
   require(heddle_session_fork(session, 1, 0));
   const float row[1] = {0};
   int32_t first = 0;
-  expectError(heddle_session_give(session, row, 1, &first), HEDDLE_INVALID_INPUT, "takes ids of its vocabulary");
+  expectError(heddle_session_give(session, row, 1, &first), HEDDLE_INVALID_INPUT,
+              "this model is given no rows: it takes ids of its vocabulary");
   expect(heddle_session_length(session, 0) == (int64_t)count + 1 && heddle_session_hidden_state(session, 0),
          "a fork is a copy");
   require(heddle_session_reset(session, 0));
