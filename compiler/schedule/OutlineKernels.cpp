@@ -346,15 +346,17 @@ LogicalResult Outliner::run() {
   return success();
 }
 
-// Where a function's op writes `result`, if nothing else is there: the destination of a kernel, or what a call hands on to be the
-// destination of the callee's kernel (passDestination has been there).
+// Where a function's op writes `result`, if nothing else is there: the destination of a kernel, or of the first of those that add to it one after
+// the other, or what a call hands on to be the destination of the callee's kernel (passDestination has been there).
 static OpOperand *freshDestination(Value result) {
   OpOperand *init = nullptr;
   if (auto producer = result.getDefiningOp<DestinationStyleOpInterface>())
     init = producer.getTiedOpOperand(cast<OpResult>(result));
   else if (auto call = result.getDefiningOp<func::CallOp>(); call && call.getNumResults() == 1)
     init = &call->getOpOperands().back();
-  return init && init->get().getDefiningOp<tensor::EmptyOp>() ? init : nullptr;
+  if (!init || init->get().getDefiningOp<tensor::EmptyOp>())
+    return init;
+  return init->get().hasOneUse() ? freshDestination(init->get()) : nullptr;
 }
 
 // A result that nobody else holds is written where the caller says: the destination becomes the last argument.
@@ -363,10 +365,10 @@ static LogicalResult passDestination(ModuleOp module, func::FuncOp func) {
   OpBuilder b(ret);
   for (Value result : ret.getOperands()) {
     OpOperand *init = freshDestination(result);
-    // Who runs an encode knows its destinations by their order.
-    if (!init && func.isPublic() && func.getSymName() == "encode")
+    // Who runs an entry knows its destinations by their order.
+    if (!init && func.isPublic())
       return ret.emitError(
-          "gives a value that is written into something else, or twice: a result of an encode is its own");
+          "gives a value that is written into something else, or twice: a result of an entry is its own");
     if (!init)
       continue;
     init->set(func.front().addArgument(result.getType(), result.getLoc()));

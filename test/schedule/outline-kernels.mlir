@@ -95,3 +95,22 @@ func.func private @products_alone_need_no_kernel(%x: tensor<?x64xf32>, %w: tenso
     {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// What is added to a product is written where the product is: where the caller says.
+// CHECK-LABEL: func.func @step
+// CHECK-SAME: %[[X:[a-z0-9]*]]: tensor<?x64xf32>, %[[W:[a-z0-9]*]]: tensor<8192xi8>, %[[OUT:[a-z0-9]*]]: tensor<?x64xf32>)
+// CHECK: %[[FIRST:.*]] = heddle.packed_matmul ins(%[[X]], %[[W]] : {{.*}} outs(%[[OUT]] :
+// CHECK: %[[SUM:.*]] = heddle.packed_matmul ins(%[[X]], %[[W]] : {{.*}} outs(%[[FIRST]] :
+// CHECK: return %[[SUM]]
+func.func @step(%x: tensor<?x64xf32>, %w: tensor<8192xi8>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %d = tensor.empty(%rows) : tensor<?x64xf32>
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%d : tensor<?x64xf32>)
+    {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
+  %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%0 : tensor<?x64xf32>)
+    {accumulate, format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
+  return %1 : tensor<?x64xf32>
+}

@@ -99,10 +99,8 @@ void StepLowering::bindEntryArguments(RawBuilder &b, func::FuncOp entry) {
     size_t numRead = llvm::count_if(buffers, isInteger);
     bind(ArrayRef(buffers).take_front(numRead), stepInputs);
     ArrayRef<BlockArgument> numbers = ArrayRef(buffers).drop_front(numRead);
-    // A result that the step makes elsewhere has no destination.
-    size_t numGiven = numbers.size() > std::size(stepResults);
-    bind(numbers.take_front(numGiven), givenArgument);
-    bind(numbers.drop_front(numGiven), stepResults);
+    bind(numbers.drop_back(std::size(stepResults)), givenArgument);
+    bind(numbers.take_back(std::size(stepResults)), stepResults);
     return;
   }
   ArrayRef<BlockArgument> inputs = ArrayRef(buffers).drop_back(outputsOf(entry).size());
