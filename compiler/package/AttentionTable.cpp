@@ -42,6 +42,7 @@ private:
   LogicalResult cachedKeys(KvCacheType cache, Value layer, package::AttentionT &out) const;
   LogicalResult positions(Value table, std::optional<ArrayRef<int64_t>> starts, std::optional<ArrayRef<int64_t>> rows,
                           package::AttentionT &out) const;
+  template <typename Op> LogicalResult describeScores(Op op, package::AttentionT &out) const;
   LogicalResult describe(OnlineAttentionOp op, package::AttentionT &out) const;
   LogicalResult describe(OnlineLatentAttentionOp op, package::AttentionT &out) const;
   LogicalResult describe(RaggedAttentionOp op, package::AttentionT &out) const;
@@ -167,7 +168,7 @@ static void describeMask(MaskAttr mask, package::AttentionT &out) {
   out.chunk = uint32_t(mask.getChunk());
 }
 
-LogicalResult AttentionCollector::describe(OnlineAttentionOp op, package::AttentionT &out) const {
+template <typename Op> LogicalResult AttentionCollector::describeScores(Op op, package::AttentionT &out) const {
   out.num_heads = op.getNumHeads();
   out.scale = op.getScale().convertToDouble();
   out.softcap = op.getSoftcap().convertToDouble();
@@ -175,9 +176,13 @@ LogicalResult AttentionCollector::describe(OnlineAttentionOp op, package::Attent
   package::KvType sinksType = package::KvType::F32;
   if (op.getSinks() && (failed(weight(op.getSinks(), out.sinks, sinksType)) || sinksType != package::KvType::F32))
     return failure();
-  return success(succeeded(cachedKeys(op.getCache().getType(), op.getLayer(), out)) &&
-                 succeeded(place(op.getQuery(), out.query)) &&
+  return success(succeeded(place(op.getQuery(), out.query)) &&
                  succeeded(positions(op.getPositions(), op.getStarts(), op.getRows(), out)));
+}
+
+LogicalResult AttentionCollector::describe(OnlineAttentionOp op, package::AttentionT &out) const {
+  return success(succeeded(describeScores(op, out)) &&
+                 succeeded(cachedKeys(op.getCache().getType(), op.getLayer(), out)));
 }
 
 // Folded queries lie in the op's scratch, side by side, once its first kernel has run: keys are then the rows that are cached.
@@ -195,17 +200,9 @@ LogicalResult AttentionCollector::describe(RaggedAttentionOp op, package::Attent
   if (op.getGlobals())
     return failure();
   out.role = package::AttentionRole::Encoder;
-  out.num_heads = op.getNumHeads();
   out.num_kv_heads = op.getNumKvHeads();
   out.head_dim = op.getHeadDim();
-  out.scale = op.getScale().convertToDouble();
-  out.softcap = op.getSoftcap().convertToDouble();
-  describeMask(op.getMask(), out);
-  package::KvType sinksType = package::KvType::F32;
-  if (op.getSinks() && (failed(weight(op.getSinks(), out.sinks, sinksType)) || sinksType != package::KvType::F32))
-    return failure();
-  return success(succeeded(place(op.getQuery(), out.query)) && succeeded(place(op.getKey(), out.key)) &&
-                 succeeded(positions(op.getPositions(), op.getStarts(), op.getRows(), out)));
+  return success(succeeded(describeScores(op, out)) && succeeded(place(op.getKey(), out.key)));
 }
 
 // As it is stored, which is all that there is to compare.
