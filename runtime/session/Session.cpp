@@ -189,12 +189,14 @@ void Session::fork(int32_t source, int32_t target) {
   modes[target] = modes[source];
   adapters[target] = adapters[source];
   lengths[target] = lengths[source];
-  std::vector<const ReservedArray<int32_t> *> histories = {&idHistory, &positionHistory};
-  if (model.metadata().given())
-    histories.push_back(&tokenHistory);
-  for (const ReservedArray<int32_t> *history : histories)
-    memcpy(history->data() + target * contextLength, history->data() + source * contextLength,
+  auto copy = [&](const ReservedArray<int32_t> &history) {
+    memcpy(history.data() + target * contextLength, history.data() + source * contextLength,
            lengths[source] * sizeof(int32_t));
+  };
+  copy(idHistory);
+  copy(positionHistory);
+  if (model.metadata().given())
+    copy(tokenHistory);
 }
 
 Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const {
