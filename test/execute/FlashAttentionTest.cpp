@@ -372,15 +372,20 @@ TEST(FlashAttention, MostNegativeBias) {
     }
 }
 
+// One token, many, more keys than queries and fewer.
+static void checkLengths(const AttentionSpec &spec) {
+  Compiled attention(spec);
+  for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
+    attention.check(sizes, Layout::HeadsInside);
+}
+
 TEST(FlashAttention, Window) {
   for (bool causal : {false, true})
     for (int64_t window : {1, 3, 63, 64, 100, 5000}) {
       SCOPED_TRACE(window);
       AttentionSpec spec = denseSpec(4, 2, 16, causal);
       spec.window = window;
-      Compiled attention(spec);
-      for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
-        attention.check(sizes, Layout::HeadsInside);
+      checkLengths(spec);
     }
 }
 
@@ -389,9 +394,7 @@ TEST(FlashAttention, Chunks) {
     SCOPED_TRACE(chunk);
     AttentionSpec spec = denseSpec(4, 2, 16, true);
     spec.chunk = chunk;
-    Compiled attention(spec);
-    for (Sizes sizes : {Sizes{1, 1, 1}, Sizes{1, 150, 150}, Sizes{1, 33, 650}, Sizes{2, 70, 64}})
-      attention.check(sizes, Layout::HeadsInside);
+    checkLengths(spec);
   }
 }
 
