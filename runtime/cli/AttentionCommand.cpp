@@ -120,7 +120,7 @@ Status mapOfText(OpenedModel &program, const std::string &path) {
 
 Status runAttentionMap(OpenedModel &program) {
   const std::string &path = program.options.attentionFile;
-  HEDDLE_RETURN_IF_ERROR(checkAttentionFile(program, path));
+  HEDDLE_RETURN_IF_ERROR(checkAttentionFile(path));
   return program.metadata().task() == package::Task::Encode ? mapOfText(program, path) : mapOfAnswer(program, path);
 }
 

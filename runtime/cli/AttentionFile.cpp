@@ -166,8 +166,7 @@ Status writeTensors(const OpenedModel &program, const std::string &path, const A
 
 } // namespace
 
-Status checkAttentionFile(const OpenedModel &program, const std::string &path) {
-  (void)program;
+Status checkAttentionFile(const std::string &path) {
   if (!isTensors(path) && (path.size() < 5 || path.compare(path.size() - 5, 5, ".html") != 0))
     return invalidInput("--attention-map: '" + path + "' ends neither with .html nor with .safetensors");
   if (!isTensors(path) && !heddle_attention_page)

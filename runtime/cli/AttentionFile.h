@@ -16,7 +16,7 @@ struct AttentionText {
 };
 
 // That a file of this name can be written, and what kind it is: ".safetensors", else ".html".
-Status checkAttentionFile(const OpenedModel &program, const std::string &path);
+Status checkAttentionFile(const std::string &path);
 
 // Refuses what a browser, or the machine's memory, would not hold: before anything is computed.
 Status checkAttentionSize(const OpenedModel &program, const std::string &path, size_t tokens, size_t sources);
