@@ -26,6 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(1, str(HERE.parent / "tools"))
 import costs
+import goals
 import machine
 import model_files
 import report as reports
@@ -52,15 +53,6 @@ LATENT = ("decode at 4096", "prefill 512", "prefill 2048")
 LATENT_QUERIES, LATENT_KEYS = [2 ** power for power in range(12)], 4096
 LAYERS = (16, 32)  # of two models whose code is compiled
 FIRST_TOKEN_PROMPT = 32
-# (case, which of its figures, how it is bounded): "ratio" how many times better than the best peer, "ours" the figure itself. The first that fits counts.
-GOALS = [(r"^(minilm|bert-base|vit-b).* bf16/", "ratio", "least", 2), (r"^minilm/ragged/", "ratio", "least", 2),
-         (r"^(minilm|bert-base|vit-b|whisper)", "ratio", "least", 1.2),
-         (r"^kernels/latent decode", "ratio", "least", 6), (r"^kernels/latent prefill", "ratio", "least", 2.3),
-         (r"^kernels/latent .*automatic", "ratio", "least", 0.95),
-         (r"^kernels/attention", "ratio", "least", 2.5), (r"^kernels/linear bf16", "ratio", "least", 1), (r"^kernels/linear f32", "ratio", "least", 1.8),
-         (r"^smollm2/compile/seconds", "ours", "most", 10), (r"^1b-q4_0/compile/seconds", "ours", "most", 30), (r"/compile/memory", "ours", "most", 1000),
-         (r"^layers/", "ours", "most", 1.15), (r"/first token", "ratio", "least", 3), (r"/size/code", "ours", "most", 1000),
-         (r"/size/runtime", "ours", "most", 500), (r"/allocations", "ours", "most", 0)]
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
 ENCODER_PEERS = ("onnxruntime", "openvino", "torch")
 RAGGED_PEERS = ("onnxruntime", "openvino")  # torch needs several times as long, and minutes to compile all shapes
@@ -156,12 +148,11 @@ class Suite:
 
     def add_case(self, model, what, threads, unit, ours, peers, busiest, cost=None, name=None, **more):
         """`cost`: (bytes, operations) of what the unit counts, and the arithmetic whose peak bounds it. `less`: less is better. `name`: what
-        --cases and GOALS find."""
+        --cases and goals find."""
         case = {"model": model, "what": what, "threads": threads, "unit": unit, "ours": ours, "peers": peers, "others_cores": round(busiest, 3), **more}
         if peers:
             case["ratio"] = reports.ratio(case)
-        goals = ({"of": of, bound: value} for pattern, of, bound, value in GOALS if name and re.search(pattern, name))
-        if (goal := next(goals, None)) and (goal["of"] in case):
+        if name and (goal := goals.find(name)) and goal["of"] in case:
             case["goal"] = goal
         if cost:
             case["bytes"], case["flops"], case["arithmetic"] = cost
