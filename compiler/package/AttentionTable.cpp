@@ -157,7 +157,7 @@ LogicalResult AttentionCollector::positions(Value table, std::optional<ArrayRef<
   }
   if (!type.isDynamicDim(0))
     return weight(table, out.positions, out.positions_type);
-  out.buckets = uint32_t(type.getDimSize(1) / (2 * out.num_heads));
+  out.buckets = uint32_t(type.getDimSize(1) / (int64_t(2) * out.num_heads));
   return place(table, out.token_positions);
 }
 

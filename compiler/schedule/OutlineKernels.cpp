@@ -205,7 +205,7 @@ void Outliner::addWithShapes(Value value) {
   Operation *def = value.getDefiningOp();
   if (def && (cluster.contains(def) || body.contains(def)))
     return;
-  if (def && isa<tensor::DimOp>(def)) {
+  if (isa_and_nonnull<tensor::DimOp>(def)) {
     sizes.insert(value);
     return;
   }

@@ -227,6 +227,7 @@ RowChange Merger::scalesOf(const Update &update, const TensorInfo &tensor, const
   bool ofOutput = stored.shape[1] == 1;
   if (ofOutput && !order.empty()) {
     std::vector<float> ordered;
+    ordered.reserve(order.size());
     for (int64_t row : order)
       ordered.push_back(scales[static_cast<size_t>(row)]);
     scales = std::move(ordered);

@@ -27,6 +27,7 @@ public:
   void add(std::string_view key, bool flag) { addJson(key, flag ? "true" : "false"); }
   void add(std::string_view key, const std::vector<int64_t> &numbers) {
     std::vector<std::string> texts;
+    texts.reserve(numbers.size());
     for (int64_t number : numbers)
       texts.push_back(std::to_string(number));
     addJson(key, jsonList(texts));
@@ -104,6 +105,7 @@ Fields describeConfig(const ModelConfig &config) {
   }
   out.add(config.windowsAreChunks ? "layer_chunks" : "layer_windows", config.layerWindow);
   std::vector<std::string> ropes;
+  ropes.reserve(config.ropes.size());
   for (const RopeConfig &rope : config.ropes)
     ropes.push_back(describeRope(rope));
   out.addJson("rope", Fields::jsonList(ropes));

@@ -137,7 +137,7 @@ Status writePage(const OpenedModel &program, const std::string &path, const Atte
       isFirst = false;
     }
   data += "]}";
-  std::string_view page = heddle_attention_page, mark = "/*ATTENTION*/";
+  std::string_view page = heddle_attention_page(), mark = "/*ATTENTION*/";
   size_t at = page.find(mark);
   return writeWholeFile(path, {page.substr(0, at), data, page.substr(at + mark.size())});
 }

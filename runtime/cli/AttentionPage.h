@@ -4,7 +4,7 @@
 #ifndef HEDDLE_RUNTIME_CLI_ATTENTIONPAGE_H
 #define HEDDLE_RUNTIME_CLI_ATTENTIONPAGE_H
 
-// The page of --attention-map, NUL-terminated; its data goes where it says so. Its address is null where the object is not linked.
-extern "C" __attribute__((weak)) const char heddle_attention_page[];
+// The page of --attention-map, NUL-terminated; its data goes where it says so. Null where the object is not linked.
+extern "C" __attribute__((weak)) const char *heddle_attention_page();
 
 #endif

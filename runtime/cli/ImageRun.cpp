@@ -36,7 +36,7 @@ Status Tower::create(OpenedModel &program, const char *input, const std::vector<
                 std::string("no function of this model takes ") + input + " and gives what is asked for");
 }
 
-Status Tower::call(const std::string &where, std::vector<StoredTensor> inputs, std::vector<float> &outValues) {
+Status Tower::call(const std::string &where, const std::vector<StoredTensor> &inputs, std::vector<float> &outValues) {
   std::vector<GraphOutput> computed;
   HEDDLE_RETURN_IF_ERROR(function->call(inputs, where, computed));
   const float *values = static_cast<const float *>(computed[output].data);

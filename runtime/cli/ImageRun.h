@@ -20,7 +20,7 @@ public:
   // The function that has `input`; of `outputs`, the first that it gives is taken.
   Status create(OpenedModel &program, const char *input, const std::vector<const char *> &outputs);
   // The output for one input of `shape`, whose first dimension is 1: its numbers, or, of an output of tokens, those of the first one.
-  Status call(const std::string &where, std::vector<StoredTensor> inputs, std::vector<float> &outValues);
+  Status call(const std::string &where, const std::vector<StoredTensor> &inputs, std::vector<float> &outValues);
 
   const std::vector<TensorDeclaration> &inputs() const { return function->inputs(); }
 

@@ -61,8 +61,8 @@ bool isSound(const package::Package &metadata, const package::Attention &a) {
     const package::KvPlan *plan = a.role() != package::AttentionRole::Cross ? metadata.kv()
                                   : metadata.encoder()                      ? metadata.encoder()->cross()
                                                                             : nullptr;
-    uint64_t head = HEDDLE_KV_PAGE_SIZE * a.head_dim() * sizeOf(a.key_type());
-    head += a.key_type() == package::KvType::Q8_0 ? HEDDLE_KV_PAGE_SIZE * a.head_dim() / 32 * 2 : 0;
+    uint64_t head = uint64_t(HEDDLE_KV_PAGE_SIZE) * a.head_dim() * sizeOf(a.key_type());
+    head += a.key_type() == package::KvType::Q8_0 ? uint64_t(HEDDLE_KV_PAGE_SIZE) * a.head_dim() / 32 * 2 : 0;
     if (!plan || head > a.key_head_bytes() || a.key_offset() > plan->page_bytes() ||
         a.num_kv_heads() * a.key_head_bytes() > plan->page_bytes() - a.key_offset() ||
         (a.key_type() == package::KvType::Q8_0 && (!a.key_pairs() || a.head_dim() % 32)) ||
@@ -285,7 +285,7 @@ void AttentionRecorder::record(const heddle_step &step, AttentionMap &map) {
         end = std::min(end, position + 1);
       if (a.ahead())
         end = std::min(end, position + int64_t(a.ahead()));
-      const float *query = rowOf(step, *a.query(), row) + head * a.head_dim();
+      const float *query = rowOf(step, *a.query(), row) + size_t(head) * a.head_dim();
       double most = sinks ? double(sinks[head]) : -INFINITY, sum = 0;
       for (int64_t j = first; j < end; ++j) {
         double score = a.scale() * double(dot(query, keys.data() + j * a.head_dim(), a.head_dim()));

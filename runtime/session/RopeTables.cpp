@@ -74,8 +74,10 @@ void RopeTables::fillRow(Table &table, const Mode &mode, int64_t position) {
     frequencies = table.dynamicFrequency.data();
   }
   double factor = isLong ? source.long_attention_factor() : source.attention_factor();
-  if (source.floor())
-    factor *= 1 + source.growth() * std::log1p(double((position + 1) / source.floor()));
+  if (source.floor()) {
+    int64_t steps = (position + 1) / source.floor();
+    factor *= 1 + source.growth() * std::log1p(double(steps));
+  }
   int64_t half = source.rotary_dim() / 2;
   float *row = table.rows[isLong] + position * 2 * half;
   for (int64_t i = 0; i < half; ++i) {

@@ -540,7 +540,7 @@ TEST(Attention, EveryRunnableTarget) {
 }
 
 TEST(Attention, RejectsImpossibleSpecs) {
-  auto messageFor = [](AttentionSpec spec) {
+  auto messageFor = [](const AttentionSpec &spec) {
     std::string error;
     EXPECT_TRUE(failed(verifyAttention(spec, error)));
     return error;

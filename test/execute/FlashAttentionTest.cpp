@@ -361,8 +361,7 @@ TEST(FlashAttention, MostNegativeBias) {
   for (float hidden : {lowest, -INFINITY, -10000.0f, -65504.0f})
     for (int64_t keys : {5, 64, 130, 600}) {
       SCOPED_TRACE(hidden);
-      AttentionSpec inner = spec;
-      Problem problem(inner, {2, 9, keys}, Layout::Whole, {true, false, true, true});
+      Problem problem(spec, {2, 9, keys}, Layout::Whole, {true, false, true, true});
       problem.setBias([&](int64_t b, int64_t i, int64_t j) {
         // Beside a number that is not the greatest, f32 has no digits left for what tells keys apart: only f64 does.
         bool isHidden = i == 0 ? hidden <= lowest : i < 5 ? j >= keys / 2 : j < keys - i;
@@ -438,9 +437,9 @@ TEST(FlashAttention, NoKeysAndNoQueries) {
   for (float element : Problem(attention.spec, {2, 3, 0}).run(attention.kernel(), 2))
     EXPECT_EQ(element, 0);
   std::vector<float> early = Problem(causal.spec, {1, 80, 2}).run(causal.kernel(), 1);
-  for (size_t i = 0; i < 78 * 16; ++i)
+  for (size_t i = 0; i < size_t(78) * 16; ++i)
     EXPECT_EQ(early[i], 0) << i;
-  EXPECT_NE(early[78 * 16], 0);
+  EXPECT_NE(early[size_t(78) * 16], 0);
 }
 
 TEST(FlashAttention, TileSizesLeaveTheSameBits) {

@@ -237,14 +237,14 @@ TEST(Config, keysThatChangeNothingAreAccepted) {
 // What a family does not read is listed by it, or refused by name.
 TEST(Config, everyTensorIsRead) {
   const std::string layer = "model.layers.0.self_attn.";
-  for (auto [name, isKnown] : {std::pair<std::string, bool>{"model.foo.weight", false},
-                               {"foo.weight", false},
-                               {layer + "q_norm.weight", false},
-                               {layer + "q_proj.bias", false},
-                               {"model.layers.2.self_attn.q_proj.weight", false},
-                               {"model.layers..rotary_emb.inv_freq.weight", false},
-                               {layer + "rotary_emb.inv_freq", true},
-                               {"model.rotary_emb.inv_freq", true}}) {
+  for (const auto &[name, isKnown] : {std::pair<std::string, bool>{"model.foo.weight", false},
+                                      {"foo.weight", false},
+                                      {layer + "q_norm.weight", false},
+                                      {layer + "q_proj.bias", false},
+                                      {"model.layers.2.self_attn.q_proj.weight", false},
+                                      {"model.layers..rotary_emb.inv_freq.weight", false},
+                                      {layer + "rotary_emb.inv_freq", true},
+                                      {"model.rotary_emb.inv_freq", true}}) {
     TemporaryFolder folder;
     std::vector<SafetensorsTensor> tensors = tinyTensors();
     tensors.push_back({name, "F32", {16}});
@@ -277,18 +277,18 @@ TEST(Config, weightTypesAreChecked) {
 TEST(Config, brokenJson) {
   TemporaryFolder folder;
   writeHuggingFace(folder, tinyConfig(), tinyTensors());
-  for (auto [text, expected] : {std::pair<std::string, const char *>{"", "the end of the JSON text"},
-                                {"[]", "the JSON value is of type array, expected an object"},
-                                {"{\"hidden_size\": 1, \"hidden_size\": 2}", "duplicate key 'hidden_size'"},
-                                {"{\"a\": {\"b\": 1, \"\\u0062\": 2}}", "duplicate key 'b'"},
-                                {"{\"rope_theta\": NaN}", "byte 15: not a JSON value: 'NaN}'"},
-                                {"{\"rope_theta\": 1e400}", "a number is out of range"},
-                                {"{\"a\": 01}", "not a JSON number"},
-                                {"{\"a\": \"\n\"}", "control byte in a string"},
-                                {"{\"a\": \"x", "truncated"},
-                                {std::string(100'000, '['), "nested deeper than 64"},
-                                {"\"" + std::string(3 << 20, 'x') + "\"", "bytes of JSON, at most"},
-                                {"{\"\xc0\x80\": 1}", "not UTF-8"}}) {
+  for (const auto &[text, expected] : {std::pair<std::string, const char *>{"", "the end of the JSON text"},
+                                       {"[]", "the JSON value is of type array, expected an object"},
+                                       {"{\"hidden_size\": 1, \"hidden_size\": 2}", "duplicate key 'hidden_size'"},
+                                       {"{\"a\": {\"b\": 1, \"\\u0062\": 2}}", "duplicate key 'b'"},
+                                       {"{\"rope_theta\": NaN}", "byte 15: not a JSON value: 'NaN}'"},
+                                       {"{\"rope_theta\": 1e400}", "a number is out of range"},
+                                       {"{\"a\": 01}", "not a JSON number"},
+                                       {"{\"a\": \"\n\"}", "control byte in a string"},
+                                       {"{\"a\": \"x", "truncated"},
+                                       {std::string(100'000, '['), "nested deeper than 64"},
+                                       {"\"" + std::string(3 << 20, 'x') + "\"", "bytes of JSON, at most"},
+                                       {"{\"\xc0\x80\": 1}", "not UTF-8"}}) {
     folder.write("config.json", text);
     std::string message = refusal(folder.path());
     EXPECT_NE(message.find(expected), std::string::npos) << message;

@@ -154,7 +154,7 @@ TEST(Session, hiddenStateTimesHeadIsLogits) {
   int32_t ids[] = {5, 6, 7};
   ASSERT_TRUE(session->append(0, ids, 3).isOk());
   const float *head =
-      reinterpret_cast<const float *>(model().weights.data() + model().weights.size()) - vocabSize * hiddenSize;
+      reinterpret_cast<const float *>(model().weights.data() + model().weights.size()) - size_t(vocabSize) * hiddenSize;
   double sum = 0;
   for (int i = 0; i < hiddenSize; ++i)
     sum += double(head[100 * hiddenSize + i]) * session->hiddenState(0)[i];
@@ -194,7 +194,7 @@ TEST(SessionErrors, namesBothNumbers) {
 TEST(SessionErrors, logitsThatAreNotFinite) {
   TestModel broken;
   float nan = NAN;
-  memcpy(broken.weights.data() + 9 * hiddenSize * sizeof(float), &nan, sizeof nan); // of token 9's embedding
+  memcpy(broken.weights.data() + size_t(9) * hiddenSize * sizeof(float), &nan, sizeof nan); // of token 9's embedding
   broken.open();
   auto session = broken.session();
   int32_t ids[] = {5, 9};
@@ -268,7 +268,7 @@ TEST(Session, beginsWithVirtualTokensOfItsAdapter) {
   std::vector<int32_t> own = {5, 6, 7, 8}, whole(10, 0);
   whole.insert(whole.end(), own.begin(), own.end());
   Rows wanted = forward(*plain, {{0, int32_t(whole.size()), whole.data(), nullptr}});
-  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + 10 * vocabSize);
+  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + ptrdiff_t(10) * vocabSize);
   Feed feed = {0, 4, own.data(), nullptr};
   feed.adapter = 2;
   for (int round = 0; round < 2; ++round) { // the second time behind a sequence that was forgotten
@@ -285,7 +285,7 @@ TEST(Session, beginsWithVirtualTokensOfItsAdapter) {
   session->fork(0, 1);
   EXPECT_EQ(session->length(1), 2);
   Rows rest = forward(*session, {{1, 2, own.data() + 2, nullptr}});
-  EXPECT_TRUE(std::equal(rest[0].begin(), rest[0].end(), wanted[0].begin() + 2 * vocabSize));
+  EXPECT_TRUE(std::equal(rest[0].begin(), rest[0].end(), wanted[0].begin() + ptrdiff_t(2) * vocabSize));
   // Another adapter, or none, once it has no tokens.
   session->truncate(0, 0);
   feed.positions = nullptr;
@@ -316,7 +316,7 @@ TEST(Session, forgetsVirtualTokensOfACallThatWasBrokenOff) {
   EXPECT_EQ(session->length(0), 0);
   feed.adapter = 2;
   Rows wanted = forward(*plain, {{0, 7, whole.data(), nullptr}});
-  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + 3 * vocabSize);
+  wanted[0].erase(wanted[0].begin(), wanted[0].begin() + ptrdiff_t(3) * vocabSize);
   EXPECT_EQ(forward(*session, {feed}), wanted);
 }
 

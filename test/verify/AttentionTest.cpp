@@ -203,7 +203,7 @@ static llvm::SmallVector<RuntimeValue> runSplitStep(Evaluation &run, std::shared
 TEST(Splits, MergeIsAttentionToAllKeys) {
   Evaluation run(splitStep);
   auto cache = run.cache(0);
-  for (auto step : {std::vector<int64_t>{0, 0, 1}, {0, 1}, {1, 0}, {0, 0}}) {
+  for (const auto &step : {std::vector<int64_t>{0, 0, 1}, {0, 1}, {1, 0}, {0, 0}}) {
     cache->beginStep(step);
     auto results = runSplitStep(run, cache, step.size(), cache->tokens(0));
     expectNear(std::get<TensorRef>(results[1])->reals, std::get<TensorRef>(results[0])->reals, 1e-6);
@@ -218,7 +218,7 @@ TEST(Splits, MergeIsAttentionToAllKeys) {
 TEST(Splits, ArePreferredForFewRowsOfLongSequences) {
   Evaluation run(splitStep);
   auto cache = run.cache(0);
-  auto preferred = [&](std::vector<int64_t> rows) {
+  auto preferred = [&](const std::vector<int64_t> &rows) {
     cache->beginStep(rows);
     return std::get<TensorRef>(runSplitStep(run, cache, rows.size(), 1)[3])->integers[0];
   };
@@ -230,7 +230,7 @@ TEST(Splits, ArePreferredForFewRowsOfLongSequences) {
 TEST(Splits, MustHaveRoom) {
   Evaluation run(splitStep);
   auto cache = run.cache(0);
-  auto error = [&](std::vector<int64_t> rows) {
+  auto error = [&](const std::vector<int64_t> &rows) {
     cache->beginStep(rows);
     int64_t n = rows.size();
     return run.error({cache, run.f32({n, 4}, Reals(4 * n, 1)), run.f32({n, 2}, Reals(2 * n, 1)),

@@ -37,17 +37,17 @@ public:
     EXPECT_TRUE(module) << source;
   }
 
-  RuntimeValue f32(llvm::ArrayRef<int64_t> shape, Reals values) {
+  RuntimeValue f32(llvm::ArrayRef<int64_t> shape, const Reals &values) {
     return real(mlir::Float32Type::get(&testContext()), shape, values);
   }
-  RuntimeValue bf16(llvm::ArrayRef<int64_t> shape, Reals values) {
+  RuntimeValue bf16(llvm::ArrayRef<int64_t> shape, const Reals &values) {
     return real(mlir::BFloat16Type::get(&testContext()), shape, values);
   }
-  RuntimeValue f16(llvm::ArrayRef<int64_t> shape, Reals values) {
+  RuntimeValue f16(llvm::ArrayRef<int64_t> shape, const Reals &values) {
     return real(mlir::Float16Type::get(&testContext()), shape, values);
   }
-  RuntimeValue i32(llvm::ArrayRef<int64_t> shape, Integers values) { return integer(32, shape, values); }
-  RuntimeValue i1(llvm::ArrayRef<int64_t> shape, Integers values) { return integer(1, shape, values); }
+  RuntimeValue i32(llvm::ArrayRef<int64_t> shape, const Integers &values) { return integer(32, shape, values); }
+  RuntimeValue i1(llvm::ArrayRef<int64_t> shape, const Integers &values) { return integer(1, shape, values); }
   RuntimeValue index(int64_t value) {
     return makeValue(Tensor::scalar(mlir::IndexType::get(&testContext()), {0, value}));
   }

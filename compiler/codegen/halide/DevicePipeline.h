@@ -45,7 +45,7 @@ public:
       pipeline.arguments.push_back(Halide::Argument(view.param));
     return packed;
   }
-  ScheduledPipeline finish(Halide::Func result) {
+  ScheduledPipeline finish(const Halide::Func &result) {
     pipeline.results = {result};
     return pipeline;
   }

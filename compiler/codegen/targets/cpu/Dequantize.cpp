@@ -51,7 +51,7 @@ void RowReader::copyTo(Value out) {
       Value from = b.at(panel, b.mul(unit, layout.unitBytes()));
       b.loop(b.index(0), b.index(layout.blocksPerUnit()), 1, [&](Value number) {
         Value block = b.add(b.mul(unit, layout.blocksPerUnit()), number);
-        copyBlock(from, number, b.at(out, b.mul(block, 4 * layout.block)));
+        copyBlock(from, number, b.at(out, b.mul(block, int64_t(4) * layout.block)));
       });
     });
   int64_t values = layout.unitValues(), units = spec.k / values;

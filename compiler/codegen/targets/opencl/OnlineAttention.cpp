@@ -49,7 +49,7 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
       dot(token, head, row) += query(i, head, row) * cached(pages[0], i, token);
       return dot;
     };
-    auto score = [&](Func dot, Expr at) {
+    auto score = [&](const Func &dot, Expr at) {
       Expr value = dot(at, head, row) * float(spec.scale);
       return spec.softcap == 0 ? value : float(spec.softcap) * tanhExpr(value / float(spec.softcap));
     };
