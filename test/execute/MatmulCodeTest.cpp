@@ -159,7 +159,7 @@ TEST(MatmulCode, SumsOfInt16StayInRegisters) {
     EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
     std::multiset<int> products;
     for (const auto &loop : innerLoops(assembly)) {
-      int dots = countOf(loop, hasVnni ? "vpdpbusd" : "vpmaddwd");
+      int dots = countOf(loop, hasVnni ? "vpdpbusd" : "vpmaddubsw");
       if (!dots)
         continue;
       products.insert(dots);

@@ -52,7 +52,8 @@ static void fillPlain(TensorType type, Random &random, std::vector<uint8_t> &sto
   }
 }
 
-RandomWeights::RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed) : type(type), n(n), k(k) {
+RandomWeights::RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed, std::optional<uint8_t> codes)
+    : type(type), n(n), k(k) {
   Random random(seed);
   const TensorTypeInfo &info = tensorTypeInfo(type);
   int64_t blocks = n * k / info.blockValues;
@@ -61,7 +62,7 @@ RandomWeights::RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t see
     fillPlain(type, random, stored, n * k);
   } else {
     for (uint8_t &byte : stored)
-      byte = uint8_t(random.bits() >> 13);
+      byte = codes.value_or(uint8_t(random.bits() >> 13));
     for (int64_t block = 0; block < blocks; ++block) {
       uint8_t *bytes = &stored[block * info.blockBytes];
       for (int offset : halfOffsets(type)) {

@@ -7,14 +7,16 @@
 #include "frontends/Checkpoint.h"
 #include "test/execute/KernelLibrary.h"
 
+#include <optional>
+
 namespace heddle::test {
 
 // Every type that a weight can be stored as.
 const std::vector<TensorType> &weightTypes();
 
-// W (n, k) of random blocks, and what it dequantises to.
+// W (n, k) of random blocks, and what it dequantises to. With `codes`, quantised ones hold that byte wherever no f16 scale is.
 struct RandomWeights {
-  RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed);
+  RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed, std::optional<uint8_t> codes = {});
 
   TensorType type;
   int64_t n, k;

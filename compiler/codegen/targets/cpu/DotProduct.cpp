@@ -6,6 +6,9 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <algorithm>
+#include <cstdint>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -87,11 +90,13 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
 
 WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
     : b(builder), bytes(builder, target, maxCode), lanesPerInstruction(target.vectorLanes()),
-      hasByteProducts(bytes.isOfSignedBytes()) {}
+      mostPairs(INT16_MAX / (2 * 128 * std::max<int64_t>(maxCode, 1))) {
+  form = bytes.isOfSignedBytes() ? Form::Bytes : mostPairs >= 2 ? Form::PairsOfBytes : Form::PairsOfWords;
+}
 
 std::pair<Value, Value> WideDotProduct::planes(Value columns) {
   VectorType sixteenBytes = b.vec(16, b.i8);
-  if (hasByteProducts) { // columns = 256 * high + low
+  if (form != Form::PairsOfWords) { // columns = 256 * high + low
     Value rounded = b.add(columns, b.splatInt(128));
     return {arith::TruncIOp::create(b, sixteenBytes, b.shiftRight(rounded, 8)),
             arith::TruncIOp::create(b, sixteenBytes, columns)};
@@ -106,31 +111,56 @@ std::pair<Value, Value> WideDotProduct::planes(Value columns) {
   return {every(0), every(1)};
 }
 
-SmallVector<Value, 2> WideDotProduct::begin(Value initial) {
-  if (hasByteProducts)
-    return {b.splatInt(0), initial};
-  return {initial};
-}
-
-void WideDotProduct::add(MutableArrayRef<Value> sums, Value codes, Value plane0, Value plane1) {
-  if (hasByteProducts) {
-    sums[0] = bytes.emit(sums[0], codes, plane0);
-    sums[1] = bytes.emit(sums[1], codes, plane1);
+void WideDotProduct::add(Sums &sums, Value codes, Value plane0, Value plane1) {
+  switch (form) {
+  case Form::Bytes:
+    if (!sums.ofPlanes[0])
+      sums.ofPlanes[0] = b.splatInt(0);
+    sums.ofPlanes[0] = bytes.emit(sums.ofPlanes[0], codes, plane0);
+    sums.total = bytes.emit(sums.total, codes, plane1);
+    return;
+  case Form::PairsOfBytes:
+    return addPairsOfBytes(sums, codes, {plane0, plane1});
+  case Form::PairsOfWords:
+    sums.total = multiplyWords(sums.total, b.maskBits(codes, 0x00ff00ff), plane0);
+    sums.total = multiplyWords(sums.total, b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff), plane1);
     return;
   }
-  Value even = b.maskBits(codes, 0x00ff00ff), odd = b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff);
-  sums[0] = b.inParts(lanesPerInstruction, {sums[0], even, odd, plane0, plane1}, [&](ArrayRef<Value> x) {
-    Type words = b.vec(2 * lanesPerInstruction, b.i16), dwords = b.vec(lanesPerInstruction, b.i32);
+}
+
+void WideDotProduct::addPairsOfBytes(Sums &sums, Value codes, ArrayRef<Value> planes) {
+  if (sums.pairs == mostPairs)
+    sums = {total(sums)};
+  for (auto [plane, sum] : llvm::zip_equal(planes, sums.ofPlanes)) {
+    SmallVector<Value> operands = {codes, plane};
+    if (sum)
+      operands.push_back(sum);
+    sum = b.inParts(lanesPerInstruction, operands, [&](ArrayRef<Value> x) {
+      Type lanes = b.vec(lanesPerInstruction, b.i32);
+      Type ofBytes = b.vec(4 * lanesPerInstruction, b.i8), ofWords = b.vec(2 * lanesPerInstruction, b.i16);
+      StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddubs.w.512" : "llvm.x86.avx2.pmadd.ub.sw";
+      Value pairs = b.intrinsic(multiply, ofWords, {b.bitcast(ofBytes, x[0]), b.bitcast(ofBytes, x[1])});
+      return b.bitcast(lanes, sum ? b.add(b.bitcast(ofWords, x[2]), pairs) : pairs);
+    });
+  }
+  ++sums.pairs;
+}
+
+// sum + words[0] * other[0] + words[1] * other[1], of each lane's halves
+Value WideDotProduct::multiplyWords(Value sum, Value words, Value other) {
+  return b.inParts(lanesPerInstruction, {sum, words, other}, [&](ArrayRef<Value> x) {
+    Type halves = b.vec(2 * lanesPerInstruction, b.i16), lanes = b.vec(lanesPerInstruction, b.i32);
     StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
-    auto products = [&](Value pairs, Value plane) {
-      return b.intrinsic(multiply, dwords, {b.bitcast(words, pairs), b.bitcast(words, plane)});
-    };
-    return b.add(b.add(x[0], products(x[1], x[3])), products(x[2], x[4]));
+    return b.add(x[0], b.intrinsic(multiply, lanes, {b.bitcast(halves, x[1]), b.bitcast(halves, x[2])}));
   });
 }
 
-Value WideDotProduct::total(ArrayRef<Value> sums) {
-  if (!hasByteProducts)
-    return sums[0];
-  return b.add(arith::ShLIOp::create(b, sums[0], b.splatInt(8)), sums[1]);
+Value WideDotProduct::total(Sums sums) {
+  auto [high, low] = sums.ofPlanes;
+  if (!high)
+    return sums.total;
+  if (form == Form::Bytes)
+    return b.add(arith::ShLIOp::create(b, high, b.splatInt(8)), sums.total);
+  Value ones = b.splatInt(0x00010001), highPlace = b.splatInt(0x01000100); // 256
+  return multiplyWords(multiplyWords(sums.total, high, highPlace), low, ones);
 }

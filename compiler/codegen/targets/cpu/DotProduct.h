@@ -47,18 +47,32 @@ public:
   mlir::Value prepareCodes(mlir::Value codes) { return bytes.prepareCodes(codes); }
   // Both planes of 16 consecutive columns, vector<16xi32>, as 16 bytes each.
   std::pair<mlir::Value, mlir::Value> planes(mlir::Value columns);
-  // Sums to be added to, the first from `initial`.
-  llvm::SmallVector<mlir::Value, 2> begin(mlir::Value initial);
+
+  // Sums to which products are added, vector<16xi32> each: the total, and of each plane what the total lacks yet, or null.
+  struct Sums {
+    mlir::Value total;
+    mlir::Value ofPlanes[2];
+    int64_t pairs = 0; // that each 16 bits of ofPlanes hold
+  };
   // Adds the products of four columns; planes as vector<16xi32>.
-  void add(llvm::MutableArrayRef<mlir::Value> sums, mlir::Value codes, mlir::Value plane0, mlir::Value plane1);
-  mlir::Value total(llvm::ArrayRef<mlir::Value> sums);
+  void add(Sums &sums, mlir::Value codes, mlir::Value plane0, mlir::Value plane1);
+  mlir::Value total(Sums sums);
 
 private:
+  // What the planes are, and what sums of them are.
+  enum class Form {
+    Bytes,        // high bytes and low ones; four products an instruction, exact in 32 bits
+    PairsOfBytes, // the same; two products in 16 bits, of which `mostPairs` are added up there
+    PairsOfWords  // 16-bit columns 0 and 2, and 1 and 3; two products in 32 bits
+  };
+  void addPairsOfBytes(Sums &sums, mlir::Value codes, llvm::ArrayRef<mlir::Value> planes);
+  mlir::Value multiplyWords(mlir::Value sum, mlir::Value words, mlir::Value other);
+
   KernelBuilder &b;
   DotProduct bytes;
   int64_t lanesPerInstruction;
-  // Planes are the high bytes and the low ones; else, where bytes have no products of four, 16-bit columns 0 and 2, and 1 and 3.
-  bool hasByteProducts;
+  Form form;
+  int64_t mostPairs;
 };
 
 } // namespace heddle

@@ -92,9 +92,9 @@ void MatmulEmitter::roundInt16(Value row, IntegerRow to) {
 SmallVector<Value> MatmulEmitter::emitInt16Dots(BlockReader &weights, ArrayRef<IntegerRow> blockRows) {
   const PackedLayout &layout = spec.layout;
   WideDotProduct dot(b, target, layout.maxCode);
-  SmallVector<SmallVector<Value, 2>> sums;
+  SmallVector<WideDotProduct::Sums> sums;
   for (const IntegerRow &row : blockRows)
-    sums.push_back(dot.begin(zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0)));
+    sums.push_back({zeroPoint ? b.splat(b.load(b.i32, row.terms)) : b.splatInt(0)});
   for (int64_t number = 0; number < layout.quadsPerShare(); ++number) {
     BlockReader::Quad quad = weights.loadQuad(number);
     for (int64_t share = 0; share < layout.sharesPerByte(); ++share) {
@@ -107,5 +107,5 @@ SmallVector<Value> MatmulEmitter::emitInt16Dots(BlockReader &weights, ArrayRef<I
         dot.add(sums[r], codes, plane(row.codes, 0), plane(row.codes, 1));
     }
   }
-  return llvm::map_to_vector(sums, [&](ArrayRef<Value> parts) { return dot.total(parts); });
+  return llvm::map_to_vector(sums, [&](const WideDotProduct::Sums &of) { return dot.total(of); });
 }
