@@ -90,7 +90,7 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
 
 WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
     : b(builder), bytes(builder, target, maxCode), lanesPerInstruction(target.vectorLanes()),
-      mostPairs(INT16_MAX / (2 * 128 * std::max<int64_t>(maxCode, 1))) {
+      mostPairs(INT16_MAX / (int64_t(2) * 128 * std::max<int64_t>(maxCode, 1))) {
   form = bytes.isOfSignedBytes() ? Form::Bytes : mostPairs >= 2 ? Form::PairsOfBytes : Form::PairsOfWords;
 }
 
