@@ -83,13 +83,15 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
   HEDDLE_RETURN_IF_ERROR(addAdapters(options, program));
   program.tokenizer = std::move(*tokenizer);
   program.consistsOfModelOps = true;
-  program.module = importModel(context(), program.model);
+  program.module = importModel(context(), program.model, program.merged.bottlenecks.get());
   if (!program.module)
     return diagnosed(StatusCode::Unsupported);
   if (failed(verify(*program.module)))
     return diagnosed(StatusCode::Failure);
   if (options.pipeline.weights.empty())
     remarkWidened(program.merged, *program.module);
+  for (const std::string &warning : program.merged.warnings)
+    program.module->emitWarning(warning);
   return fitOptions(options, target, program);
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
 #include "dialect/Entries.h"
+#include "frontends/peft/Bottleneck.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
@@ -118,6 +119,8 @@ static std::string summarizeMerge(const AdapterMerge &merged, bool isConverted) 
   if (!merged.widened.empty() && !isConverted) // what --weights makes of them is said elsewhere
     out << ", " << merged.widened.size() << " of them of 16 bits now";
   count(merged.replaced, "replaced");
+  if (size_t places = merged.bottlenecks ? merged.bottlenecks->places.size() : 0)
+    out << "; " << places << " bottleneck" << (places == 1 ? "" : "s") << " added by an adapter";
   return text;
 }
 

@@ -188,8 +188,9 @@ static std::vector<FlagGroup> makeFlags() {
       {"--name", "=ID", "symbol heddle_model_ID of libraries, objects and packages (default: from the output's name)",
        takeSymbol, /*changesOutput=*/false},
       {"--merge-adapter", "=DIR[:SCALE]",
-       "merge the adapter (LoRA, IA3) that PyPI's peft saved in DIR into the weights, SCALE times (default 1); "
-       "repeatable: several are added. What it changes of a quantised model is bf16 then, or what --weights says",
+       "merge the adapter (LoRA, IA3) that PyPI's peft saved in DIR into the weights, SCALE times (default 1), or add "
+       "the bottleneck that AdapterHub's adapters saved to the layers; repeatable: several are added. What it changes "
+       "of a quantised model is bf16 then, or what --weights says",
        takeMerged},
       {"--lora", "=DIR[:SCALE]", "the same as --merge-adapter", takeMerged},
       {"--adapter", "=NAME=DIR[:SCALE]",

@@ -250,7 +250,7 @@ LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions
 }
 
 LogicalResult StageCheck::evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter) {
-  OwningOpRef<ModuleOp> module = importModel(*context, plan.beyond);
+  OwningOpRef<ModuleOp> module = importModel(*context, plan.beyond, /*bottlenecks=*/nullptr);
   if (!module)
     return failure();
   beyondIds = randomIds(plan.beyondTokens, plan.beyond.config.vocabSize, options.seed);

@@ -52,9 +52,14 @@ static llvm::StringSet<> weightNamesOf(const ModelConfig &config) {
   return names;
 }
 
-ModelImporter::ModelImporter(MLIRContext &context, const Model &model)
-    : model(model), part(&model.config), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))) {
+ModelImporter::ModelImporter(MLIRContext &context, const Model &model, const Bottlenecks *bottlenecks)
+    : model(model), part(&model.config), b(&context), loc(NameLoc::get(b.getStringAttr(model.config.architecture))),
+      bottlenecks(bottlenecks) {
   weightNames = weightNamesOf(config());
+  if (bottlenecks)
+    for (const auto &[name, tensor] : model.checkpoint.tensors)
+      if (isOfBottleneck(name))
+        weightNames.insert(name);
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   const Family &family = *config().family;
@@ -257,7 +262,8 @@ Value ModelImporter::weightOp(const WeightPart &part) {
                                   offset, part.transposed != tensor->transposed, stride);
   auto weight = WeightOp::create(b, tensorLocation(b.getContext(), name), partType(part), name, storage);
   if (llvm::StringRef(part.name).ends_with(adapterDown) || llvm::StringRef(part.name).ends_with(adapterUp) ||
-      part.name == heddle::adapterMask || llvm::StringRef(part.name).starts_with("virtual."))
+      part.name == heddle::adapterMask || llvm::StringRef(part.name).starts_with("virtual.") ||
+      (bottlenecks && isOfBottleneck(part.name)))
     weight->setAttr(keepsTypeAttr, b.getUnitAttr());
   return weight;
 }
@@ -401,6 +407,8 @@ FailureOr<OwningOpRef<ModuleOp>> ModelImporter::take() {
   endEntry();
   if (failed(checkAdapters()))
     return failure();
+  assert((!bottlenecks || numBottlenecks == static_cast<int64_t>(bottlenecks->places.size())) &&
+         "a family's layers have the places that AdaptedFamily names");
   return std::move(module);
 }
 
@@ -446,9 +454,9 @@ static void remarkUnread(const Model &model, ModuleOp module) {
         << (lost == 1 ? "takes" : "take") << " no part, which --print-remarks names";
 }
 
-OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model) {
+OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &model, const Bottlenecks *bottlenecks) {
   assert(model.config.family && "a graph is imported by its own reader");
-  ModelImporter importer(context, model);
+  ModelImporter importer(context, model, bottlenecks);
   model.config.family->build(importer);
   if (const ModelConfig *tower = model.config.tower.get()) {
     importer.beginTower();

@@ -11,11 +11,14 @@
 
 namespace heddle {
 
+struct Bottlenecks;
+
 // @forward(ids, positions) -> logits, with ids and positions (batch, sequence) and logits (batch, sequence, vocab_size), and one function per
 // layer. The model is one that a reader of a family gave; its weights stay in its files. Where it has adapters
 // (frontends/peft/KeepAdapters.h), @forward takes the number of each token's as a third argument, 0 for none. Null, after an error, where a
-// weight has adapters that are not kept apart.
-mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, const Model &model);
+// weight has adapters that are not kept apart. `bottlenecks`, null where there are none, are added to its layers.
+mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context, const Model &model,
+                                              const Bottlenecks *bottlenecks);
 
 } // namespace heddle
 

@@ -61,7 +61,9 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName
     shape.back() += typeOf(matrix).getDimSize(0);
   auto type = RankedTensorType::get(shape, b.getF32Type());
   Value y = LinearOp::create(b, loc, type, unwrap(x), matrices, biases);
-  return wrap(adapted(y, unwrap(x), weightName, begin, rows));
+  TensorHandle result = wrap(adapted(y, unwrap(x), weightName, begin, rows));
+  noteBottleneck(result, weightName);
+  return result;
 }
 
 TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
@@ -80,6 +82,8 @@ Value ModelImporter::ones(Value x) {
 }
 
 TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &name, double eps) {
+  if (std::optional<BottleneckPlace> place = takeSum(input))
+    return bottlenecked(*place, [&](TensorHandle x) { return layerNorm(x, name, eps); });
   enter(name);
   Value x = unwrap(input);
   auto normed = [&](Value scale, Value bias) {
@@ -97,6 +101,8 @@ TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &nam
 }
 
 TensorHandle ModelImporter::add(TensorHandle a, TensorHandle c) {
+  if (std::optional<BottleneckPlace> place = takeBlock(a, c))
+    return bottlenecks->normsBehind ? sumOf(*place) : bottlenecked(*place, nullptr);
   enter("add");
   return wrap(arith::AddFOp::create(b, loc, unwrap(a), unwrap(c)));
 }

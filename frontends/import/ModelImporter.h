@@ -8,6 +8,7 @@
 #include "dialect/HeddleDialect.h"
 #include "frontends/Family.h"
 #include "frontends/families/ModelBuilder.h"
+#include "frontends/peft/Bottleneck.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -36,7 +37,7 @@ ActivationKind activationKind(Activation activation);
 
 class ModelImporter final : public ModelBuilder {
 public:
-  ModelImporter(mlir::MLIRContext &context, const Model &model);
+  ModelImporter(mlir::MLIRContext &context, const Model &model, const Bottlenecks *bottlenecks);
 
   const ModelConfig &config() const override { return *part; }
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
@@ -127,6 +128,21 @@ private:
   mlir::Value ofVirtual(mlir::Value x, const std::string &own, const std::string &keep);
   // The same of keys or values of a layer, (batch, num_kv_heads, sequence, head_dim), as they are cached.
   TensorHandle ofPrefix(TensorHandle heads, const char *own);
+  // What a linear layer gives that a bottleneck adapter takes, and the sum of that and its residual, before the norm behind it.
+  struct BottleneckPlace {
+    TensorHandle block, residual;
+    std::string name; // of the linear layer, without the layer's scope
+  };
+  // `x` is what the linear layer `name` gives.
+  void noteBottleneck(TensorHandle x, const std::string &name);
+  // The place whose block is one of the two that are added, and that whose sum is normed; each is given once.
+  std::optional<BottleneckPlace> takeBlock(TensorHandle a, TensorHandle c);
+  std::optional<BottleneckPlace> takeSum(TensorHandle x);
+  // Block and residual, which a norm is going to read.
+  TensorHandle sumOf(const BottleneckPlace &place);
+  // The block with its residual, the adapter and, where there is one, the norm behind them.
+  TensorHandle bottlenecked(const BottleneckPlace &place, const LayerBody &norm);
+  TensorHandle bottleneckOf(const BottleneckPlace &place, TensorHandle x, TensorHandle residual);
   // Fails where an adapter changes a weight that is read in another way.
   llvm::LogicalResult checkAdapters();
   mlir::Value weight(const WeightPart &part);
@@ -172,7 +188,11 @@ private:
   mlir::Value entryMask, layerMask;        // adapterMask() of the entry, and of the layer that is being built
   mlir::Value entryNumbers, layerNumbers;  // each token's number (frontends/peft/VirtualTokens.h), of the same
   llvm::StringSet<> adaptedNames;          // weights that adapted() has met, and tables of ofPrefix()
-  llvm::SmallVector<mlir::Value> outputs;  // of an encoder, with the attributes of each
+  const Bottlenecks *bottlenecks;          // null: there are none
+  std::vector<BottleneckPlace> blocks;     // that nothing has been added to yet
+  std::vector<std::pair<void *, BottleneckPlace>> sums; // that no norm has read yet, by their values
+  int64_t numBottlenecks = 0;                           // that have been added
+  llvm::SmallVector<mlir::Value> outputs;               // of an encoder, with the attributes of each
   llvm::SmallVector<mlir::Attribute> outputAttributes;
 };
 

@@ -105,6 +105,15 @@ double readPositive(JsonObject &object, const char *key, double absent) {
 
 } // namespace
 
+void refuseUnasked(JsonObject &object, JsonValue value) {
+  for (JsonItems items(value); items.next();) {
+    std::string key = items.key.string();
+    if (!object.wasAsked(key.c_str()) && !isOff(items.value))
+      object.unsupported(key.c_str(),
+                         "is " + printable(items.value.raw(), 64) + ", which is not supported: expected null or false");
+  }
+}
+
 double AdapterConfig::rankOf(const std::string &module) const {
   return valueOf(rankPattern, module, rank);
 }
@@ -170,12 +179,7 @@ Expected<AdapterConfig> readAdapterConfig(ModelFiles &files) {
   }
   for (const char *key : passedKeys)
     object.pass(key);
-  for (JsonItems items(json->root); items.next();) {
-    std::string key = items.key.string();
-    if (!object.wasAsked(key.c_str()) && !isOff(items.value))
-      object.unsupported(key.c_str(),
-                         "is " + printable(items.value.raw(), 64) + ", which is not supported: expected null or false");
-  }
+  refuseUnasked(object, json->root);
   HEDDLE_RETURN_IF_ERROR(object.status());
   return config;
 }

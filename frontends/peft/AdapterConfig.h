@@ -6,6 +6,7 @@
 
 #include "bytes/Expected.h"
 #include "frontends/ModelFiles.h"
+#include "frontends/huggingface/JsonObject.h"
 
 #include <string>
 #include <utility>
@@ -42,6 +43,9 @@ struct AdapterConfig {
   double factorOf(const std::string &module) const;
   double rankOf(const std::string &module) const;
 };
+
+// Refuses keys of `value`, which is the object's, that nobody has asked for, but for those that are off (null, false, [], {}).
+void refuseUnasked(JsonObject &object, JsonValue value);
 
 // The config in an adapter's folder.
 Expected<AdapterConfig> readAdapterConfig(ModelFiles &files);

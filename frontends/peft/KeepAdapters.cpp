@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/peft/KeepAdapters.h"
 
+#include "frontends/peft/Bottleneck.h"
 #include "frontends/peft/MergedFile.h"
 #include "frontends/peft/ModelTensors.h"
 #include "frontends/peft/VirtualTokens.h"
@@ -163,6 +164,9 @@ Expected<KeptAdapters> keepAdapters(Model &model, const std::vector<NamedAdapter
   Keeper keeper(model);
   for (const NamedAdapter &named : adapters) {
     ModelFiles &files = kept.files.emplace_back(named.use.folder);
+    if (isAdapterHub(files))
+      return errorIn(files.model(), "is a bottleneck adapter, which --adapter does not keep apart: use --merge-adapter")
+          .as(StatusCode::Unsupported);
     Expected<Adapter> adapter = readAdapter(files);
     if (!adapter)
       return adapter.status();

@@ -5,6 +5,7 @@
 // as (in, out), or in the order that GGUF's writer gives it, stays so.
 #include "frontends/peft/MergeAdapters.h"
 
+#include "frontends/peft/Bottleneck.h"
 #include "frontends/peft/MergedFile.h"
 #include "frontends/peft/ModelTensors.h"
 
@@ -313,6 +314,16 @@ Expected<AdapterMerge> mergeAdapters(Model &model, const std::vector<AdapterUse>
   Merger merger(model, wide);
   for (const AdapterUse &use : uses) {
     ModelFiles &files = result.files.emplace_back(use.folder);
+    if (isAdapterHub(files)) {
+      if (result.bottlenecks)
+        return errorIn(files.model(), "is a second bottleneck adapter, which is not supported: expected one at most")
+            .as(StatusCode::Unsupported);
+      Expected<Bottlenecks> added = addBottlenecks(model, files, use.scale, result.warnings);
+      if (!added)
+        return added.status();
+      result.bottlenecks = std::make_shared<const Bottlenecks>(std::move(*added));
+      continue;
+    }
     Expected<Adapter> adapter = readAdapter(files);
     if (!adapter)
       return adapter.status();

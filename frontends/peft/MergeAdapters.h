@@ -9,9 +9,12 @@
 
 namespace heddle {
 
+struct Bottlenecks;
+
 struct AdapterUse {
   std::string folder;
-  double scale = 1.0; // of everything that it adds: a factor f of IA3 becomes 1 + scale (f - 1)
+  double scale =
+      1.0; // of everything that it adds: a factor f of IA3 becomes 1 + scale (f - 1); times the scaling of a bottleneck
 };
 
 // What merging did, for those who ask.
@@ -20,6 +23,8 @@ struct AdapterMerge {
   int64_t changed = 0, replaced = 0;
   // Changed matrices whose blocks in the file would round what is added to them: they are of 16 bits now.
   std::vector<std::string> widened;
+  std::shared_ptr<const Bottlenecks> bottlenecks; // what the importer adds to the graph; null: nothing
+  std::vector<std::string> warnings;              // of what takes no part
 };
 
 // Changes the tensors of `model`, which a reader of a family gave, as the adapters say, one after the other. What is changed lies in a file

@@ -1,7 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """adapter_refusals.py HEDDLE BASE ADAPTER FOLDER: adapters that --merge-adapter, or --adapter of virtual tokens, refuses, made from ADAPTER, which fits BASE.
 
-ADAPTER is one of LoRA, without DoRA, or of virtual tokens for test/models/llama, or one of IA3 for test/models/gpt2. Each refusal is one line with exit status 2.
+ADAPTER is one of LoRA, without DoRA, or of virtual tokens for test/models/llama, one of IA3 for test/models/gpt2, or a bottleneck with a
+learned scaling for test/models/encoder_heads/BertForSequenceClassification. Each refusal is one line with exit status 2.
 """
 import json
 import pathlib
@@ -101,19 +102,56 @@ PREFIX = [
     ("has 126 numbers for a token, expected 128, keys and values of all layers: the adapter is of another base", {}, added("prompt_embeddings", [6, 126])),
     ("num_attention_heads is 4, the model has 2 heads of keys: the adapter is of another base", {"num_attention_heads": 4}, None),
 ]
+# Of what AdapterHub's adapters saves, whose keys are within "config".
+DOWN = "bert.encoder.layer.0.output.adapters.tiny.adapter_down.0"
+BOTTLENECK = [
+    ("config.architecture is 'lora', which is not supported: expected null, a bottleneck adapter", {"config": {"architecture": "lora"}}, None),
+    ("config.phm_layer is true, which is not supported: expected null or false", {"config": {"phm_layer": True}}, None),
+    ("config.use_gating is true, which is not supported: expected null or false", {"config": {"use_gating": True}}, None),
+    ("config.inv_adapter is \"nice\", which is not supported: expected null or false", {"config": {"inv_adapter": "nice"}}, None),
+    ("config.cross_adapter is true, expected false: the model has no attention to a source", {"config": {"cross_adapter": True}}, None),
+    ("config.of_tomorrow is 7, which is not supported: expected null or false", {"config": {"of_tomorrow": 7}}, None),
+    ("of_tomorrow is 7, which is not supported: expected null or false", {"of_tomorrow": 7}, None),
+    ("config.non_linearity is 'leakyrelu', which is not supported: expected silu", {"config": {"non_linearity": "leakyrelu"}}, None),
+    ("config.residual_before_ln is \"pre\", expected true, false or post_add", {"config": {"residual_before_ln": "pre"}}, None),
+    ("config.residual_before_ln is post_add, expected it of a model with norms behind its residuals and original_ln_before",
+     {"config": {"residual_before_ln": "post_add", "original_ln_before": False}}, None),
+    ("config.scaling is \"row\", expected a number, learned or channel", {"config": {"scaling": "row"}}, None),
+    ("config.reduction_factor is 0, expected a number, at least 1/64", {"config": {"reduction_factor": 0}}, None),
+    ("config.reduction_factor has 'first', expected numbers of layers and default", {"config": {"reduction_factor": {"first": 2}}}, None),
+    ("reduction_factor says nothing of layer 1: expected its number or default", {"config": {"reduction_factor": {"0": 8}}}, None),
+    ("config.mh_adapter is false, as is output_adapter: expected an adapter behind one of them", {"config": {"mh_adapter": False, "output_adapter": False}}, None),
+    ("leave_out names all layers: expected an adapter of one", {"config": {"leave_out": [0, 1]}}, None),
+    ("is no part of the adapter that adapter_config.json describes", {"config": {"leave_out": [0]}}, None),
+    ("is no part of the adapter that adapter_config.json describes", {"config": {"mh_adapter": False}}, None),
+    ("is no part of the adapter that adapter_config.json describes", {}, added("bert.invertible_adapters.tiny.F.0.bias", [8])),
+    ("model_type is 'roberta', expected bert, the model's: the adapter is of another base", {"model_type": "roberta"}, None),
+    ("hidden_size is 48, expected .*, the model's: the adapter is of another base", {"hidden_size": 48}, None),
+    ("type is 'vision_task', which is not supported", {"type": "vision_task"}, None),
+    ("holds no tensor 'bert.encoder.layer.0.*.adapters.other.scaling', which adapter_config.json asks for", {"name": "other"}, None),
+    ("adapter_down.0.weight' has shape .1, 64., expected", {}, added(DOWN + ".weight", [1, 64])),
+    ("adapter_down.0.bias' is of type i32, expected f32, f16 or bf16", {}, added(DOWN + ".bias", [4], "I32")),
+]
+
+
+def changed(config, keys):
+    """`config` with those keys, or, of a part of it, those keys within."""
+    parts = {key: config[key] | value for key, value in keys.items() if isinstance(value, dict) and isinstance(config.get(key), dict)}
+    return {key: value for key, value in (config | keys | parts).items() if value is not None}
 
 
 def main():
     heddle, base, adapter, box = sys.argv[1:]
     config = json.loads(pathlib.Path(adapter, "adapter_config.json").read_text())
-    tensors = safetensors.load(pathlib.Path(adapter, "adapter_model.safetensors"))
-    cases = {"LORA": LORA, "IA3": IA3, "PROMPT_TUNING": PROMPT, "PREFIX_TUNING": PREFIX}[config["peft_type"]]
+    weights = "adapter_model.safetensors" if "peft_type" in config else "adapter.safetensors"
+    tensors = safetensors.load(pathlib.Path(adapter, weights))
+    cases = {"LORA": LORA, "IA3": IA3, "PROMPT_TUNING": PROMPT, "PREFIX_TUNING": PREFIX, "": BOTTLENECK}[config.get("peft_type", "")]
     flag = "--adapter=a=" if "num_virtual_tokens" in config else "--merge-adapter="
     folder, broken = pathlib.Path(box) / "adapter", 0
     folder.mkdir(parents=True, exist_ok=True)
     for pattern, keys, change in cases:
-        (folder / "adapter_config.json").write_text(json.dumps({key: value for key, value in (config | keys).items() if value is not None}))
-        safetensors.save(folder / "adapter_model.safetensors", change(tensors) if change else tensors)
+        (folder / "adapter_config.json").write_text(json.dumps(changed(config, keys)))
+        safetensors.save(folder / weights, change(tensors) if change else tensors)
         output = f"{box}/none"
         for fault in expect_refusal.faults(output, pattern, [heddle, "compile", base, "-o", output, f"{flag}{folder}"]):
             broken += 1
