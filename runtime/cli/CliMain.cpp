@@ -114,6 +114,10 @@ Status runProgram(const heddle_model *model, int argc, char **argv, OpenedModel 
     clock_gettime(CLOCK_REALTIME, &now);
     program.options.sampler.seed = uint64_t(now.tv_sec) * 1000000007 + now.tv_nsec + uint64_t(getpid()) * 7919;
   }
+  // Whoever computes first takes the device that is open; --info opens none.
+  Device *device = nullptr;
+  if (!program.options.device.empty() && program.options.command != Command::Info)
+    HEDDLE_RETURN_IF_ERROR(program.package->openDevice(program.options.device, device));
   return dispatch(program);
 }
 

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 10u
+#define HEDDLE_MODEL_ABI_VERSION 11u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -107,6 +107,11 @@ typedef struct heddle_step {
   int64_t num_pages;            // that the cache has
   int64_t pages_per_sequence;   // pages of the longest sequence of the step
   const int32_t *sequence_rows; // (num_sequences, 2): first row, number of rows; of an encode on the CPU as well
+  // The same of the cache of sources, which an encode appends to.
+  uint8_t *source_cache;
+  const int32_t *source_page_table; // (num_sequences, pages_per_source)
+  int64_t source_page_stride, num_source_pages, pages_per_source;
+  const int32_t *source_lengths; // (num_sequences): tokens of what each sequence attends to
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.

@@ -4,10 +4,8 @@
 #ifndef HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
 #define HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
 
+#include "runtime/session/DeviceRope.h"
 #include "runtime/session/PagedKvCache.h"
-#include "runtime/session/RopeTables.h"
-
-#include <vector>
 
 namespace heddle {
 
@@ -16,25 +14,26 @@ public:
   struct Sizes {
     uint64_t arenaBytes;
     int64_t maxRows, maxSequences, context, vocabSize, hiddenSize;
+    int64_t sourceContext; // 0: it has no sources
   };
   Status create(Device &device, const Sizes &sizes, const RopeTables &rope);
 
   // `step` as for the host, its rows at most maxRows. Uploads what it names and puts the device's addresses in its place.
-  Status begin(heddle_step &step, const PagedKvCache &cache);
+  // `sources`: the cache of step.sources.
+  Status begin(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources);
   // Waits, and downloads the logits, and the hidden states where `hidden` is not null.
   Status end(const heddle_step &step, float *logits, float *hidden);
 
 private:
-  Status uploadInputs(heddle_step &step, const PagedKvCache &cache);
-  Status uploadRope(heddle_step &step);
+  Status uploadInputs(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources);
 
   Device *device = nullptr;
   Sizes sizes = {};
-  const RopeTables *rope = nullptr;
   StepLaunches launches;
-  DeviceMemory arena, logits, hidden, inputs, ropeMemory;
-  std::vector<float *> ropeTables; // (num_tables): addresses of (context, rotary_dim)
-  ReservedArray<int32_t> staged;   // what `inputs` gets: five arrays of rows, the sequences' rows, the page table
+  DeviceRope rope;
+  DeviceMemory arena, logits, hidden, inputs;
+  ReservedArray<int32_t>
+      staged; // what `inputs` gets: five arrays of rows, the sequences' rows, the sources' lengths, page tables
 };
 
 } // namespace heddle

@@ -43,11 +43,19 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   const package::Package &metadata = model.metadata();
   const package::MemoryPlan &plan = *metadata.memory();
   maxRows = metadata.encoder()->max_rows();
-  HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
+  HEDDLE_RETURN_IF_ERROR(model.openDevice("", device));
+  // One thread enqueues what a device runs.
+  HEDDLE_RETURN_IF_ERROR(pool.create(shared, device ? 1 : threads));
   if (!shared)
     model.sayOfThreads(*pool);
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, int64_t(metadata.encoder()->context()) + metadata.position_offset()));
-  HEDDLE_RETURN_IF_ERROR(arena.reserve(plan.fixed() + plan.per_row() * maxRows, "activations"));
+  DeviceEncode::Sizes sizes = {plan.fixed() + plan.per_row() * maxRows,
+                               maxRows,
+                               int64_t(metadata.encoder()->context()) + metadata.position_offset(),
+                               inputRowWidth(*metadata.encoder()),
+                               {}};
+  if (!device)
+    HEDDLE_RETURN_IF_ERROR(arena.reserve(sizes.arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
   for (const package::EncoderOutput *output : *metadata.encoder()->outputs()) {
     outputs.emplace_back(new (std::nothrow) Reserved);
@@ -56,8 +64,9 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
     HEDDLE_RETURN_IF_ERROR(
         outputs.back()->reserve(uint64_t(maxRows) * output->width() * sizeof(float), output->name()->c_str()));
     outputRows.push_back(outputs.back()->as<float>());
+    sizes.outputWidths.push_back(output->width());
   }
-  patchWidth = inputRowWidth(*metadata.encoder());
+  patchWidth = sizes.patchWidth;
   if (patchWidth)
     HEDDLE_RETURN_IF_ERROR(patches.reserve(uint64_t(maxRows) * patchWidth * sizeof(float), "patches"));
   for (ReservedArray<int32_t> *numbers : {&ids, &positions, &tokenTypes, &firstRows})
@@ -69,7 +78,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
       HEDDLE_RETURN_IF_ERROR(numbers->reserve(maxRows, "rows"));
   }
   HEDDLE_RETURN_IF_ERROR(places.reserve(maxRows, "sequences"));
-  return sequenceRows.reserve(2 * maxRows, "sequences");
+  HEDDLE_RETURN_IF_ERROR(sequenceRows.reserve(2 * maxRows, "sequences"));
+  return device ? deviceEncode.create(*device, sizes, rope) : Status();
 }
 
 Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
@@ -177,6 +187,30 @@ Status Encoder::placeSources(const EncoderInput *inputs, const int32_t *ofInputs
   return Status();
 }
 
+void Encoder::waitForKernel(void *encoder, int32_t) {
+  auto &self = *static_cast<Encoder *>(encoder);
+  if (self.profileStatus.isOk())
+    self.profileStatus = self.device->synchronise();
+}
+
+Status Encoder::runStep(heddle_step &step) {
+  if (!device) {
+    runStepOn(*pool, model.code().encode, step, observer);
+    return Status();
+  }
+  HEDDLE_RETURN_IF_ERROR(deviceEncode.begin(step, sources));
+  step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
+  step.barrier = this;
+  runStepOn(*pool, model.code().encode, step);
+  Status profiled;
+  std::swap(profiled, profileStatus);
+  HEDDLE_RETURN_IF_ERROR(profiled);
+  std::vector<int64_t> counts;
+  for (const package::EncoderOutput *output : *model.metadata().encoder()->outputs())
+    counts.push_back(output->of_sequences() ? numSequences : rows);
+  return deviceEncode.end(counts, outputRows);
+}
+
 Status Encoder::compute() {
   heddle_step step = {};
   step.weights = model.weights();
@@ -202,7 +236,7 @@ Status Encoder::compute() {
   step.num_sequences = step.num_outputs = numSequences;
   step.max_rows = maxRows;
   step.kernel_profile = profile->beginStep();
-  runStepOn(*pool, model.code().encode, step, observer);
+  HEDDLE_RETURN_IF_ERROR(runStep(step));
   profile->endStep(profiled.data(), numSequences, StepProfile::Sees::All);
   return checkFinite();
 }

@@ -6,6 +6,7 @@
 #ifndef HEDDLE_RUNTIME_SESSION_ENCODER_H
 #define HEDDLE_RUNTIME_SESSION_ENCODER_H
 
+#include "runtime/session/DeviceEncode.h"
 #include "runtime/session/Package.h"
 #include "runtime/session/PagedKvCache.h"
 #include "runtime/session/Reserved.h"
@@ -67,6 +68,9 @@ private:
   // Makes room in the cache for the step's sequences.
   Status placeSources(const EncoderInput *inputs, const int32_t *ofInputs);
   Status compute();
+  // On return, outputs are the host's.
+  Status runStep(heddle_step &step);
+  static void waitForKernel(void *encoder, int32_t);
   // Says of the tokens of a sequence, which has been filled in from `row` on, which are global.
   void markGlobals(const EncoderInput &input, int64_t row);
   Status checkFinite() const; // what the step gave
@@ -74,6 +78,9 @@ private:
   Package &model;
   PagedKvCache *sources;                           // null where nothing is cached
   int64_t maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
+  Device *device = nullptr;                        // null on the CPU
+  DeviceEncode deviceEncode;
+  Status profileStatus; // what the first wait for a kernel of a device said that failed
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;

@@ -71,8 +71,10 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
   if (device)
-    HEDDLE_RETURN_IF_ERROR(
-        deviceStep.create(*device, {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize}, rope));
+    HEDDLE_RETURN_IF_ERROR(deviceStep.create(*device,
+                                             {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize,
+                                              encoder ? int64_t(metadata.encoder()->context()) : 0},
+                                             rope));
   else
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
@@ -400,7 +402,7 @@ Status Session::runStep(heddle_step &step) {
     return Status();
   }
   float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
-  HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache));
+  HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache, sourceCache));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
   runStepOn(*pool, model.code().step, step);

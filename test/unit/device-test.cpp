@@ -45,6 +45,7 @@ public:
     return Status();
   }
 
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   template <typename T> static T *host(T *address) { return reinterpret_cast<T *>(uintptr_t(address) ^ unreadable); }
 
   uint64_t largest = uint64_t(1) << 30, uploaded = 0;
@@ -189,19 +190,19 @@ struct DeviceStepTest : testing::Test {
 
   TestModel model;
   FakeDevice device;
-  PagedKvCache cache;
+  PagedKvCache cache, sources;
   RopeTables rope;
   heddle_sequence sequences[2] = {};
   heddle_step host = {};
   const int32_t ids[3] = {5, 6, 7}, positions[3] = {70, 71, 0}, rowSequence[3] = {0, 0, 1}, outputRows[2] = {1, 2};
-  const DeviceStep::Sizes sizes = {4096, maxRows, 2, context, vocabSize, hiddenSize};
+  const DeviceStep::Sizes sizes = {4096, maxRows, 2, context, vocabSize, hiddenSize, /*sourceContext=*/0};
 };
 
 TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
   heddle_step step = host;
-  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
+  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
   EXPECT_EQ(read(step.ids, 3), std::vector<int32_t>({5, 6, 7}));
   EXPECT_EQ(read(step.positions, 3), std::vector<int32_t>({70, 71, 0}));
   EXPECT_EQ(read(step.row_sequence, 3), std::vector<int32_t>({0, 0, 1}));
@@ -212,8 +213,8 @@ TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
   EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
   EXPECT_EQ(step.num_pages, 4);
   for (int32_t position : positions)
-    EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + position * headDim, rope.tables()[0] + position * headDim,
-                     headDim * sizeof(float)),
+    EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(position) * headDim,
+                     rope.tables()[0] + int64_t(position) * headDim, headDim * sizeof(float)),
               0)
         << "rotary row " << position;
   EXPECT_NE(step.device, nullptr);
@@ -221,18 +222,44 @@ TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
     EXPECT_EQ((uintptr_t(array) - uintptr_t(step.ids)) % 64, 0u);
 }
 
+// Of an encoder-decoder: the source of a sequence has pages in a cache of its own, and a length.
+TEST_F(DeviceStepTest, sourcesAreOnTheDevice) {
+  ASSERT_TRUE(sources.create({pageBytes, {}}, 2, context, /*budget=*/0, &device).isOk());
+  ASSERT_TRUE(sources.makeRoom(0, 1).isOk());
+  ASSERT_TRUE(sources.makeRoom(1, 65).isOk());
+  heddle_sequence ofSources[2] = {};
+  ofSources[0].pages = sources.pages(0);
+  ofSources[0].num_rows = 1;
+  ofSources[1].pages = sources.pages(1);
+  ofSources[1].past = 64;
+  ofSources[1].num_rows = 1;
+  DeviceStep::Sizes withSources = sizes;
+  withSources.sourceContext = context;
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, withSources, rope).isOk());
+  heddle_step step = host;
+  step.sources = ofSources;
+  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
+  EXPECT_EQ(read(step.source_lengths, 2), std::vector<int32_t>({1, 65}));
+  EXPECT_EQ(step.pages_per_source, 2);
+  EXPECT_EQ(read(step.source_page_table, 4), std::vector<int32_t>({0, 0, 1, 2}));
+  EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
+  EXPECT_EQ(step.source_cache, sources.base());
+  EXPECT_EQ(step.num_source_pages, sources.numPages());
+}
+
 TEST_F(DeviceStepTest, resultsComeBack) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
   heddle_step step = host;
-  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
+  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
   FakeDevice::host(step.logits)[vocabSize] = 1.5f;
-  FakeDevice::host(step.last_hidden_state)[2 * hiddenSize] = 2.5f;
-  std::vector<float> logits(2 * vocabSize), hidden(3 * hiddenSize);
+  FakeDevice::host(step.last_hidden_state)[size_t(2) * hiddenSize] = 2.5f;
+  std::vector<float> logits(size_t(2) * vocabSize), hidden(size_t(3) * hiddenSize);
   ASSERT_TRUE(onDevice.end(step, logits.data(), nullptr).isOk());
   EXPECT_EQ(logits[vocabSize], 1.5f);
   ASSERT_TRUE(onDevice.end(step, logits.data(), hidden.data()).isOk());
-  EXPECT_EQ(hidden[2 * hiddenSize], 2.5f);
+  EXPECT_EQ(hidden[size_t(2) * hiddenSize], 2.5f);
 
   heddle_launch launch = {};
   launch.entry = "broken";
@@ -249,8 +276,8 @@ TEST_F(DeviceStepTest, aStepUploadsLittle) {
   step.positions = step.cache_positions = &position;
   step.rows = step.num_sequences = step.num_outputs = 1;
   uint64_t before = device.uploaded;
-  ASSERT_TRUE(onDevice.begin(step, cache).isOk());
-  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + 6 * 64 + 2 * sizeof(int32_t));
+  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
+  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + size_t(6) * 64 + 2 * sizeof(int32_t));
 }
 
 TEST_F(DeviceStepTest, lackOfMemoryIsNamed) {

@@ -1,0 +1,45 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An encoder's memory on a device, and what an encode moves there and back: tokens or patches in, outputs out.
+#ifndef HEDDLE_RUNTIME_SESSION_DEVICEENCODE_H
+#define HEDDLE_RUNTIME_SESSION_DEVICEENCODE_H
+
+#include "runtime/session/DeviceRope.h"
+#include "runtime/session/PagedKvCache.h"
+#include "runtime/session/Reserved.h"
+
+#include <memory>
+#include <vector>
+
+namespace heddle {
+
+class DeviceEncode {
+public:
+  struct Sizes {
+    uint64_t arenaBytes;
+    int64_t maxRows, positions;        // positions: of the rotary tables
+    int64_t patchWidth;                // 0: it takes ids
+    std::vector<int64_t> outputWidths; // by output
+  };
+  Status create(Device &device, const Sizes &sizes, const RopeTables &rope);
+
+  // `step` as for the host. Uploads what it names and puts the device's addresses in its place.
+  // `sources`: the cache that the encode appends to, or null.
+  Status begin(heddle_step &step, const PagedKvCache *sources);
+  // Waits, and downloads `counts[i]` rows of each output to where `outputs` says.
+  Status end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs);
+
+private:
+  Device *device = nullptr;
+  Sizes sizes = {};
+  StepLaunches launches;
+  DeviceRope rope;
+  DeviceMemory arena, inputs, patches;
+  std::vector<std::unique_ptr<DeviceMemory>> results;
+  std::vector<float *> resultRows; // (outputs): addresses of the device
+  ReservedArray<int32_t> staged;   // what `inputs` gets: seven arrays of rows, the sequences' rows, the page table
+};
+
+} // namespace heddle
+
+#endif
