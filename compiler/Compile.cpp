@@ -68,6 +68,8 @@ private:
   Status finishStage(Stage stage);
   LogicalResult tellObserver(Stage stage);
   void noteNotApplied();
+  void warn(const std::string &file, const std::string &text); // of what is imported
+  Status keepGraphOnHost();
   Status dump(Stage stage);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
@@ -476,14 +478,26 @@ Status Compilation::finishStage(Stage stage) {
 
 // A program that generates otherwise than the model's files ask for says so when it is made.
 void Compilation::noteNotApplied() {
-  const ModelConfig &config = program.model.config;
-  if (config.notApplied.empty())
-    return;
+  if (const ModelConfig &config = program.model.config; !config.notApplied.empty())
+    warn(config.samplingFile, "the program generates without " + llvm::join(config.notApplied, ", "));
+}
+
+void Compilation::warn(const std::string &file, const std::string &text) {
   InputPlace place;
-  place.file = config.samplingFile;
-  notes.warnings.push_back(
-      {Finding::Severity::Warning, "import", 0,
-       config.samplingFile + ": the program generates without " + llvm::join(config.notApplied, ", "), place});
+  place.file = file;
+  notes.warnings.push_back({Finding::Severity::Warning, "import", 0, file + ": " + text, place});
+}
+
+// That it does not run where it was asked for is said where the program is made and in its report.
+Status Compilation::keepGraphOnHost() {
+  std::string text;
+  HEDDLE_RETURN_IF_ERROR(placeGraph(*program.module, target, text));
+  if (text.empty())
+    return Status();
+  warn(options.model, text);
+  remarks.push_back({options.model, text});
+  targets = {target};
+  return fitTargets();
 }
 
 // Once for each target, of the same module: up to here they have all in common.
@@ -516,6 +530,7 @@ Status Compilation::run() {
   auto isDue = [&](Stage stage) { return program.stage < stage && options.stopAfter >= stage; };
   if (isDue(Stage::Raise))
     HEDDLE_RETURN_IF_ERROR(raise());
+  HEDDLE_RETURN_IF_ERROR(keepGraphOnHost());
   if (options.printCacheKey) {
     std::string error;
     FailureOr<std::string> key =
@@ -570,7 +585,7 @@ Status heddle::importProgram(const CompileOptions &options, const Target &target
         "Face folder or a GGUF file");
   if (isMlir(options.model))
     return importMlir(options, target, context, program);
-  return isGraph ? importOnnx(options, target, context, program) : importDecoder(options, target, context, program);
+  return isGraph ? importOnnx(options, context, program) : importDecoder(options, target, context, program);
 }
 
 Status heddle::compileModel(const CompileOptions &options, CompileNotes *notes) {

@@ -71,7 +71,7 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
   if (options.task == Task::Graph && !isGraph)
     return errorIn(options.model, "--task=graph: the model generates or encodes, expected one that is a graph");
   if (isGraph)
-    HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options, target));
+    HEDDLE_RETURN_IF_ERROR(checkGraphOptions(options));
   // A graph of a vocabulary reads texts beside others. What SigLIP's class does to a text before it is cut into pieces, tokenizer.json alone says.
   bool saysAll = !read->config.family->padsTexts || program.files.has("tokenizer.json");
   bool readsTexts = !isGraph || (read->config.vocabSize > 1 && saysAll);

@@ -22,9 +22,7 @@ using namespace mlir;
 using namespace heddle;
 
 // Why the options do not fit a graph; empty if they do.
-static std::string graphMisfit(const CompileOptions &options, const Target &target) {
-  if (target.isDevice())
-    return options.model + ": target " + target.name + " has no kernels for graphs";
+static std::string graphMisfit(const CompileOptions &options) {
   if (options.context || options.kv != "auto" || options.activations != "auto")
     return "--context, --kv and --activations are of a model that generates; " + options.model + " is a graph";
   return "";
@@ -43,15 +41,27 @@ static Status refusal(const CompileOptions &options, const std::string &misfit) 
   return misfit.empty() ? Status() : invalidInput(misfit).inFile(options.model);
 }
 
-Status heddle::checkGraphOptions(const CompileOptions &options, const Target &target) {
+Status heddle::checkGraphOptions(const CompileOptions &options) {
   if (options.task != Task::Auto && options.task != Task::Graph)
     return refusal(options, options.model + ": --task: the model is a graph, expected --task=graph or none");
-  return refusal(options, graphMisfit(options, target));
+  return refusal(options, graphMisfit(options));
+}
+
+Status heddle::placeGraph(ModuleOp module, Target &target, std::string &outText) {
+  if (!target.isDevice() || raggedEntry(module))
+    return Status();
+  std::string error;
+  FailureOr<Target> host = parseTarget("x86-64-v3", error);
+  if (failed(host))
+    return Status::failure(error);
+  outText = "graphs have no kernels for target " + target.name + ": this one runs on the CPU, " + host->name;
+  target = *host;
+  return Status();
 }
 
 // The same for every format of graphs, whose module and weights `program` has. What somebody wrote may break the contract of its stage:
 // that is no fault of ours.
-static Status finishImport(const CompileOptions &options, const Target &target, Program &program) {
+static Status finishImport(const CompileOptions &options, Program &program) {
   ModuleOp module = *program.module;
   if (failed(verify(module)) || failed(graphSignatures(module)) || failed(verifyStage(module, program.stage)))
     return diagnosed(StatusCode::InvalidInput);
@@ -68,7 +78,7 @@ static Status finishImport(const CompileOptions &options, const Target &target, 
       return diagnosed(StatusCode::Failure);
     program.mayGenerate = program.firstStep || mayGenerate(options, module);
   }
-  return program.mayGenerate ? Status() : refusal(options, graphMisfit(options, target));
+  return program.mayGenerate ? Status() : refusal(options, graphMisfit(options));
 }
 
 // Why the options do not fit a module that `stage` has left; empty if they do.
@@ -87,16 +97,16 @@ static std::string stageMisfit(const CompileOptions &options, const Target &targ
 }
 
 // What can be said of the options before the file is read.
-static std::string taskMisfit(const CompileOptions &options, const Target &target) {
+static std::string taskMisfit(const CompileOptions &options) {
   if (options.task == Task::Encode || options.task == Task::Seq2Seq)
     return options.model + ": --task=" + (options.task == Task::Encode ? "encode" : "seq2seq") +
            ": a graph generates or runs as one";
-  return options.task == Task::Graph ? graphMisfit(options, target) : "";
+  return options.task == Task::Graph ? graphMisfit(options) : "";
 }
 
 Status heddle::importMlir(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                           Program &program) {
-  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options, target)));
+  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options)));
   Expected<ImportedGraph> read = readMlirGraph(context(), program.files);
   if (!read)
     return read.status();
@@ -108,7 +118,7 @@ Status heddle::importMlir(const CompileOptions &options, const Target &target, f
   program.stage = *stage;
   if (program.stage > Stage::Import)
     HEDDLE_RETURN_IF_ERROR(refusal(options, stageMisfit(options, target, program)));
-  return finishImport(options, target, program);
+  return finishImport(options, program);
 }
 
 // A decoder that takes a cache as inputs gets one of its own: what it computes without earlier tokens says all of it. Whoever watches the
@@ -128,9 +138,8 @@ static Status importForDecoder(const CompileOptions &options, Program &program) 
   return Status();
 }
 
-Status heddle::importOnnx(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
-                          Program &program) {
-  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options, target)));
+Status heddle::importOnnx(const CompileOptions &options, function_ref<MLIRContext &()> context, Program &program) {
+  HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options)));
   Expected<Model> read = readModel(program.files);
   if (!read)
     return read.status();
@@ -141,7 +150,7 @@ Status heddle::importOnnx(const CompileOptions &options, const Target &target, f
     return module.status();
   program.module = std::move(*module);
   HEDDLE_RETURN_IF_ERROR(importForDecoder(options, program));
-  return finishImport(options, target, program);
+  return finishImport(options, program);
 }
 
 Status heddle::adoptDecoder(const CompileOptions &options, const Target &target, StringRef blocked, Program &program,
@@ -150,7 +159,7 @@ Status heddle::adoptDecoder(const CompileOptions &options, const Target &target,
   outGenerates = readForward(*program.module, model.config);
   if (!outGenerates)
     return refusal(options, options.task == Task::Generate ? (options.model + ": --task=generate: " + blocked).str()
-                                                           : graphMisfit(options, target));
+                                                           : graphMisfit(options));
   model.config.architecture = isOnnx(program.files) ? "onnx" : "mlir";
   HEDDLE_RETURN_IF_ERROR(readConfigBesideGraph(program.files, model.config));
   Expected<std::string> tokenizer = readTokenizer(program.files, model.config.vocabSize);

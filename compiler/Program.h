@@ -46,15 +46,18 @@ Status importDecoder(const CompileOptions &options, const Target &target,
                      llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
 Status importMlir(const CompileOptions &options, const Target &target,
                   llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
-Status importOnnx(const CompileOptions &options, const Target &target,
-                  llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
+Status importOnnx(const CompileOptions &options, llvm::function_ref<mlir::MLIRContext &()> context, Program &program);
 
 // Checks the options against the program, whose module is there, and decides what they leave to it and the target: precision, and of a
 // model over rows cache and context.
 Status fitOptions(const CompileOptions &options, const Target &target, Program &program);
 
 // Refuses options that are of a model that generates or encodes, and targets without graphs: `options.model` is a graph.
-Status checkGraphOptions(const CompileOptions &options, const Target &target);
+Status checkGraphOptions(const CompileOptions &options);
+
+// A graph allocates, branches and fails on its way, which what is enqueued on a device cannot: in place of a device `target` becomes the
+// processor beside it, and `outText` says so. It stays empty where the target does.
+Status placeGraph(mlir::ModuleOp module, Target &target, std::string &outText);
 
 // After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found
 // none, `outGenerates` is false, and a failure says why if the options ask for one; `blocked` is what the stage could not raise.
