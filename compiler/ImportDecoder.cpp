@@ -167,8 +167,6 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())
     return "";
-  if (isEncoderDecoder(module))
-    return options.model + ": target " + target.name + " has no kernels for encoder-decoders";
   const ModelConfig &config = program.model.config;
   if (int64_t values = pageValues(config); values > INT32_MAX)
     return options.model + ": a page of the KV cache, " + std::to_string(HEDDLE_KV_PAGE_SIZE) + " tokens of " +

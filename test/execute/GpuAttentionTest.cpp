@@ -256,6 +256,9 @@ TEST(GpuAttention, RefusesWhatItDoesNotCompute) {
   spec = makeSpec(8, 2, 64);
   spec.hasSinks = true;
   EXPECT_EQ(messageFor(spec), "attention on tensor cores has neither sinks nor positions");
+  spec = makeSpec(8, 2, 64);
+  spec.chunk = 16;
+  EXPECT_EQ(messageFor(spec), "attention on tensor cores has no chunks");
 }
 
 } // namespace

@@ -19,6 +19,11 @@ inline Halide::Type kvType(KvType kv) {
   return kv == KvType::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16));
 }
 
+// Such a number in f32.
+inline Halide::Expr cachedExpr(KvType kv, Halide::Expr value) {
+  return kv == KvType::F32 ? value : kv == KvType::BF16 ? bfloatExpr(value) : halfExpr(value);
+}
+
 // Names and arguments of one pipeline.
 class PipelineBuilder {
 public:
@@ -37,6 +42,13 @@ public:
       ++d;
     }
     pipeline.arguments.push_back(Halide::Argument(param));
+    return param;
+  }
+  // One plane of the cache's pages: (columns, 64, heads, pages).
+  Halide::ImageParam pages(const char *name, KvType kv, int64_t columns, int64_t heads) {
+    Halide::ImageParam param = input(name, kvType(kv), {columns, pageTokens, heads, 0});
+    param.dim(1).set_stride(int(columns));
+    param.dim(2).set_stride(int(columns * pageTokens));
     return param;
   }
   WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k) {

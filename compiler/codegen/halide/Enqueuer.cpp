@@ -39,22 +39,25 @@ void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64
   }
 }
 
-void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset) {
+void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset, bool isCross) {
   constexpr int64_t tokens = HEDDLE_KV_PAGE_SIZE;
-  BufferElement element = kv == KvType::F32 ? f32Element : BufferElement{buffer_layout::UnsignedInteger, 16};
-  add(element, b.at(pointer(offsetof(heddle_step, cache)), planeOffset),
+  size_t cache = isCross ? offsetof(heddle_step, source_cache) : offsetof(heddle_step, cache);
+  size_t count = isCross ? offsetof(heddle_step, num_source_pages) : offsetof(heddle_step, num_pages);
+  size_t stride = isCross ? offsetof(heddle_step, source_page_stride) : offsetof(heddle_step, page_stride);
+  add(kvElement(kv), b.at(pointer(cache), planeOffset),
       {{b.constant(headDim), b.constant(1)},
        {b.constant(tokens), b.constant(headDim)},
        {b.constant(heads), b.constant(headDim * tokens)},
-       {number(offsetof(heddle_step, num_pages)), b.divide(number(offsetof(heddle_step, page_stride)), kvBytes(kv))}});
+       {number(count), b.divide(number(stride), kvBytes(kv))}});
 }
 
-void Enqueuer::addPlaces() {
-  Value rows = number(offsetof(heddle_step, rows)), pages = number(offsetof(heddle_step, pages_per_sequence));
+void Enqueuer::addPlaces(bool isCross) {
+  size_t perSequence = isCross ? offsetof(heddle_step, pages_per_source) : offsetof(heddle_step, pages_per_sequence);
+  size_t table = isCross ? offsetof(heddle_step, source_page_table) : offsetof(heddle_step, page_table);
+  Value rows = number(offsetof(heddle_step, rows)), pages = number(perSequence);
   addVector(i32Element, pointer(offsetof(heddle_step, row_sequence)), rows);
   addVector(i32Element, pointer(offsetof(heddle_step, cache_positions)), rows);
-  add(i32Element, pointer(offsetof(heddle_step, page_table)),
-      {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
+  add(i32Element, pointer(table), {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
 }
 
 void Enqueuer::enqueue(StringRef symbol) {

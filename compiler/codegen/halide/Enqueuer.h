@@ -14,6 +14,11 @@ namespace heddle {
 inline constexpr BufferElement f32Element = {buffer_layout::Float, 32}, i32Element = {buffer_layout::SignedInteger, 32};
 inline constexpr BufferElement bf16Element = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
 
+// Numbers of the cache, 16-bit ones as Halide reads them.
+inline BufferElement kvElement(KvType kv) {
+  return kv == KvType::F32 ? f32Element : BufferElement{buffer_layout::UnsignedInteger, 16};
+}
+
 // Buffers, in the order of the pipeline's arguments, then the call. Pointers are the device's addresses.
 class Enqueuer : public HostKernel {
 public:
@@ -21,6 +26,7 @@ public:
 
   mlir::Value constant(int64_t value) { return b.constant(value); }
 
+  void add(BufferElement element, mlir::Value at, llvm::ArrayRef<BufferDim> dims);
   // (width, rows), rows `stride` elements apart.
   void addRows(BufferElement element, mlir::Value at, int64_t width, mlir::Value stride, mlir::Value rows);
   void addVector(BufferElement element, mlir::Value at, mlir::Value count);
@@ -28,17 +34,15 @@ public:
   void addHeads(mlir::Value at, int64_t headDim, int64_t heads, mlir::Value stride, mlir::Value rows);
   // Each view of packed weights.
   void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k);
-  // One plane of the cache's pages: (head_dim, 64, heads, pages).
-  void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset);
+  // One plane of a cache's pages: (head_dim, 64, heads, pages). `isCross`: of the cache of sources.
+  void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset, bool isCross = false);
   // row_sequence, cache_positions, page_table
-  void addPlaces();
+  void addPlaces(bool isCross = false);
 
   // Calls the kernel with the buffers added so far, which are then forgotten.
   void enqueue(llvm::StringRef symbol);
 
 private:
-  void add(BufferElement element, mlir::Value at, llvm::ArrayRef<BufferDim> dims);
-
   llvm::SmallVector<mlir::Value> arguments; // the device, then buffers
 };
 

@@ -38,8 +38,10 @@ protected:
 // One that knows what it is called with; `Base` is a HostKernel.
 template <typename Call, typename Base = HostKernel> class HostKernelOf : public Base {
 public:
-  HostKernelOf(mlir::Location loc, mlir::ModuleOp code, llvm::StringRef name)
-      : Base(loc, code, name, parameterTypes<Call>(code.getContext())), call(argumentsOf<Call>(this->function)) {}
+  // `form`: of the call.
+  HostKernelOf(mlir::Location loc, mlir::ModuleOp code, llvm::StringRef name, unsigned form = 0)
+      : Base(loc, code, name, parameterTypes<Call>(code.getContext(), form)),
+        call(argumentsOf<Call>(this->function, form)) {}
 
   const Call call;
 };

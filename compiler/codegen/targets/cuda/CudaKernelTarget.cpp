@@ -16,4 +16,5 @@ CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.n
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(cuda::onlineAttention(gpu, opencl::onlineAttention(target)));
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
+  add<RaggedAttentionOp>(opencl::raggedAttention(target));
 }

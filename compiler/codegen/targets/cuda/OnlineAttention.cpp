@@ -40,6 +40,8 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
   if (spec.hasSinks || spec.positions.kind)
     return fail("attention on tensor cores has neither sinks nor positions");
+  if (spec.chunk)
+    return fail("attention on tensor cores has no chunks");
   // A pass of the threads copies 8 rows of a page, or a multiple, and no more than it has (planCopies).
   int64_t rowsPerPass =
       gpuAttentionThreads(spec) * chunkElements / int64_t(llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16)));
@@ -400,7 +402,10 @@ public:
   bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
 
 protected:
-  FailureOr<std::string> nameOf(OnlineAttentionOp op) const override { return signatureOf(op); }
+  FailureOr<std::string> nameOf(OnlineAttentionOp op) const override {
+    // What only the portable kernel takes, that one names.
+    return op.getPositions() || op.getCache().getType().getCross() ? portable->signature(op) : signatureOf(op);
+  }
   FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override {
     AttentionSpec spec = specOf(op);

@@ -15,8 +15,8 @@ namespace heddle {
 int64_t gpuAttentionThreads(const AttentionSpec &spec);
 
 // Fails with what the kernel does not take: it is causal, reads a bf16 cache whose head_dim is a multiple of 8 and at
-// most 128, and knows neither sinks nor positions; a tile's rows are a power of two, so many that its threads copy 8 to 64 rows of a page
-// in one pass.
+// most 128, and knows neither sinks nor positions nor chunks; a tile's rows are a power of two, so many that its threads copy 8 to 64 rows
+// of a page in one pass.
 mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &error);
 
 // void name(const float *q,                 // (rows, numHeads * headDim), row stride qStride floats, even

@@ -48,11 +48,12 @@ class Dequantize : public KernelEmitterOf<DequantizeOp> {
 public:
   explicit Dequantize(const Target &target) : target(target) {}
 
-protected:
   bool canEmit(Operation *op, std::string &missing) const override {
     missing = "of given rows";
     return !cast<DequantizeOp>(op).getGiven();
   }
+
+protected:
   FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/true); }
   FailureOr<Kernels> build(DequantizeOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 

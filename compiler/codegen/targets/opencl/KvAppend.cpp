@@ -16,31 +16,37 @@ using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// (values (head_dim, num_kv_heads, rows) f32, row_sequence (rows), cache_positions (rows), page_table (pages, sequences))
-//   -> pages, (head_dim, 64, num_kv_heads, pages), of which the rows' slots are written
+// A part of what the cache keeps of a token: `width` columns of each head, from `first` on in rows of `rowDim`.
+struct CachedColumns {
+  int64_t rowDim, first, width;
+};
+
+// (values (width, num_kv_heads, rows) f32, row_sequence (rows), cache_positions (rows), page_table (pages, sequences))
+//   -> pages, (row_dim, 64, num_kv_heads, pages), of which the rows' slots are written
 static FailureOr<std::string> emitKvAppend(Location loc, const Target &target, StringRef symbol,
-                                           const KvAppendSpec &spec) {
+                                           const KvAppendSpec &spec, CachedColumns columns) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
-    int heads = int(spec.numKvHeads), headDim = int(spec.headDim);
-    ImageParam values = b.input("values", Halide::Float(32), {headDim, heads, 0});
+    int heads = int(spec.numKvHeads), width = int(columns.width), rowDim = int(columns.rowDim);
+    ImageParam values = b.input("values", Halide::Float(32), {width, heads, 0});
     StepPlaces places(b);
     Var d("d"), slot("slot"), head("head"), page("page");
 
-    // pages[page of row][head][slot of row][d] = values[row][head][d]
+    // pages[page of row][head][slot of row][first + d] = values[row][head][d]
     Func out = b.func("pages");
-    RDom r(0, headDim, 0, heads, 0, values.dim(2).extent(), "r");
+    RDom r(0, width, 0, heads, 0, values.dim(2).extent(), "r");
     Expr value = values(r.x, r.y, r.z), position = places.position(r.z);
     if (spec.kv != KvType::F32)
       value = spec.kv == KvType::BF16 ? bfloatBits(value) : halfBits(value);
     out(d, slot, head, page) = Halide::undef(kvType(spec.kv));
     Expr lastPage = out.output_buffer().dim(3).extent() - 1;
-    out(r.x, position % pageTokens, r.y, Halide::clamp(places.page(r.z, position), 0, lastPage)) = value;
+    out(r.x + int(columns.first), position % pageTokens, r.y, Halide::clamp(places.page(r.z, position), 0, lastPage)) =
+        value;
 
     // A block is a head of a row. No two rows have the same place.
-    out.output_buffer().dim(0).set_bounds(0, headDim);
-    out.output_buffer().dim(1).set_bounds(0, pageTokens).set_stride(headDim);
-    out.output_buffer().dim(2).set_bounds(0, heads).set_stride(headDim * pageTokens);
+    out.output_buffer().dim(0).set_bounds(0, rowDim);
+    out.output_buffer().dim(1).set_bounds(0, pageTokens).set_stride(rowDim);
+    out.output_buffer().dim(2).set_bounds(0, heads).set_stride(rowDim * pageTokens);
     out.output_buffer().dim(3).set_min(0);
     out.update().allow_race_conditions().gpu_blocks(r.y, r.z).gpu_threads(r.x);
     return b.finish(out);
@@ -53,17 +59,10 @@ class KvAppend : public KernelEmitterOf<KvAppendOp> {
 public:
   explicit KvAppend(const Target &target) : target(target) {}
 
-  bool canEmit(Operation *op, std::string &missing) const override {
-    KvCacheType cache = cast<KvAppendOp>(op).getCache().getType();
-    if (cache.isLatent())
-      missing = "to a latent cache";
-    else if (cache.getKeyDim() != cache.getValueDim())
-      missing = "of values of another head_dim than keys";
-    return missing.empty();
-  }
-
 protected:
-  FailureOr<std::string> nameOf(KvAppendOp op) const override { return std::string("kv_append"); }
+  FailureOr<std::string> nameOf(KvAppendOp op) const override {
+    return std::string(op.getCache().getType().getCross() ? "kv_append_sources" : "kv_append");
+  }
   FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 
 private:
@@ -75,19 +74,32 @@ private:
 FailureOr<Kernels> KvAppend::build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     KvAppendSpec spec = specOf(op);
-    std::string symbol = (name + "_device").str();
-    if (failed(module.addObject(name, emitKvAppend(op.getLoc(), target, symbol, spec))))
-      return failure();
+    bool isCross = op.getCache().getType().getCross();
     HostKernelOf<KvAppendCall, Enqueuer> host(op.getLoc(), module.code, name);
     const KvAppendCall &call = host.call;
-    auto append = [&](Value values, Value stride, Value offset) {
-      host.addHeads(values, spec.headDim, spec.numKvHeads, stride, call.rowEnd);
-      host.addPlaces();
-      host.addPages(spec.kv, spec.headDim, spec.numKvHeads, offset);
+    // Parts of equal columns have one kernel.
+    auto append = [&](StringRef suffix, CachedColumns columns, Value values, Value stride, Value offset) {
+      std::string symbol = (name + suffix).str();
+      if (!module.code.lookupSymbol(symbol) &&
+          failed(module.addObject(name, emitKvAppend(op.getLoc(), target, symbol, spec, columns))))
+        return failure();
+      host.addHeads(values, columns.width, spec.numKvHeads, stride, call.rowEnd);
+      host.addPlaces(isCross);
+      host.addPages(spec.kv, columns.rowDim, spec.numKvHeads, offset, isCross);
       host.enqueue(symbol);
+      return success();
     };
-    append(call.key, call.keyStride, call.kOffset);
-    append(call.value, call.valueStride, call.vOffset);
+    int64_t key = spec.headDim, value = spec.valueDim(), row = key + value;
+    if (spec.isLatent) {
+      // A latent and a rotary key side by side.
+      if (failed(append("_latent_device", {row, 0, key}, call.key, call.keyStride, call.kOffset)) ||
+          (value && failed(append("_rotary_device", {row, key, value}, call.value, call.valueStride, call.kOffset))))
+        return failure();
+    } else if (failed(append("_device", {key, 0, key}, call.key, call.keyStride, call.kOffset)) ||
+               failed(append(key == value ? "_device" : "_values_device", {value, 0, value}, call.value,
+                             call.valueStride, call.vOffset))) {
+      return failure();
+    }
     return host.finish();
   }));
 }

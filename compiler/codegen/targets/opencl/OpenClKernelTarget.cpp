@@ -15,4 +15,5 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(opencl::onlineAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
+  add<RaggedAttentionOp>(opencl::raggedAttention(target));
 }

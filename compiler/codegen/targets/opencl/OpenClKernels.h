@@ -7,19 +7,14 @@
 
 #include "compiler/codegen/kernel/KernelTarget.h"
 
-namespace heddle {
-
-// What of an `attention` or `online_attention` devices have no kernel for; empty if they have all.
-std::string missingOfAttention(mlir::Operation *op);
-
-namespace opencl {
+namespace heddle::opencl {
 
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
 std::unique_ptr<KernelEmitter> onlineAttention(const Target &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
+std::unique_ptr<KernelEmitter> raggedAttention(const Target &target);
 
-} // namespace opencl
-} // namespace heddle
+} // namespace heddle::opencl
 
 #endif
