@@ -15,6 +15,7 @@ CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.n
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(cuda::onlineAttention(gpu, opencl::onlineAttention(target)));
+  add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
 }

@@ -14,6 +14,7 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(opencl::onlineAttention(target));
+  add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
 }

@@ -12,6 +12,7 @@ namespace heddle::opencl {
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
 std::unique_ptr<KernelEmitter> onlineAttention(const Target &target);
+std::unique_ptr<KernelEmitter> onlineLatentAttention(const Target &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> raggedAttention(const Target &target);
 
