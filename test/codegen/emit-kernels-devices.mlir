@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Of a GPU: its kernels, and the host functions that launch them. Mixtures of experts have none on a device.
+// Of a GPU: its kernels, and the host functions that launch them.
 // RUN: %heddle-opt %s --heddle-emit-kernels=target=cuda:sm_80 | FileCheck %s --check-prefix=CUDA
 // RUN: %heddle-opt %s --heddle-emit-kernels=target=opencl | FileCheck %s --check-prefix=OPENCL
 

@@ -46,11 +46,32 @@ void StepLauncher::clearColumns(Value buffer, Value begin, Value end) {
   });
 }
 
+// A device does not know on the host which experts have entries.
+LogicalResult StepLauncher::lowerDeviceExperts(ExpertMatmulOp op, func::FuncOp kernel) {
+  bool gathers = op.getActivation().has_value();
+  ExpertsCall call;
+  call.act = pointer(op.getInput());
+  call.weights = pointer(op.getWeights());
+  call.bias = pointer(op.getBias());
+  call.out = pointer(op.getInits()[0]);
+  call.offsets = pointer(op.getOffsets());
+  call.rowIndex = pointer(op.getRowIndex());
+  call.rowScale = pointer(op.getRowScale());
+  call.rows = rows(op.getRowIndex());
+  call.actStride = gathers ? rowStride(op.getInput()) : b.constant(op.getK());
+  call.outStride = gathers ? b.constant(op.getN()) : rowStride(op.getInits()[0]);
+  callKernel(op, kernel, operandsOf(b, b.getLoc(), call));
+  finishKernel(op);
+  return success();
+}
+
 // A thread takes the same columns of every expert: what is added to an element comes in the order of experts, from one thread.
 LogicalResult StepLauncher::lowerExperts(ExpertMatmulOp op) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
     return failure();
+  if (target.isDevice())
+    return lowerDeviceExperts(op, emitted->front());
   bool gathers = op.getActivation().has_value();
   int64_t inputBytes = getElementTypeOrSelf(op.getInput()).getIntOrFloatBitWidth() / 8;
   int64_t n = op.getN(), k = op.getK(), weightBytes = expertBytes(op);

@@ -34,6 +34,7 @@ private:
   mlir::LogicalResult lower(mlir::Operation *op) override;
   mlir::LogicalResult lowerRoute(RouteExpertsOp op);
   mlir::LogicalResult lowerExperts(ExpertMatmulOp op);
+  mlir::LogicalResult lowerDeviceExperts(ExpertMatmulOp op, mlir::func::FuncOp kernel);
   void clearColumns(mlir::Value buffer, mlir::Value begin, mlir::Value end);
   mlir::LogicalResult lowerAttention(OnlineAttentionOp op);
   mlir::LogicalResult lowerSplitAttention(OnlineAttentionOp op);

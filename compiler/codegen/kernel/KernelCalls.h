@@ -373,6 +373,29 @@ struct GroupCall {
   };
 };
 
+// Products of all experts with the rows that chose them, on a device, which finds the expert of an entry itself. An entry's number is its
+// place in the list; buffers of entries have no gaps.
+struct ExpertsCall {
+  mlir::Value
+      act; // (rows, K) f32 or bf16, rows actStride elements apart; without an activation (rows * topK, K) of entries
+  mlir::Value weights; // of one expert after the other, packed
+  mlir::Value bias;    // const float *, (numExperts, rows of an expert), or null
+  mlir::Value
+      out; // float *, (rows * topK, N) of entries; without an activation (rows, N), rows outStride elements apart
+  mlir::Value offsets, rowIndex; // const int32_t *, of GroupCall
+  mlir::Value rowScale;          // const float *, of GroupCall
+  mlir::Value rows;              // of the step
+  mlir::Value actStride, outStride;
+
+  static constexpr Parameter<ExpertsCall> parameters[] = {
+      {ParameterKind::Pointer, &ExpertsCall::act},      {ParameterKind::Pointer, &ExpertsCall::weights},
+      {ParameterKind::Pointer, &ExpertsCall::bias},     {ParameterKind::Pointer, &ExpertsCall::out},
+      {ParameterKind::Pointer, &ExpertsCall::offsets},  {ParameterKind::Pointer, &ExpertsCall::rowIndex},
+      {ParameterKind::Pointer, &ExpertsCall::rowScale}, {ParameterKind::Size, &ExpertsCall::rows},
+      {ParameterKind::Size, &ExpertsCall::actStride},   {ParameterKind::Size, &ExpertsCall::outStride},
+  };
+};
+
 // A function that a graph hands to the runtime, which runs each of its parts on one thread: `call` points at what it reads.
 struct TaskCall {
   mlir::Value call;

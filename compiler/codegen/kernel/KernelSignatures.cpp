@@ -186,6 +186,13 @@ std::string heddle::signatureOf(RouteExpertsOp op) {
   return name;
 }
 
+std::string heddle::groupName(const MoeRouteSpec &spec) {
+  std::string name = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
+  if (spec.capacity)
+    name += llvm::formatv("_c{0}", spec.capacity);
+  return name;
+}
+
 //===- attention ----------------------------------------------------------===//
 
 // The part that attention and the merge of its splits have in common.

@@ -28,6 +28,8 @@ std::string signatureOf(ExpertMatmulOp op);
 // `countsRows`: the kernel knows how many rows the table has.
 std::string signatureOf(DequantizeOp op, bool countsRows);
 std::string signatureOf(RouteExpertsOp op);
+// Of the kernel that lists the rows of each expert.
+std::string groupName(const MoeRouteSpec &spec);
 std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
 std::string signatureOf(FlashAttentionOp op);

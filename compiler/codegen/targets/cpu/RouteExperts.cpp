@@ -255,11 +255,9 @@ protected:
   FailureOr<Kernels> build(RouteExpertsOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override {
     MoeRouteSpec spec = specOf(op);
-    std::string groupName = llvm::formatv("group_e{0}_k{1}", spec.numExperts, spec.topK);
-    if (spec.capacity)
-      groupName += llvm::formatv("_c{0}", spec.capacity);
+    std::string listName = groupName(spec);
     return Kernels{*module.once(name, [&] { return buildMoeRoute(module.code, name, spec); }),
-                   *module.once(groupName, [&] { return buildMoeGroup(module.code, groupName, spec); })};
+                   *module.once(listName, [&] { return buildMoeGroup(module.code, listName, spec); })};
   }
 };
 

@@ -12,10 +12,12 @@ using namespace heddle;
 
 CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.name), target(target) {
   add<DequantizeOp>(opencl::dequantize(target));
+  add<ExpertMatmulOp>(opencl::expertMatmul(target));
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(cuda::onlineAttention(gpu, opencl::onlineAttention(target)));
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -11,10 +11,12 @@ using namespace heddle;
 
 OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(target.name) {
   add<DequantizeOp>(opencl::dequantize(target));
+  add<ExpertMatmulOp>(opencl::expertMatmul(target));
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(opencl::kvAppend(target));
   add<OnlineAttentionOp>(opencl::onlineAttention(target));
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -10,11 +10,13 @@
 namespace heddle::opencl {
 
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
+std::unique_ptr<KernelEmitter> expertMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
 std::unique_ptr<KernelEmitter> onlineAttention(const Target &target);
 std::unique_ptr<KernelEmitter> onlineLatentAttention(const Target &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> raggedAttention(const Target &target);
+std::unique_ptr<KernelEmitter> routeExperts(const Target &target);
 
 } // namespace heddle::opencl
 
