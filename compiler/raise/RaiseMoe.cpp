@@ -25,10 +25,13 @@ static RankedTensorType shaped(Value value) {
 //===- experts ------------------------------------------------------------===//
 
 namespace {
-// An element of a product of rows with a matrix: sum over k of rows[…, k] * matrix[row, k].
+// An element of a product of rows with a matrix: sum over k of rows[…, k] * matrix[row, k]. Where each token takes a matrix of its own out of a
+// stored tensor, `number` is which one, an index of dimension `numbered`.
 struct RowMatmul {
   Expr rows = nullptr, matrix = nullptr; // elements, in `k`
   Axis k;
+  Expr number = nullptr;
+  unsigned numbered = 0;
 };
 
 // One term of the sum over experts.
@@ -51,15 +54,19 @@ public:
   bool isSilent() const { return silent; }
 
 private:
-  enum : int64_t { columnSymbol = 20, hiddenSymbol, expertSymbol };
+  enum : int64_t { columnSymbol = 20, hiddenSymbol, choiceSymbol };
 
   bool findTerms();
   void additions(Value value);
   bool sumOfOne(linalg::LinalgOp op);
   SmallVector<Expr> factors(Value value, ArrayRef<Expr> indices);
   std::optional<RowMatmul> rowMatmul(Expr element, int64_t number);
+  bool hasToken(Expr part);
+  bool findNumber(RowMatmul &product);
   bool readExpert(ArrayRef<Expr> term);
-  Value matrixOf(Expr element, Axis row, Axis column);
+  bool addExperts(const Expert &first, const RowMatmul &gate, const RowMatmul &up, const RowMatmul &down);
+  Value matrixOf(const RowMatmul &product, Axis row, Axis column, int64_t expert);
+  Value weightsOfAll(Expr weight, Expr number, int64_t numExperts);
   Expr tokenOf(Value tensor, ArrayRef<Expr> indices, unsigned without);
   bool emit();
   bool because(std::string text) {
@@ -76,6 +83,7 @@ private:
   bool silent = true;
   SmallVector<Expr> symbols;            // of root's result: tokens, then the width
   std::vector<SmallVector<Expr>> terms; // the factors of each
+  std::optional<Axis> choice;           // of one term for all: which of its experts a token is at
   SmallVector<Expert> experts;
 };
 } // namespace
@@ -110,7 +118,8 @@ void MoeMatcher::additions(Value value) {
     additions(operand);
 }
 
-// A sum over one loop of an element or of a product of two.
+// A sum over one loop of an element or of a product of two. Where tokens number their experts, which they choose one by one in that loop, one
+// term stands for all.
 bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
   SmallVector<unsigned> summed;
   op.getReductionDims(summed);
@@ -135,19 +144,32 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
   int64_t count = op.getStaticLoopRanges()[summed[0]];
   if (ShapedType::isDynamic(count) || count > 1024)
     return false;
-  for (int64_t e = 0; e < count; ++e) {
-    loops[summed[0]] = exprs.constant(e);
-    terms.emplace_back();
+  if (!llvm::all_of(op.getDpsInputOperands(),
+                    [&](OpOperand *operand) { return op.getMatchingIndexingMap(operand).isProjectedPermutation(); }))
+    return false;
+  auto termAt = [&](Expr at) {
+    SmallVector<Expr> term;
+    loops[summed[0]] = at;
     for (OpOperand *operand : op.getDpsInputOperands()) {
       SmallVector<Expr> indices;
-      for (AffineExpr expr : op.getMatchingIndexingMap(operand).getResults()) {
-        auto dim = dyn_cast<AffineDimExpr>(expr);
-        if (!dim)
-          return false;
-        indices.push_back(loops[dim.getPosition()]);
-      }
-      terms.back().append(factors(operand->get(), indices));
+      for (AffineExpr expr : op.getMatchingIndexingMap(operand).getResults())
+        indices.push_back(loops[cast<AffineDimExpr>(expr).getPosition()]);
+      term.append(factors(operand->get(), indices));
     }
+    return term;
+  };
+  Axis any{exprs.symbol(choiceSymbol, exprs.constant(count)), exprs.constant(count)};
+  terms.push_back(termAt(any.index));
+  bool isNumbered = llvm::any_of(terms.front(), [&](Expr factor) {
+    std::optional<RowMatmul> product = rowMatmul(factor, hiddenSymbol);
+    return product && product->number;
+  });
+  if (isNumbered) {
+    choice = any;
+  } else {
+    terms.clear();
+    for (int64_t e = 0; e < count; ++e)
+      terms.push_back(termAt(exprs.constant(e)));
   }
   return layout.element(op.getDpsInitOperand(0)->get(), symbols)->isConstant(0);
 }
@@ -155,7 +177,12 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
 bool MoeMatcher::findTerms() {
   symbols = layout.indexSymbols(root->getResult(0));
   if (auto op = dyn_cast<linalg::LinalgOp>(root))
-    return sumOfOne(op) && terms.size() > 1;
+    return sumOfOne(op) && (choice || terms.size() > 1);
+  if (isa<arith::MulFOp>(root)) { // one expert, that of a token's only choice or of all tokens
+    terms.push_back(factors(root->getResult(0), symbols));
+    choice = Axis{exprs.constant(0), exprs.constant(1)};
+    return terms.front().size() > 1;
+  }
   additions(root->getResult(0));
   return terms.size() > 1;
 }
@@ -193,21 +220,64 @@ std::optional<RowMatmul> MoeMatcher::rowMatmul(Expr element, int64_t number) {
       return std::nullopt;
     elements.push_back(layout.element(product->input(operand), indices));
   }
-  // The matrix is the operand that no token is an index of.
-  auto hasToken = [&](Expr part) {
-    return llvm::any_of(ArrayRef(symbols).drop_back(),
-                        [&](Expr symbol) { return symbol->kind == ExprKind::Symbol && exprs.contains(part, symbol); });
-  };
-  if (hasToken(elements[0]) == hasToken(elements[1]))
-    return std::nullopt;
-  unsigned rows = hasToken(elements[0]) ? 0 : 1;
-  return RowMatmul{elements[rows], elements[1 - rows], {k, extent}};
+  // The matrix is the operand that no token is an index of, or that one which a token numbers.
+  bool isOfToken = hasToken(elements[0]);
+  if (isOfToken != hasToken(elements[1]))
+    return RowMatmul{elements[isOfToken ? 0 : 1], elements[isOfToken ? 1 : 0], {k, extent}};
+  for (unsigned rows : {0u, 1u})
+    if (RowMatmul numbered{elements[rows], elements[1 - rows], {k, extent}}; isOfToken && findNumber(numbered))
+      return numbered;
+  return std::nullopt;
 }
 
-// element[row, column] as a matrix of its own.
-Value MoeMatcher::matrixOf(Expr element, Axis row, Axis column) {
+bool MoeMatcher::hasToken(Expr part) {
+  return llvm::any_of(ArrayRef(symbols).drop_back(),
+                      [&](Expr symbol) { return symbol->kind == ExprKind::Symbol && exprs.contains(part, symbol); });
+}
+
+// Whether `expr` is read from a tensor.
+static bool isRead(Expr expr) {
+  return expr->kind == ExprKind::Leaf || llvm::any_of(expr->arguments, isRead) ||
+         llvm::any_of(expr->terms, [](auto &term) { return isRead(term.first); });
+}
+
+// Whether the matrix is a part of one tensor, of which a token says one index alone, read where its choices are. An index that counts from the
+// end makes a decision: what is the same at all of its ends is the matrix, what differs the number.
+bool MoeMatcher::findNumber(RowMatmul &product) {
+  Expr first = nullptr;
+  bool isPart = true;
+  forEachEnd(product.matrix, [&](Expr end) {
+    isPart &= end->kind == ExprKind::Leaf && (!first || end->value == first->value);
+    first = first ? first : end;
+  });
+  if (!isPart)
+    return false;
+  SmallVector<unsigned> numbered;
+  for (auto [d, index] : llvm::enumerate(first->arguments))
+    if (hasToken(index))
+      numbered.push_back(d);
+  if (numbered.size() != 1 || !isRead(first->arguments[numbered[0]]) || shaped(first->value).isDynamicDim(numbered[0]))
+    return false;
+  forEachEnd(product.matrix, [&](Expr end) {
+    for (auto [d, index] : llvm::enumerate(end->arguments))
+      isPart &= d == numbered[0] || index == first->arguments[d];
+  });
+  product.numbered = numbered[0];
+  product.number = exprs.mapEnds(product.matrix, [&](Expr end) { return end->arguments[numbered[0]]; });
+  product.matrix = first;
+  return isPart;
+}
+
+// The matrix of `product` as one of its own: of `expert`, where tokens number it.
+Value MoeMatcher::matrixOf(const RowMatmul &product, Axis row, Axis column, int64_t expert) {
+  Expr element = product.matrix;
   if (element->kind != ExprKind::Leaf)
     return {};
+  if (product.number) {
+    SmallVector<Expr> indices = llvm::to_vector(element->arguments);
+    indices[product.numbered] = exprs.constant(expert);
+    element = exprs.leaf(element->value, indices);
+  }
   if (isStored(element->value))
     return storedPart(b, element, row, column);
   std::string why;
@@ -241,13 +311,76 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
       gate->rows->arguments.back() != gate->k.index)
     return because(describe(glu) + " does not gate two products of the same rows");
   expert.rows = gate->rows;
-  expert.gate = matrixOf(gate->matrix, down->k, gate->k);
-  expert.up = matrixOf(up->matrix, down->k, gate->k);
-  expert.down = matrixOf(down->matrix, {symbols.back(), layout.size(root->getResult(0), symbols.size() - 1)}, down->k);
-  if (!expert.gate || !expert.up || !expert.down)
-    return because(describe(glu) + " has matrices that are not (out_features, in_features) parts of one tensor");
-  experts.push_back(expert);
+  auto count = [](const RowMatmul &product) {
+    return product.number ? shaped(product.matrix->value).getDimSize(product.numbered) : 1;
+  };
+  if (gate->number != down->number || up->number != down->number || count(*gate) != count(*down) ||
+      count(*up) != count(*down))
+    return because(describe(glu) + " has matrices of different experts");
+  return addExperts(expert, *gate, *up, *down) ||
+         because(describe(glu) + " has matrices that are not (out_features, in_features) parts of one tensor");
+}
+
+// One expert, or all of which a token may number one.
+bool MoeMatcher::addExperts(const Expert &first, const RowMatmul &gate, const RowMatmul &up, const RowMatmul &down) {
+  Axis width{symbols.back(), layout.size(root->getResult(0), symbols.size() - 1)};
+  int64_t count = down.number ? shaped(down.matrix->value).getDimSize(down.numbered) : 1;
+  Value weights = down.number ? weightsOfAll(first.weight, down.number, count) : Value();
+  if (down.number && !weights)
+    return because("its weights are no tensor of the tokens and their choices");
+  for (int64_t e = 0; e < count; ++e) {
+    Expert expert = first;
+    expert.gate = matrixOf(gate, down.k, gate.k, e);
+    expert.up = matrixOf(up, down.k, up.k, e);
+    expert.down = matrixOf(down, width, down.k, e);
+    if (weights) {
+      SmallVector<Expr> indices(symbols);
+      indices.back() = exprs.constant(e);
+      expert.weight = exprs.leaf(weights, indices);
+    }
+    if (!expert.gate || !expert.up || !expert.down)
+      return false;
+    experts.push_back(expert);
+  }
   return true;
+}
+
+// (tokens, experts): the weights of a token's choices, `weight`, where their `number` is the expert's, and 0 elsewhere. Null if they are no
+// tensors of tokens and choices.
+Value MoeMatcher::weightsOfAll(Expr weight, Expr number, int64_t numExperts) {
+  if (!choice)
+    return {};
+  Location loc = root->getLoc();
+  SmallVector<Axis> axes;
+  for (auto [d, symbol] : llvm::enumerate(ArrayRef(symbols).drop_back()))
+    axes.push_back({symbol, layout.size(root->getResult(0), d)});
+  axes.push_back(*choice);
+  std::string why;
+  Value ofChoices = arrange(b, loc, exprs, weight->value, weight->arguments, axes, why);
+  Value numbers = ofChoices ? emitIntegers(b, loc, exprs, number, axes) : Value();
+  if (!numbers)
+    return {};
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, ofChoices);
+  sizes.back() = b.getIndexAttr(numExperts);
+  Type type = shaped(ofChoices).getElementType();
+  Value zero = arith::ConstantOp::create(b, loc, b.getZeroAttr(type));
+  Value none = linalg::FillOp::create(b, loc, zero, tensor::EmptyOp::create(b, loc, sizes, type).getResult()).result();
+  // Loops: tokens, choices, experts.
+  unsigned rank = axes.size();
+  AffineMap ofChoice = b.getMultiDimIdentityMap(rank + 1).getMajorSubMap(rank);
+  AffineMap ofExpert = ofChoice.insertResult(b.getAffineDimExpr(rank), rank - 1).dropResult(rank);
+  SmallVector<utils::IteratorType> loops(rank + 1, utils::IteratorType::parallel);
+  loops[rank - 1] = utils::IteratorType::reduction;
+  auto sum = linalg::GenericOp::create(
+      b, loc, none.getType(), ValueRange{ofChoices, numbers}, none, {ofChoice, ofChoice, ofExpert}, loops,
+      [&](OpBuilder &inner, Location at, ValueRange values) {
+        Value expert = linalg::IndexOp::create(inner, at, rank);
+        Value chosen = arith::IndexCastOp::create(inner, at, inner.getIndexType(), values[1]);
+        Value isChosen = arith::CmpIOp::create(inner, at, arith::CmpIPredicate::eq, chosen, expert);
+        Value part = arith::SelectOp::create(inner, at, isChosen, values[0], zero);
+        linalg::YieldOp::create(inner, at, arith::AddFOp::create(inner, at, values[2], part).getResult());
+      });
+  return sum.getResult(0);
 }
 
 //===- the op -------------------------------------------------------------===//
@@ -266,6 +399,8 @@ bool MoeMatcher::emit() {
   Value input = first.rows->value, weights = first.weight->value;
   SmallVector<std::pair<int64_t, unsigned>> order; // expert and term
   std::optional<unsigned> expertDim;
+  if (experts.size() == 1)
+    expertDim = first.weight->arguments.size() - 1;
   for (auto [term, expert] : llvm::enumerate(experts)) {
     if (expert.rows != first.rows || expert.weight->value != weights || expert.activation != first.activation)
       return because("its experts read different rows or weights, or have different activations");
@@ -329,9 +464,11 @@ std::string MoeMatcher::run() {
     if (!readExpert(term)) {
       // A residual beside experts; the sum without it comes later.
       silent |= isa<arith::AddFOp>(root);
-      return reason;
+      break;
     }
-  return emit() ? "" : reason;
+  bool isRead = reason.empty() && emit();
+  silent |= isa<arith::MulFOp>(root); // which may be any product
+  return isRead ? "" : reason;
 }
 
 //===- the pass -----------------------------------------------------------===//
@@ -339,14 +476,21 @@ std::string MoeMatcher::run() {
 namespace {
 struct RaiseMoe : heddle::impl::RaiseMoeBase<RaiseMoe> {
   void runInStage() override {
+    raiseAll([](Operation *op) {
+      return isa<arith::AddFOp>(op) ||
+             (isa<linalg::LinalgOp>(op) && cast<linalg::LinalgOp>(op).getNumReductionLoops() == 1);
+    });
+    // After sums, whose terms are products.
+    raiseAll([](Operation *op) { return isa<arith::MulFOp>(op); });
+  }
+
+  void raiseAll(function_ref<bool(Operation *)> isRoot) {
     SmallVector<Operation *> candidates;
     getOperation().walk([&](Operation *op) {
       auto type =
           op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
-      bool isRoot = isa<arith::AddFOp>(op) ||
-                    (isa<linalg::LinalgOp>(op) && cast<linalg::LinalgOp>(op).getNumReductionLoops() == 1);
       bool isInFunction = isa<func::FuncOp>(op->getParentOp());
-      if (isRoot && isInFunction && type && type.getRank() >= 2 && type.getElementType().isF32())
+      if (isRoot(op) && isInFunction && type && type.getRank() >= 2 && type.getElementType().isF32())
         candidates.push_back(op);
     });
     // Last first: a sum before its parts.
