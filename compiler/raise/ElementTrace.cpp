@@ -158,10 +158,31 @@ Expr ElementTrace::element(Value value, ArrayRef<Expr> indices) {
   return result;
 }
 
+// Element [row, column] of a stored table of sines and cosines (`heddle.frequencies`), where the column is known; null for others.
+static Expr sinusoid(ExprContext &exprs, Value table, Expr row, Expr column) {
+  auto weight = table.getDefiningOp<WeightOp>();
+  auto frequencies = weight ? weight->getAttrOfType<DenseF64ArrayAttr>("heddle.frequencies") : DenseF64ArrayAttr();
+  std::optional<int64_t> place = frequencies ? positionOf({column}, {frequencies.size()}) : std::nullopt;
+  if (!place)
+    return nullptr;
+  bool isCosine = weight->getAttrOfType<DenseBoolArrayAttr>("heddle.cosines")[*place];
+  return exprs.call(isCosine ? "cos" : "sin", {exprs.mul(row, exprs.constant(frequencies[*place]))});
+}
+
 Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return exprs.leaf(value, indices);
+  if (depth == TraceDepth::Everything) {
+    Expr turn = nullptr;
+    if (auto embedding = dyn_cast<EmbeddingOp>(op);
+        embedding && !embedding.getGiven() && embedding.getScale().convertToDouble() == 1)
+      turn = sinusoid(exprs, embedding.getTable(), element(embedding.getIds(), indices.drop_back()), indices.back());
+    else if (isa<WeightOp>(op) && indices.size() == 2)
+      turn = sinusoid(exprs, value, indices[0], indices[1]);
+    if (turn)
+      return turn;
+  }
   if (Expr moved = layout(op, value, indices))
     return moved;
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))

@@ -458,8 +458,8 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     ModuleOp module = getOperation();
     form(module);
     module.walk([](WeightOp op) {
-      op->removeAttr("heddle.content");
-      op->removeAttr("heddle.by_distance");
+      for (StringRef known : {"heddle.content", "heddle.by_distance", "heddle.frequencies", "heddle.cosines"})
+        op->removeAttr(known);
     });
   }
 

@@ -220,7 +220,9 @@ struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
     getOperation().walk([&](Operation *op) {
       if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
         return;
-      bool isTurn = isa<math::SinOp, math::CosOp>(op);
+      auto embedding = dyn_cast<EmbeddingOp>(op);
+      Operation *table = embedding ? embedding.getTable().getDefiningOp() : op;
+      bool isTurn = isa<math::SinOp, math::CosOp>(op) || (table && table->hasAttr("heddle.frequencies"));
       op->walk([&](Operation *inner) { isTurn |= isa<math::SinOp, math::CosOp>(inner); });
       bool passes = !isContraction(op) && !isa<HeddleDialect>(op->getDialect());
       if (isTurn ||

@@ -4,6 +4,7 @@
 #include "bytes/Text.h"
 #include "dialect/HeddleDialect.h"
 #include "dialect/Locations.h"
+#include "frontends/onnx/import/AngleTable.h"
 
 #include "llvm/Support/Path.h"
 
@@ -150,6 +151,10 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
       weight->setAttr("heddle.content", denseOf(model, tensor, shaped));
     else if (SmallVector<int64_t> changes = changesByDistance(model, tensor); !changes.empty())
       weight->setAttr("heddle.by_distance", g.b.getDenseI64ArrayAttr(changes));
+    if (std::optional<AngleTable> table = angleTableOf(model, tensor)) {
+      weight->setAttr("heddle.frequencies", g.b.getDenseF64ArrayAttr(table->frequencies));
+      weight->setAttr("heddle.cosines", g.b.getDenseBoolArrayAttr(table->isCosine));
+    }
     return g.wrap(weight, type, dims);
   }
   DenseElementsAttr attr = denseOf(model, tensor, shaped);

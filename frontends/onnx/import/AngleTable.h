@@ -1,0 +1,27 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Stored tables of sines and cosines.
+#ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_ANGLETABLE_H
+#define HEDDLE_FRONTENDS_ONNX_IMPORT_ANGLETABLE_H
+
+#include "frontends/onnx/OnnxModel.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+namespace heddle {
+
+// Element [row, column] of a table is the sine or the cosine of row * frequencies[column].
+struct AngleTable {
+  llvm::SmallVector<double> frequencies; // of each column, 32-bit floats
+  llvm::SmallVector<bool> isCosine;
+};
+
+// What a tensor of floats (rows, columns) is, to the precision of angles of 32 bits, if every column is one. The cosine of each sine is in the
+// table as well, in their order.
+std::optional<AngleTable> angleTableOf(const OnnxModel &model, const OnnxTensor &tensor);
+
+} // namespace heddle
+
+#endif
