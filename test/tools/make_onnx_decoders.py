@@ -30,6 +30,16 @@ MODELS = {
     # A mask of more elements than constants have, whose second one is a band.
     "dynamo-gpt-neo": ("GPTNeo", dict(num_layers=2, num_heads=2, intermediate_size=40, attention_types=[[["global", "local"], 1]], window_size=3,
                                       max_position_embeddings=48)),
+    # Experts gathered for each choice of a token.
+    "dynamo-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
+    "dynamo-qwen3-moe": ("Qwen3Moe", dict(num_key_value_heads=1, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=8,
+                                          norm_topk_prob=True)),
+    "olmoe": ("Olmoe", dict(num_experts=4, num_experts_per_tok=1, intermediate_size=8)),
+    # Rotations by a stored table of sines and cosines.
+    "gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
+    "dynamo-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=300, n_inner=24, rotary_dim=8)),
+    "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
+    "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
     "past-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
 }
@@ -66,7 +76,10 @@ def model_of(family, keys):
     names = "HeadModel" if family == "GPT2" else ""
     config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
     torch.manual_seed(1)
-    return getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
+    model = getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
+    if model._can_set_experts_implementation():
+        model.set_experts_implementation("batched_mm")  # the only one that either exporter writes for any tokens
+    return model
 
 
 def main():
