@@ -436,6 +436,7 @@ Status Compilation::raise() {
   auto run = [&](bool asDecoder) {
     PipelineOptions pipeline = program.pipeline;
     pipeline.formForward &= asDecoder;
+    pipeline.raiseMoe &= asDecoder; // experts have kernels in steps alone
     return runStage(Stage::Raise, [&](OpPassManager &pm) { addRaiseStage(pm, pipeline); });
   };
   // The passes that bind a decoder's inputs run first; what they made of a graph that turns out to be none is dropped.
