@@ -57,10 +57,10 @@ def copy_stripped(source, folder):
 
 
 def golden_models(names):
-    """Decoders with goldens; what a device cannot run, the compiler says."""
+    """Those of `names` with goldens, all decoders without names; what a device cannot run, the compiler says."""
     for folder in sorted(MODELS.iterdir()):
         golden = folder / "golden.json"
-        if golden.exists() and json.loads(golden.read_text()).get("task") == "causal-lm" and (not names or folder.name in names):
+        if golden.exists() and (folder.name in names if names else json.loads(golden.read_text()).get("task") == "causal-lm"):
             yield folder
 
 
