@@ -434,9 +434,7 @@ Status Compilation::raise() {
     return runStage(Stage::Raise, [&](OpPassManager &pm) { addRaisedPasses(pm, program.pipeline); });
   }
   auto run = [&](bool asDecoder) {
-    PipelineOptions pipeline = program.pipeline;
-    pipeline.formForward &= asDecoder;
-    pipeline.raiseMoe &= asDecoder; // experts have kernels in steps alone
+    PipelineOptions pipeline = asDecoder ? program.pipeline : program.pipeline.ofGraph();
     return runStage(Stage::Raise, [&](OpPassManager &pm) { addRaiseStage(pm, pipeline); });
   };
   // The passes that bind a decoder's inputs run first; what they made of a graph that turns out to be none is dropped.

@@ -40,6 +40,13 @@ struct PipelineOptions {
   std::vector<std::pair<std::string, std::string>> extensions; // (extension point, textual pipeline), run in this order
   bool activatesInProducts = true;                             // an activation is the end of the product before it
   bool singleResult = false;                                   // a kernel of a device computes one result
+
+  // The same for what becomes no decoder: experts have kernels in steps alone.
+  PipelineOptions ofGraph() const {
+    PipelineOptions options = *this;
+    options.formForward = options.raiseMoe = false;
+    return options;
+  }
 };
 
 // A pass that --NAME=off leaves out, to measure or bisect it.

@@ -44,9 +44,9 @@ static FailureOr<std::string> emitEmbedding(Location loc, const Target &target, 
 
 namespace {
 
-class Dequantize : public KernelEmitterOf<DequantizeOp> {
+class Dequantize : public opencl::DeviceEmitterOf<DequantizeOp> {
 public:
-  explicit Dequantize(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
   bool canEmit(Operation *op, std::string &missing) const override {
     missing = "of given rows";
@@ -56,9 +56,6 @@ public:
 protected:
   FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/true); }
   FailureOr<Kernels> build(DequantizeOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

@@ -187,9 +187,9 @@ static FailureOr<std::string> emitScattered(Location loc, const Target &target, 
 
 namespace {
 
-class ExpertMatmul : public KernelEmitterOf<ExpertMatmulOp> {
+class ExpertMatmul : public opencl::DeviceEmitterOf<ExpertMatmulOp> {
 public:
-  explicit ExpertMatmul(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
   bool canEmit(Operation *op, std::string &missing) const override {
     auto matmul = dyn_cast<ExpertMatmulOp>(op);
@@ -204,9 +204,6 @@ protected:
   }
   FailureOr<Kernels> build(ExpertMatmulOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

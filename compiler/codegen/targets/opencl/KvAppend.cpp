@@ -55,18 +55,15 @@ static FailureOr<std::string> emitKvAppend(Location loc, const Target &target, S
 
 namespace {
 
-class KvAppend : public KernelEmitterOf<KvAppendOp> {
+class KvAppend : public opencl::DeviceEmitterOf<KvAppendOp> {
 public:
-  explicit KvAppend(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
 protected:
   FailureOr<std::string> nameOf(KvAppendOp op) const override {
     return std::string(op.getCache().getType().getCross() ? "kv_append_sources" : "kv_append");
   }
   FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

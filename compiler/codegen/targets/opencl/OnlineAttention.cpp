@@ -49,9 +49,9 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
 
 namespace {
 
-class OnlineAttention : public KernelEmitterOf<OnlineAttentionOp> {
+class OnlineAttention : public opencl::DeviceEmitterOf<OnlineAttentionOp> {
 public:
-  explicit OnlineAttention(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineAttentionOp>(op);
@@ -69,9 +69,6 @@ protected:
   }
   FailureOr<Kernels> build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

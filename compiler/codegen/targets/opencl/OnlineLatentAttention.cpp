@@ -132,9 +132,9 @@ static FailureOr<std::string> emitProject(Location loc, const Target &target, St
 
 namespace {
 
-class OnlineLatentAttention : public KernelEmitterOf<OnlineLatentAttentionOp> {
+class OnlineLatentAttention : public opencl::DeviceEmitterOf<OnlineLatentAttentionOp> {
 public:
-  explicit OnlineLatentAttention(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineLatentAttentionOp>(op);
@@ -150,8 +150,6 @@ protected:
 
 private:
   FailureOr<func::FuncOp> buildHost(OnlineLatentAttentionOp op, StringRef name, KernelModule &module) const;
-
-  const Target &target;
 };
 
 } // namespace

@@ -9,6 +9,15 @@
 
 namespace heddle::opencl {
 
+// An emitter of one op, made for a target.
+template <typename Op> class DeviceEmitterOf : public KernelEmitterOf<Op> {
+public:
+  explicit DeviceEmitterOf(const Target &target) : target(target) {}
+
+protected:
+  const Target &target;
+};
+
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
 std::unique_ptr<KernelEmitter> expertMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);

@@ -78,9 +78,9 @@ static FailureOr<std::string> emitMatmul(Location loc, const Target &target, Str
 
 namespace {
 
-class PackedMatmul : public KernelEmitterOf<PackedMatmulOp> {
+class PackedMatmul : public opencl::DeviceEmitterOf<PackedMatmulOp> {
 public:
-  explicit PackedMatmul(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
   bool canEmit(Operation *op, std::string &missing) const override {
     auto matmul = dyn_cast<PackedMatmulOp>(op);
@@ -93,9 +93,6 @@ protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
   FailureOr<Kernels> build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

@@ -56,9 +56,9 @@ static FailureOr<std::string> emitRagged(Location loc, const Target &target, Str
 
 namespace {
 
-class RaggedAttention : public KernelEmitterOf<RaggedAttentionOp> {
+class RaggedAttention : public opencl::DeviceEmitterOf<RaggedAttentionOp> {
 public:
-  explicit RaggedAttention(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
 protected:
   FailureOr<std::string> nameOf(RaggedAttentionOp op) const override {
@@ -66,9 +66,6 @@ protected:
   }
   FailureOr<Kernels> build(RaggedAttentionOp op, ScheduleAttr schedule, StringRef name,
                            KernelModule &module) const override;
-
-private:
-  const Target &target;
 };
 
 } // namespace

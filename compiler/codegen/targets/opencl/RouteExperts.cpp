@@ -311,9 +311,9 @@ static FailureOr<std::string> emitListed(Location loc, const Target &target, Str
 
 namespace {
 
-class RouteExperts : public KernelEmitterOf<RouteExpertsOp> {
+class RouteExperts : public opencl::DeviceEmitterOf<RouteExpertsOp> {
 public:
-  explicit RouteExperts(const Target &target) : target(target) {}
+  using DeviceEmitterOf::DeviceEmitterOf;
 
 protected:
   FailureOr<std::string> nameOf(RouteExpertsOp op) const override { return signatureOf(op); }
@@ -324,8 +324,6 @@ private:
   FailureOr<func::FuncOp> buildChoice(Location loc, const MoeRouteSpec &spec, StringRef name,
                                       KernelModule &module) const;
   FailureOr<func::FuncOp> buildList(Location loc, const MoeRouteSpec &spec, StringRef name, KernelModule &module) const;
-
-  const Target &target;
 };
 
 } // namespace
