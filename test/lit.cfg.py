@@ -49,11 +49,15 @@ if os.path.exists(os.path.join(config.heddle_binary_dir, "bin", "heddle-gpu-benc
 config.substitutions.append(("%on-cuda", f"env LD_LIBRARY_PATH={driver}"))
 # The passes that move weights and activations to high addresses.
 config.substitutions.append(("%spread-offsets", os.path.join(config.heddle_binary_dir, "test", "large", "spread-offsets.so")))
-# A real model, if ./dev setup has fetched it.
+# Real models, if ./dev has fetched them.
 smollm2 = glob.glob(os.path.join(os.path.dirname(config.test_source_root), ".setup", "smollm2", "*.gguf"))
 if smollm2:
     config.available_features.add("smollm2")
     config.substitutions.append(("%smollm2", smollm2[0]))
+whisper = os.path.join(os.path.dirname(config.test_source_root), ".setup", "whisper")
+if os.path.exists(os.path.join(whisper, "model.bin")):
+    config.available_features.add("whisper")
+    config.substitutions.append(("%whisper", whisper))
 # The assembler of an installed CUDA toolkit, else the one that ./dev setup takes from PyPI.
 config.ptxas = shutil.which("ptxas") or os.path.join(os.path.dirname(config.test_source_root), ".setup", "cuda", "bin", "ptxas")
 if os.path.exists(config.ptxas):

@@ -87,15 +87,15 @@ void LogMel::transform(const Complex *in, int64_t stride, int64_t size, Complex 
   }
 }
 
-void LogMel::compute(const float *samples, int64_t count, float *out) const {
-  int64_t size = options.fftSize, frequencies = size / 2 + 1, frames = options.frames, last = options.samples - 1;
+void LogMel::compute(const float *samples, int64_t count, int64_t length, float *out) const {
+  int64_t size = options.fftSize, frequencies = size / 2 + 1, frames = length / options.hop, last = length - 1;
   std::vector<Complex> frame(static_cast<size_t>(size)), spectrum(frame), parts(frame);
-  std::vector<double> power(static_cast<size_t>(2 * frequencies)), mel(static_cast<size_t>(options.bins * frames));
+  std::vector<double> power(static_cast<size_t>(2 * frequencies));
   auto sampleAt = [&](int64_t index) -> double {
     index = index < 0 ? -index : index > last ? 2 * last - index : index;
     return index >= 0 && index < count ? samples[index] : 0;
   };
-  double loudest = -INFINITY;
+  float loudest = -INFINITY;
   for (int64_t t = 0; t < frames; t += 2) {
     for (int64_t n = 0; n < size; ++n) {
       int64_t index = t * options.hop - size / 2 + n;
@@ -114,13 +114,13 @@ void LogMel::compute(const float *samples, int64_t count, float *out) const {
         const double *at = &power[size_t(half * frequencies)] + firstBins[size_t(bin)];
         for (size_t i = bin ? filterEnds[size_t(bin) - 1] : 0; i < filterEnds[size_t(bin)]; ++i)
           sum += factors[i] * *at++;
-        double value = std::log10(std::max(sum, 1e-10));
-        mel[size_t(bin * frames + t + half)] = value;
-        loudest = std::max(loudest, value);
+        float level = float(std::log10(std::max(sum, 1e-10)));
+        out[bin * frames + t + half] = level;
+        loudest = std::max(loudest, level);
       }
   }
-  for (size_t i = 0; i < mel.size(); ++i)
-    out[i] = float((std::max(mel[i], loudest - 8) + 4) / 4);
+  for (int64_t i = 0; i < options.bins * frames; ++i)
+    out[i] = (std::max(out[i], loudest - 8) + 4) / 4;
 }
 
 } // namespace heddle

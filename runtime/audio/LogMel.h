@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The log-mel spectrogram of a window of sound, as models of speech read it (Radford et al. 2022, arXiv:2212.04356, section 2.2).
+// The log-mel spectrogram of sound, as models of speech read it (Radford et al. 2022, arXiv:2212.04356, section 2.2).
 #ifndef HEDDLE_RUNTIME_AUDIO_LOGMEL_H
 #define HEDDLE_RUNTIME_AUDIO_LOGMEL_H
 
@@ -14,11 +14,9 @@ struct LogMelOptions {
   int64_t bins = 80; // of the mel scale, from 0 to 8000 Hz
   int64_t samplingRate = 16000;
   int64_t fftSize = 400, hop = 160; // samples of a frame, and from one frame to the next
-  int64_t samples = 480000;         // of a window
-  int64_t frames = 3000;            // of a window: samples / hop
 };
 
-// With w(n) = (1 - cos(2 pi n / fftSize)) / 2, x padded with zeros to the window and mirrored at its ends, and frames around sample t hop:
+// With w(n) = (1 - cos(2 pi n / fftSize)) / 2, x padded with zeros and then mirrored at its ends, and frames around sample t hop:
 //
 //   power[t, k] = |sum over n of w(n) x[t hop - fftSize / 2 + n] exp(-2 pi i k n / fftSize)|^2
 //   mel[m, t]   = log10(max(1e-10, sum over k of filter[m, k] power[t, k]))
@@ -28,8 +26,8 @@ struct LogMelOptions {
 class LogMel {
 public:
   explicit LogMel(const LogMelOptions &options);
-  // `samples`: the first (count) of the window, the others are silent. `out`: (bins, frames).
-  void compute(const float *samples, int64_t count, float *out) const;
+  // `samples`: the first (count) of `length`, the others are silent. `out`: (bins, length / hop).
+  void compute(const float *samples, int64_t count, int64_t length, float *out) const;
 
 private:
   struct Complex {

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BIN --audio FILE: writes what is said in sound, window after window. With times, the next window begins where the last thing that was wholly
-// heard ends, else where the window ends.
+// heard ends, else where the window ends. Sound that is longer than a window is heard with times whether they are asked for or not: cut at
+// its windows' ends it would lose words.
 #include "runtime/audio/LogMel.h"
 #include "runtime/audio/WavFile.h"
 #include "runtime/cli/Cli.h"
@@ -26,35 +27,56 @@ public:
         speech(*encoder.speech()), asIds(options.printIds || !program.tokenizer) {}
 
   Status run() {
-    HEDDLE_RETURN_IF_ERROR(readPrompt());
+    Sound sound;
     HEDDLE_RETURN_IF_ERROR(readWavFile(options.audioFile, sound));
     if (sound.rate != audio.sampling_rate())
       return invalidInput(format("%s: has %u samples per second, this model hears %u: convert it, as with "
                                  "'ffmpeg -i IN -ar %u OUT.wav'",
                                  options.audioFile.c_str(), sound.rate, audio.sampling_rate(), audio.sampling_rate()));
+    hasTimes = options.timestamps || (isLong(sound) && speech.no_timestamps() >= 0);
+    HEDDLE_RETURN_IF_ERROR(readPrompt());
     HEDDLE_RETURN_IF_ERROR(
         Session::create(*program.package, program.sessionOptions(std::max(1, options.beams)), session));
-    LogMelOptions of;
-    of.bins = audio.mel_bins();
-    of.samplingRate = audio.sampling_rate();
-    of.fftSize = audio.n_fft();
-    of.hop = audio.hop_length();
-    of.samples = audio.window_samples();
-    of.frames = 2 * int64_t(encoder.context());
-    LogMel spectrogram(of);
-    int64_t count = int64_t(sound.samples.size()), frames = (count + of.hop - 1) / of.hop;
-    std::vector<float> features(size_t(of.bins * of.frames));
-    for (int64_t at = 0; at < frames;) {
-      int64_t first = at * of.hop;
-      spectrogram.compute(sound.samples.data() + first, std::min(count - first, of.samples), features.data());
+    computeSpectrogram(sound);
+    int64_t window = 2 * int64_t(encoder.context());
+    std::vector<float> features(size_t(audio.mel_bins()) * size_t(window));
+    for (int64_t at = 0; at < heardFrames;) {
+      copyWindow(at, window, features.data());
       HEDDLE_RETURN_IF_ERROR(hear(features));
-      HEDDLE_RETURN_IF_ERROR(write(at, std::min(frames - at, of.frames)));
-      at += options.timestamps ? advance(std::min(frames - at, of.frames)) : of.frames;
+      int64_t heard = std::min(heardFrames - at, window);
+      HEDDLE_RETURN_IF_ERROR(write(at, heard));
+      at += hasTimes ? advance(heard) : window;
     }
     return finish();
   }
 
 private:
+  bool isLong(const Sound &sound) const { return sound.samples.size() > audio.window_samples(); }
+
+  // Of the whole sound, whose loudest part counts for all windows; what is shorter than one is followed by silence. As the reference has them, the
+  // last window of long sound ends in zeros.
+  void computeSpectrogram(const Sound &sound) {
+    LogMelOptions of;
+    of.bins = audio.mel_bins();
+    of.samplingRate = audio.sampling_rate();
+    of.fftSize = audio.n_fft();
+    of.hop = audio.hop_length();
+    int64_t count = int64_t(sound.samples.size()), length = isLong(sound) ? count : audio.window_samples();
+    frames = length / of.hop;
+    heardFrames = isLong(sound) ? frames : (count + of.hop - 1) / of.hop;
+    spectrogram.resize(size_t(of.bins * frames));
+    LogMel(of).compute(sound.samples.data(), count, length, spectrogram.data());
+  }
+
+  // Frames from `at` on. `out`: (bins, window).
+  void copyWindow(int64_t at, int64_t window, float *out) const {
+    int64_t copied = std::min(frames - at, window);
+    for (int64_t bin = 0; bin < audio.mel_bins(); ++bin, out += window) {
+      const float *from = &spectrogram[size_t(bin * frames + at)];
+      std::fill(std::copy(from, from + copied, out), out + window, 0.0f);
+    }
+  }
+
   // What the decoder begins with, by what is asked for, else by what the model's files say.
   Status readPrompt() {
     prompt = {program.metadata().generation()->decoder_start()};
@@ -81,9 +103,9 @@ private:
       prompt.push_back(id);
     }
     int32_t without = speech.no_timestamps();
-    if (options.timestamps && prompt.back() == without)
+    if (hasTimes && prompt.back() == without)
       prompt.pop_back();
-    else if (!options.timestamps && without >= 0 && prompt.back() != without)
+    else if (!hasTimes && without >= 0 && prompt.back() != without)
       prompt.push_back(without);
     int64_t context = program.metadata().context();
     return int64_t(prompt.size()) < context
@@ -141,7 +163,7 @@ private:
   AnswerRules rules() const {
     AnswerRules rules = AnswerRules::of(program.metadata());
     std::vector<int32_t> ends = program.endTokens();
-    if (options.timestamps)
+    if (hasTimes)
       rules.timestamps = {speech.no_timestamps() + 1, ends.empty() ? speech.no_timestamps() : ends.front(),
                           speech.max_initial_timestamp(), speech.no_timestamps()};
     return rules;
@@ -173,7 +195,7 @@ private:
     return Status();
   }
 
-  bool isTime(int32_t id) const { return speech.no_timestamps() >= 0 && id > speech.no_timestamps(); }
+  bool isTime(int32_t id) const { return hasTimes && id > speech.no_timestamps(); }
   int64_t framesAt(int32_t id) const { return 2 * int64_t(id - speech.no_timestamps() - 1); } // a token is two frames
   double secondsOf(int64_t frames) const { return double(frames * audio.hop_length()) / audio.sampling_rate(); }
 
@@ -195,7 +217,7 @@ private:
     return heardUntil > 0 ? heardUntil : windowFrames;
   }
 
-  // What is said between two times, each whole one of the window; all of it where there is no pair of them.
+  // What is said between two times, each whole one of the window; all of it where there is no pair of them, or no times at all.
   std::vector<Segment> segments(int64_t at, int64_t windowFrames) const {
     std::vector<Segment> found;
     size_t begin = 0, end = lastPair() && !endsWithTime() ? lastPair() - 1 : ids.size();
@@ -247,19 +269,23 @@ private:
 
   // `at`, `windowFrames`: where the window begins, and what of it is sound.
   Status write(int64_t at, int64_t windowFrames) {
-    if (!options.timestamps && asIds) {
-      all.insert(all.end(), ids.begin(), ids.end());
-      return Status();
-    }
+    std::vector<Segment> found = segments(at, windowFrames);
     if (!options.timestamps) {
-      std::string text = textOf(ids);
+      std::vector<int32_t> said;
+      for (const Segment &segment : found)
+        said.insert(said.end(), segment.ids.begin(), segment.ids.end());
+      if (asIds) {
+        all.insert(all.end(), said.begin(), said.end());
+        return Status();
+      }
+      std::string text = textOf(said);
       if (!hasWritten)
         text.erase(0, std::min(text.find_first_not_of(' '), text.size()));
       hasWritten |= !text.empty();
       return writeOut(text);
     }
     std::string lines;
-    for (const Segment &segment : segments(at, windowFrames))
+    for (const Segment &segment : found)
       lines += "[" + clock(segment.start) + " --> " + clock(segment.end) + "] " +
                (asIds ? joined(segment.ids) : trimmed(textOf(segment.ids))) + "\n";
     return writeOut(lines);
@@ -279,7 +305,9 @@ private:
   const package::AudioInput &audio;
   const package::Speech &speech;
   const bool asIds;
-  Sound sound;
+  bool hasTimes = false;               // among what the model says
+  std::vector<float> spectrogram;      // (mel bins, frames)
+  int64_t frames = 0, heardFrames = 0; // of the sound, with silence behind it and without
   std::unique_ptr<Session> session;
   std::vector<int32_t> prompt, ids, all; // ids: of the window; all: of all windows
   bool hasWritten = false;

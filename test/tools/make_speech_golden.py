@@ -4,7 +4,7 @@
 make_speech_golden.py FOLDER SOUND
 
 SOUND is written as well: a folder with generation_config.json, which asks for what of sound as the published ones do, preprocessor_config.json, speech.wav, its
-spectrograms window after window (features.safetensors), and transcriptions.json: what the command line --audio asks for, and lines. FOLDER gets what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
+spectrograms of it and of the first of it (features.safetensors), and transcriptions.json: what the command line --audio asks for, and lines. FOLDER gets what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
 with an end, a start, two languages, two tasks and timestamps. A seed of which some greedy token is nearly a tie is passed over. Not part of
 the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
@@ -26,7 +26,7 @@ LANGUAGES, TASKS, WITHOUT_TIMES = {"<|en|>": 258, "<|de|>": 259}, {"translate": 
 GENERATION = dict(decoder_start_token_id=START, eos_token_id=END, pad_token_id=END, bos_token_id=END, is_multilingual=True, lang_to_id=LANGUAGES,
                   task_to_id=TASKS, no_timestamps_token_id=WITHOUT_TIMES, max_initial_timestamp_index=20, suppress_tokens=[3, 5, 263, 264],
                   begin_suppress_tokens=[7, END], return_timestamps=False, forced_decoder_ids=[[1, None], [2, TASKS["transcribe"]]])
-RATE, HOP, NEW = 16000, 160, 14
+RATE, SHORT, NEW = 16000, 11000, 14
 SIZES = dict(vocab_size=317, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
              encoder_ffn_dim=40, decoder_ffn_dim=48, num_mel_bins=16, max_source_positions=50, max_target_positions=40, bos_token_id=END,
              pad_token_id=END, eos_token_id=END, decoder_start_token_id=START, begin_suppress_tokens=None)
@@ -74,49 +74,18 @@ def make_sound():
     return numpy.round(numpy.clip(sound, -1, 1) * 20000).astype(numpy.int16)
 
 
-def windows(samples, extractor, step):
-    """(frame, spectrogram, frames of it that are sound) of each window; `step` of these gives the frames until the next."""
-    at, count = 0, -(-len(samples) // HOP)
-    while at < count:
-        part = samples[at * HOP:at * HOP + extractor.n_samples]
-        features = extractor(part, sampling_rate=RATE, return_tensors="pt").input_features
-        frames = min(count - at, extractor.nb_max_frames)
-        yield at, features, frames
-        at += step(features, frames)
-
-
-def transcribe(model, samples, extractor, times, **asked):
-    """The ids of all windows, or (start, end, ids) of each segment."""
-    ids, segments, language, found = [], [], {}, None
-    first = WITHOUT_TIMES + 1
-
-    def answer(features):
-        if "language" not in asked and not language:  # of the first window
-            language["language"] = next(name for name, id in LANGUAGES.items() if id == int(model.detect_language(features)))
-            language["task"] = "transcribe"
-        whole = model.generate(features, max_new_tokens=NEW, return_timestamps=times, force_unique_generate_call=True, **{**language, **asked})[0].tolist()
-        whole = whole[whole.index(START) + 1:] if START in whole else whole
-        return [token for token in whole[len(prompt()):] if token != END]
-
-    def prompt():
-        words = {**language, **asked}
-        return [0] * (("language" in words) + ("task" in words or "language" in words) + (not times))
-
-    def step(features, frames):
-        nonlocal found
-        found = answer(features)
-        if not times:
-            ids.extend(found)
-            return extractor.nb_max_frames
-        made, offset = model._retrieve_segment(torch.tensor(found), [None], torch.zeros(1, dtype=torch.float64), first, torch.tensor([frames]), 0.02, 0.01,
-                                               2, 0, 0, False, torch.zeros(1, 1))
-        segments.extend((at * HOP / RATE + float(one["start"]), at * HOP / RATE + float(one["end"]), [t for t in one["tokens"].tolist() if t < first])
-                        for one in made)
-        return int(offset)
-
-    for at, _, _ in windows(samples, extractor, step):
-        pass
-    return segments if times else ids
+def transcribe(model, samples, extractor, times, languages, **asked):
+    """The ids of all that is said, or (start, end, ids) of each segment; sound of several windows is heard with times in either case."""
+    isLong, end = len(samples) > extractor.n_samples, model.generation_config.eos_token_id
+    features = extractor(samples, sampling_rate=RATE, return_tensors="pt", truncation=False, padding="longest" if isLong else "max_length").input_features
+    if languages and "language" not in asked:  # of the first window
+        first = features[:, :, :extractor.nb_max_frames]
+        asked |= dict(language=next(name for name, id in languages.items() if id == int(model.detect_language(first))), task="transcribe")
+    said = model.generate(features, return_timestamps=times or isLong, return_segments=True, **asked)["segments"][0]
+    words = lambda one: [token for token in one["tokens"].tolist() if token < end or token != end and not (times or isLong)]
+    if not times:
+        return [token for one in said for token in words(one)]
+    return [(float(one["start"]), float(one["end"]), words(one)) for one in said]
 
 
 def clock(seconds):
@@ -135,17 +104,18 @@ def write_speech(model, folder):
     (folder / "generation_config.json").write_text(json.dumps(GENERATION, indent=1) + "\n")
     model.generation_config = transformers.GenerationConfig(**GENERATION)
     heard = samples.astype(numpy.float32) / 32768
-    features = [features for _, features, _ in windows(heard, extractor, lambda features, frames: extractor.nb_max_frames)]
-    save_file({"input_features": torch.cat(features)}, folder / "features.safetensors")
+    spectrogram = lambda sound, **how: extractor(sound, sampling_rate=RATE, return_tensors="pt", **how).input_features[0].contiguous()
+    save_file({"long": spectrogram(heard, truncation=False, padding="longest"), "short": spectrogram(heard[:SHORT])}, folder / "features.safetensors")
     del model.generate  # the family's own
     cases = []
     for flags, times, asked in (([], False, {}), (["--language", "de", "--task", "translate"], False, dict(language="de", task="translate")),
                                 (["--language", "en"], False, dict(language="en")), (["--timestamps"], True, {}),
                                 (["--timestamps", "--language", "de"], True, dict(language="de"))):
-        said = transcribe(model, heard, extractor, times, **asked)
-        join = lambda ids: ",".join(map(str, ids))
-        lines = [f"[{clock(a)} --> {clock(b)}] {join(ids)}" for a, b, ids in said] if times else [join(said)]
-        cases.append({"flags": ["-n", str(NEW), *flags], "lines": lines})
+        for samples in (heard, heard[:SHORT]):
+            said = transcribe(model, samples, extractor, times, LANGUAGES, max_new_tokens=NEW, **asked)
+            join = lambda ids: ",".join(map(str, ids))
+            lines = [f"[{clock(a)} --> {clock(b)}] {join(ids)}" for a, b, ids in said] if times else [join(said)]
+            cases.append({"samples": len(samples), "flags": ["--print-ids", "-n", str(NEW), *flags], "lines": lines})
     (folder / "transcriptions.json").write_text(json.dumps(cases, indent=1) + "\n")
 
 
