@@ -97,6 +97,11 @@ bool Reader::readNode(const onnx::NodeProto &proto, OnnxNode &node) {
   return true;
 }
 
+// Dimensions of one name have one size. Some exporters write these for every size that they do not know.
+static bool isName(const std::string &param) {
+  return param != "?" && param != "None" && param != "-1";
+}
+
 OnnxValueInfo Reader::valueInfo(const onnx::ValueInfoProto &proto) {
   OnnxValueInfo info;
   info.name = proto.name();
@@ -105,7 +110,7 @@ OnnxValueInfo Reader::valueInfo(const onnx::ValueInfoProto &proto) {
   info.type = type.elem_type();
   info.hasShape = type.has_shape();
   for (const auto &dim : type.shape().dim())
-    info.dims.push_back({dim.has_dim_value() ? dim.dim_value() : -1, dim.dim_param()});
+    info.dims.push_back({dim.has_dim_value() ? dim.dim_value() : -1, isName(dim.dim_param()) ? dim.dim_param() : ""});
   return info;
 }
 
@@ -131,9 +136,13 @@ bool Reader::readGraph(const onnx::GraphProto &proto, OnnxGraph &graph) {
 
 bool Reader::readOpsets(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &protos,
                         OnnxOpsets &opsets) {
-  for (const auto &opset : protos)
-    if (!opsets.emplace(domainName(opset.domain()), opset.version()).second)
-      return fail("opset_import: domain '" + printable(opset.domain()) + "' is there twice");
+  for (const auto &opset : protos) {
+    auto [known, isNew] = opsets.emplace(domainName(opset.domain()), opset.version());
+    if (!isNew && known->second != opset.version())
+      return fail("opset_import: domain '" + (known->first.empty() ? "ai.onnx" : printable(known->first)) +
+                  "' is there with versions " + std::to_string(known->second) + " and " +
+                  std::to_string(opset.version()));
+  }
   return true;
 }
 

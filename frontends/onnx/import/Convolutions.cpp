@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Windows that slide: Conv, ConvInteger, QLinearConv, pools, CausalConvWithState.
+// Windows that slide: Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
 #include "frontends/onnx/import/Quantized.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -73,18 +73,24 @@ GraphValue padded(GraphBuilder &g, const GraphValue &x, const Windows &w, Value 
   return g.pad(x, low, high, scalar);
 }
 
-// out[n, g, m, o…] = sum over c, k… of x[n, g, c, o s + k d…] * w[g, m, c, k…]
-GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weights, const Windows &w, int64_t group) {
+enum class Weights { AsStored, Transposed };
+
+// out[n, g, m, o…] = sum over c, k… of x[n, g, c, o s + k d…] * w[g, m, c, k…]; with transposed weights
+//                    sum over c, k… of x[n, g, c, o s + (K - 1 - k) d…] * w[g, c, m, k…]
+GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weights, const Windows &w, int64_t group,
+                    Weights form = Weights::AsStored) {
   GraphBuilder &g = n.g;
-  std::optional<Dim> channels = x.dims[1].dividedBy(group), features = weights.dims[0].dividedBy(group);
-  if (!channels || !features)
+  bool isTransposed = form == Weights::Transposed;
+  std::optional<Dim> channels = x.dims[1].dividedBy(group), rows = weights.dims[0].dividedBy(group);
+  if (!channels || !rows)
     return n.fail("group (" + Twine(group) + ") must divide channels and features");
-  if ((*channels - weights.dims[1]).isStatic() && *channels != weights.dims[1])
+  Dim features = isTransposed ? weights.dims[1] : *rows, read = isTransposed ? *rows : weights.dims[1];
+  if ((*channels - read).isStatic() && *channels != read)
     return n.fail("weights for other channels per group than the input's" +
                   (channels->isStatic() ? " (" + Twine(channels->value()) + ")" : Twine("")));
   OnnxType wide = accumulatorOf(x.type);
-  Dims xDims = {x.dims[0], Dim(group), *channels}, wDims = {Dim(group), *features, *channels},
-       dims = {x.dims[0], Dim(group), *features};
+  Dims xDims = {x.dims[0], Dim(group), *channels}, wDims = {Dim(group), *rows, weights.dims[1]},
+       dims = {x.dims[0], Dim(group), features};
   xDims.append(x.dims.begin() + 2, x.dims.end());
   wDims.append(weights.dims.begin() + 2, weights.dims.end());
   dims.append(w.out.begin(), w.out.end());
@@ -95,9 +101,12 @@ GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weight
   unsigned spatial = unsigned(w.out.size()), loops = 4 + 2 * spatial, channel = 3 + spatial;
   auto d = [&](unsigned i) { return g.b.getAffineDimExpr(i); };
   SmallVector<AffineExpr> xPlaces = {d(0), d(1), d(channel)}, wPlaces = {d(1), d(2), d(channel)};
+  if (isTransposed)
+    std::swap(wPlaces[1], wPlaces[2]);
   for (unsigned i = 0; i < spatial; ++i) {
-    xPlaces.push_back(d(3 + i) * w.strides[i] + d(channel + 1 + i) * w.dilations[i]);
-    wPlaces.push_back(d(channel + 1 + i));
+    AffineExpr k = d(channel + 1 + i), tap = isTransposed ? w.kernel[i].value() - 1 - k : k;
+    xPlaces.push_back(d(3 + i) * w.strides[i] + tap * w.dilations[i]);
+    wPlaces.push_back(k);
   }
   SmallVector<utils::IteratorType> iterators(loops, utils::IteratorType::reduction);
   std::fill_n(iterators.begin(), 3 + spatial, utils::IteratorType::parallel);
@@ -112,7 +121,7 @@ GraphValue convolve(NodeImport &n, const GraphValue &x, const GraphValue &weight
                                   Value sum = GraphBuilder::combine(b, loc, Reduction::Sum, wide, v[2], product);
                                   linalg::YieldOp::create(b, loc, sum);
                                 });
-  Dims merged = {x.dims[0], weights.dims[0]};
+  Dims merged = {x.dims[0], features * group};
   merged.append(w.out.begin(), w.out.end());
   return g.cast(g.reshape(g.wrap(op.getResult(0), wide, dims), merged), x.type);
 }
@@ -148,6 +157,92 @@ void conv(NodeImport &n) {
   GraphValue y = convolved(n, n.in(0), n.in(1));
   if (n.has(2) && n.checkRank(2, 1, "bias"))
     y = g.add(y, perChannel(g, n.in(2), n.in(0).rank()));
+  n.out(y);
+}
+
+// x[n, c, i…] at s i…, zeros between.
+GraphValue spread(GraphBuilder &g, const GraphValue &x, ArrayRef<int64_t> strides) {
+  if (llvm::all_of(strides, [](int64_t s) { return s == 1; }))
+    return x;
+  Dims apart = {x.dims[0], x.dims[1]}, low(2 + 2 * strides.size(), Dim(0)), high(low), dims(apart);
+  for (auto [i, stride] : llvm::enumerate(strides)) {
+    apart.append({x.dims[i + 2], Dim(1)});
+    high[3 + 2 * i] = stride - 1;
+    dims.push_back(x.dims[i + 2] * stride);
+  }
+  return g.reshape(g.pad(g.reshape(x, apart), low, high, g.constant(x.type, 0)), dims);
+}
+
+// Axis `axis` with `before` and `after` zeros around it, or as many elements less where they are negative, which is known then.
+GraphValue withMargins(NodeImport &n, const GraphValue &x, int64_t axis, const Dim &before, const Dim &after) {
+  GraphBuilder &g = n.g;
+  auto cut = [](const Dim &margin) { return margin.isStatic() && margin.value() < 0 ? -margin.value() : 0; };
+  int64_t first = cut(before), last = cut(after);
+  for (const Dim &margin : {before, after})
+    if (!margin.isStatic())
+      n.requireAtMost(0, margin, "output_shape is larger than the input gives");
+  if (g.failed())
+    return {};
+  GraphValue kept = first || last ? g.slice(x, axis, first, x.dims[axis] - first - last) : x;
+  Dims low(x.rank(), Dim(0)), high(low);
+  low[axis] = before + first;
+  high[axis] = after + last;
+  return g.pad(kept, low, high, g.constant(x.type, 0));
+}
+
+// Each element of the input adds its multiple of the kernel to the output, `stride` apart: a convolution of what is spread.
+void convTranspose(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0), &weights = n.in(1);
+  if (g.failed())
+    return;
+  if (x.rank() < 3 || weights.rank() != x.rank() || x.type != weights.type)
+    return (void)n.fail("input and weights have ranks " + Twine(x.rank()) + " and " + Twine(weights.rank()) +
+                        ", expected the same, at least 3, and one type");
+  Windows w;
+  w.kernel.assign(weights.dims.begin() + 2, weights.dims.end());
+  size_t count = w.kernel.size();
+  auto strides = positives(n, "strides", count), dilations = positives(n, "dilations", count);
+  int64_t group = n.integer("group", 1);
+  if (group < 1 || !llvm::all_of(w.kernel, [](const Dim &dim) { return dim.isStatic() && dim.value() > 0; }))
+    n.fail("group and the kernel's sizes must be positive and known");
+  auto numbers = [&](StringRef name, size_t size) {
+    SmallVector<int64_t> list = n.integers(name).value_or(SmallVector<int64_t>(size, 0));
+    if (list.size() != size || llvm::any_of(list, [](int64_t i) { return i < 0; }))
+      n.fail("attribute '" + name + "' must have " + Twine(size) + " numbers of at least 0");
+    return list;
+  };
+  SmallVector<int64_t> pads = numbers("pads", 2 * count), more = numbers("output_padding", count);
+  bool hasShape = n.hasAttribute("output_shape");
+  SmallVector<int64_t> shape = hasShape ? numbers("output_shape", count) : SmallVector<int64_t>();
+  std::string mode = n.text("auto_pad", "NOTSET");
+  bool isSame = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if (!isSame && mode != "NOTSET" && mode != "VALID")
+    n.fail("attribute 'auto_pad' is '" + mode + "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+  if (g.failed())
+    return;
+  w.strides.assign(count, 1);
+  w.dilations = *dilations;
+  GraphValue source = spread(g, x, *strides);
+  for (size_t i = 0; i < count && !g.failed(); ++i) {
+    Dim size = x.dims[i + 2], reach = (w.kernel[i] - 1) * Dim(w.dilations[i]);
+    Dim whole = (size - 1) * Dim((*strides)[i]) + reach + 1 + more[i];
+    Dim low = mode == "VALID" ? 0 : pads[i], out = whole - low - (mode == "VALID" ? 0 : pads[count + i]);
+    if (hasShape || isSame) {
+      out = hasShape ? Dim(shape[i]) : size * (*strides)[i];
+      Dim total = whole - out, less = g.floorDiv(total, 2);
+      low = mode == "SAME_UPPER" ? less : total - less;
+    }
+    n.requireAtMost(1, out, "the result would be empty");
+    Dim before = reach - low;
+    source = withMargins(n, source, int64_t(i) + 2, before, out + reach - before - size * (*strides)[i]);
+    w.out.push_back(out);
+  }
+  if (g.failed())
+    return;
+  GraphValue y = convolve(n, source, weights, w, group, Weights::Transposed);
+  if (n.has(2) && n.checkRank(2, 1, "bias"))
+    y = g.add(y, perChannel(g, n.in(2), x.rank()));
   n.out(y);
 }
 
@@ -306,6 +401,7 @@ ArrayRef<OpRow> heddle::convolutionOps() {
       {"", "CausalConvWithState", 27, causalConvWithState},
       {"", "Conv", 1, conv},
       {"", "ConvInteger", 10, convInteger},
+      {"", "ConvTranspose", 1, convTranspose},
       {"", "GlobalAveragePool", 1, globalPool<false>},
       {"", "GlobalMaxPool", 1, globalPool<true>},
       {"", "MaxPool", 1, maxPool},

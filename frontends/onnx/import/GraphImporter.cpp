@@ -28,10 +28,26 @@ const GraphValue *ValueScope::find(StringRef name) const {
 static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) {
   const OpRow *best = nullptr;
   isKnown = false;
-  for (ArrayRef<OpRow> group :
-       {elementwiseOps(), shapeOps(), sliceOps(), indexingOps(), scatterOps(), contractionOps(), convolutionOps(),
-        reductionOps(), resizeOps(), sequenceOps(), sortingOps(), normalizationOps(), attentionOps(), recurrenceOps(),
-        quantizationOps(), controlFlowOps(), microsoftOps(), microsoftAttentionOps(), microsoftQuantizationOps()})
+  for (ArrayRef<OpRow> group : {elementwiseOps(),
+                                shapeOps(),
+                                sliceOps(),
+                                indexingOps(),
+                                scatterOps(),
+                                contractionOps(),
+                                convolutionOps(),
+                                reductionOps(),
+                                resizeOps(),
+                                sequenceOps(),
+                                sortingOps(),
+                                normalizationOps(),
+                                attentionOps(),
+                                recurrenceOps(),
+                                recurrentLayerOps(),
+                                quantizationOps(),
+                                controlFlowOps(),
+                                microsoftOps(),
+                                microsoftAttentionOps(),
+                                microsoftQuantizationOps()})
     for (const OpRow &row : group) {
       if (node.opType != row.name || node.domain != row.domain)
         continue;

@@ -135,6 +135,7 @@ llvm::ArrayRef<OpRow> sortingOps();
 llvm::ArrayRef<OpRow> normalizationOps();
 llvm::ArrayRef<OpRow> attentionOps();
 llvm::ArrayRef<OpRow> recurrenceOps();
+llvm::ArrayRef<OpRow> recurrentLayerOps();
 llvm::ArrayRef<OpRow> quantizationOps();
 llvm::ArrayRef<OpRow> controlFlowOps();
 llvm::ArrayRef<OpRow> microsoftOps();

@@ -75,6 +75,29 @@ void gatherNd(NodeImport &n) {
   }));
 }
 
+// The first lengths[b] elements of each sequence backwards, the rest as it is.
+void reverseSequence(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  int64_t time = n.integer("time_axis", 0), batch = n.integer("batch_axis", 1);
+  if (!n.checkRank(1, 1, "sequence_lens"))
+    return;
+  if (x.rank() < 2 || std::min(time, batch) != 0 || std::max(time, batch) != 1)
+    return (void)n.fail("time_axis and batch_axis must be 0 and 1, of an input of rank 2 or more");
+  GraphValue lengths = g.cast(n.in(1), OnnxType::Int64), at = g.unsqueeze(g.iota(OnnxType::Int64, x.dims[time]), {1});
+  GraphValue last = g.sub(lengths, g.like(lengths, 1));
+  GraphValue from = g.select(g.compare(Predicate::Less, at, lengths), g.sub(last, at), at);
+  Value places = g.tensor(g.checkedIndices(from, x.dims[time], "elements")); // (time, batch)
+  Value source = g.tensor(x);
+  if (g.failed())
+    return;
+  n.out(g.generate(x.type, x.dims, [&](OpBuilder &b, ValueRange to) -> Value {
+    SmallVector<Value> place(to);
+    place[time] = g.indexAt(b, places, {to[time], to[batch]});
+    return tensor::ExtractOp::create(b, g.loc, source, place);
+  }));
+}
+
 // max(ceil((limit - start) / delta), 0) numbers from start in steps of delta
 void range(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -166,8 +189,13 @@ void eyeLike(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::indexingOps() {
   static const OpRow table[] = {
-      {"", "EyeLike", 9, eyeLike},    {"", "Gather", 1, gather}, {"", "GatherElements", 11, gatherElements},
-      {"", "GatherND", 11, gatherNd}, {"", "OneHot", 9, oneHot}, {"", "Range", 11, range},
+      {"", "EyeLike", 9, eyeLike},
+      {"", "Gather", 1, gather},
+      {"", "GatherElements", 11, gatherElements},
+      {"", "GatherND", 11, gatherNd},
+      {"", "OneHot", 9, oneHot},
+      {"", "Range", 11, range},
+      {"", "ReverseSequence", 10, reverseSequence},
       {"", "Trilu", 14, trilu},
   };
   return table;

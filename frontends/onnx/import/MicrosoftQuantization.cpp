@@ -92,13 +92,6 @@ void qLinearWhere(NodeImport &n) {
   n.out(quantizedAs(n, y, 7, n.in(1).type));
 }
 
-// The product of two quantised matrices as reals.
-GraphValue realMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
-  GraphValue scale = g.mul(g.cast(besideMatrix(g, a.scale, true), OnnxType::Float),
-                           g.cast(besideMatrix(g, b.scale, false), OnnxType::Float));
-  return g.mul(g.cast(integerMatmul(g, a, b), OnnxType::Float), scale);
-}
-
 // A, B, their scales, their zero points, a bias.
 void matMulIntegerToFloat(NodeImport &n) {
   GraphValue y = realMatmul(n.g, {n.in(0), n.in(2), n.optional(4)}, {n.in(1), n.in(3), n.optional(5)});

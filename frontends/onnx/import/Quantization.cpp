@@ -205,6 +205,12 @@ GraphValue heddle::integerMatmul(GraphBuilder &g, const Quantized &a, const Quan
   return g.failed() ? GraphValue() : g.matmul(centered(g, a, true), centered(g, b, false));
 }
 
+GraphValue heddle::realMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
+  GraphValue scale = g.mul(g.cast(besideMatrix(g, a.scale, true), OnnxType::Float),
+                           g.cast(besideMatrix(g, b.scale, false), OnnxType::Float));
+  return g.mul(g.cast(integerMatmul(g, a, b), OnnxType::Float), scale);
+}
+
 namespace {
 
 void matMulInteger(NodeImport &n) {

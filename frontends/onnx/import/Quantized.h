@@ -23,6 +23,8 @@ Quantized quantizedDynamically(GraphBuilder &g, const GraphValue &x);
 GraphValue besideMatrix(GraphBuilder &g, const GraphValue &v, bool isRows);
 // The matmul of two matrices of codes, each without its zero point, in int32; scales are not read.
 GraphValue integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b);
+// The product of two quantised matrices as reals, in f32.
+GraphValue realMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b);
 
 // The ops of these names, which two domains have.
 void quantizeLinear(NodeImport &n);
