@@ -582,6 +582,8 @@ Status heddle::importProgram(const CompileOptions &options, const Target &target
         options.model,
         "--merge-adapter, --adapter: an adapter names the modules of a Hugging Face model; expected a Hugging "
         "Face folder or a GGUF file");
+  if (!options.dims.empty() && !isOnnx(program.files))
+    return errorIn(options.model, "--dim: expected an ONNX file, whose inputs leave sizes open");
   if (isMlir(options.model))
     return importMlir(options, target, context, program);
   return isGraph ? importOnnx(options, context, program) : importDecoder(options, target, context, program);

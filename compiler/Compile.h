@@ -6,6 +6,7 @@
 
 #include "compiler/Finding.h"
 #include "compiler/Pipeline.h"
+#include "frontends/GivenSize.h"
 #include "frontends/peft/KeepAdapters.h"
 
 #include <cstdint>
@@ -46,6 +47,7 @@ struct CompileOptions {
   // Auto: checkpoints generate, encode or do one after the other, as their family does; ONNX files and MLIR modules that are causal decoders generate, others
   // are graphs.
   Task task = Task::Auto;
+  std::vector<GivenSize> dims; // of an ONNX file's inputs, which leave them open
   std::string target = "native";
   Precision precision = Precision::Fast;
   std::string kv = "auto";          // auto | f32 | bf16 | f16 | q8_0

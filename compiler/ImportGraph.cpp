@@ -140,7 +140,7 @@ static Status importForDecoder(const CompileOptions &options, Program &program) 
 
 Status heddle::importOnnx(const CompileOptions &options, function_ref<MLIRContext &()> context, Program &program) {
   HEDDLE_RETURN_IF_ERROR(refusal(options, taskMisfit(options)));
-  Expected<Model> read = readModel(program.files);
+  Expected<Model> read = readModel(program.files, options.dims);
   if (!read)
     return read.status();
   program.model = std::move(*read);

@@ -125,6 +125,16 @@ static std::string takeAdapter(CompileArguments &arguments, StringRef value) {
   return readAdapter(folder, adapters.back().use);
 }
 
+// NAME=SIZE
+static std::string takeDim(CompileArguments &arguments, StringRef value) {
+  auto [name, size] = value.rsplit('=');
+  GivenSize given{name.str()};
+  if (name.empty() || size.getAsInteger(10, given.size) || given.size < 1)
+    return quoted(value) + " is no size: expected NAME=SIZE or INPUT:AXIS=SIZE, of at least 1";
+  arguments.options.dims.push_back(std::move(given));
+  return "";
+}
+
 static std::string takePlugin(CompileArguments &arguments, StringRef value) {
   llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(value.str());
   if (!plugin)
@@ -176,6 +186,10 @@ static std::vector<FlagGroup> makeFlags() {
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
        "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
+      {"--dim", "=NAME=SIZE",
+       "of an ONNX file: the inputs' dimension NAME, or INPUT:AXIS, has this size in every run; repeatable. Loops are "
+       "made for it, and what the graph decides by it is decided now",
+       takeDim},
       {"--target", "=T[,T...]",
        "native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64, a 64-bit ARM CPU by LLVM's "
        "name (neoverse-v1, apple-m2), opencl, cuda:sm_80, cuda:sm_90a (default native). Several CPUs of one "

@@ -6,6 +6,7 @@
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
+#include "frontends/onnx/FixSizes.h"
 #include "frontends/onnx/OnnxModel.h"
 #include "frontends/quantized/QuantMethods.h"
 
@@ -45,10 +46,12 @@ static TensorType storedType(OnnxType type) {
 }
 
 // The graph, and its initialisers as tensors of the checkpoint.
-static Expected<Model> readOnnxModel(ModelFiles &files) {
+static Expected<Model> readOnnxModel(ModelFiles &files, const std::vector<GivenSize> &sizes) {
   Expected<OnnxModel> onnx = readOnnx(files);
   if (!onnx)
     return onnx.status();
+  if (Status status = fixSizes(*onnx, sizes); !status.isOk())
+    return errorIn(files.model(), status.message());
   Model model{{}, {}, files.model(), nullptr};
   model.config.source = "onnx";
   model.config.name = onnx->graph.name;
@@ -75,7 +78,7 @@ bool isOnnx(ModelFiles &files) {
   return file && isOnnx(**file);
 }
 
-Expected<Model> readModel(ModelFiles &files) {
+Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes) {
   const std::string &path = files.model();
   if (!files.isThere())
     return errorIn(path, "no such file or directory").as(StatusCode::Unreadable);
@@ -85,7 +88,7 @@ Expected<Model> readModel(ModelFiles &files) {
   if (!file)
     return file.status();
   if (isOnnx(**file))
-    return readOnnxModel(files);
+    return readOnnxModel(files, sizes);
   if (endsWith(path, ".safetensors"))
     return errorIn(path, "is a file of weights; give the directory that also holds its config.json");
   if (!endsWith(path, ".gguf") && (*file)->text().substr(0, 4) != "GGUF")

@@ -4,13 +4,15 @@
 #ifndef HEDDLE_FRONTENDS_READ_READMODEL_H
 #define HEDDLE_FRONTENDS_READ_READMODEL_H
 
+#include "frontends/GivenSize.h"
 #include "frontends/ModelConfig.h"
 #include "frontends/ModelFiles.h"
 
 namespace heddle {
 
-// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer.
-Expected<Model> readModel(ModelFiles &files);
+// Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer. `sizes`: of an
+// ONNX file's inputs, which leave them open.
+Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes = {});
 // Whether readModel takes the model for an ONNX file: by its content, or by its name.
 bool isOnnx(ModelFiles &files);
 // The same for who reads nothing else of the model.

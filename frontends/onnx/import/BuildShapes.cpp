@@ -137,7 +137,13 @@ GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   return wrap(linalg::BroadcastOp::create(b, loc, thin, empty(x.type, dims), added).getResult()[0], x.type, dims);
 }
 
-// Rearranges known integers; `source` gives the old position of the element at new indices.
+int64_t GraphBuilder::offsetIn(const GraphValue &x, ArrayRef<int64_t> place) {
+  int64_t offset = 0;
+  for (auto [dim, index] : llvm::zip_equal(x.dims, place))
+    offset = offset * dim.value() + index;
+  return offset;
+}
+
 GraphValue GraphBuilder::foldShape(const GraphValue &x, ArrayRef<Dim> dims,
                                    function_ref<int64_t(ArrayRef<int64_t>)> source) {
   Dim total = product(dims);
@@ -256,6 +262,14 @@ GraphValue GraphBuilder::transpose(const GraphValue &x, ArrayRef<int64_t> permut
   Dims dims;
   for (int64_t axis : permutation)
     dims.push_back(x.dims[axis]);
+  auto source = [&](ArrayRef<int64_t> at) {
+    SmallVector<int64_t> place(at.size());
+    for (auto [i, axis] : llvm::enumerate(permutation))
+      place[axis] = at[i];
+    return offsetIn(x, place);
+  };
+  if (GraphValue folded = foldShape(x, dims, source))
+    return folded;
   return wrap(linalg::TransposeOp::create(b, loc, tensor(x), empty(x.type, dims), permutation).getResult()[0], x.type,
               dims);
 }
@@ -269,10 +283,9 @@ GraphValue GraphBuilder::slice(const GraphValue &x, int64_t axis, const Dim &beg
   dims[axis] = length;
   if (x.content && begin.isStatic()) {
     auto source = [&](ArrayRef<int64_t> at) {
-      int64_t from = 0;
-      for (size_t i = 0; i < at.size(); ++i)
-        from = from * x.dims[i].value() + at[i] + (int64_t(i) == axis ? begin.value() : 0);
-      return from;
+      SmallVector<int64_t> place(at);
+      place[axis] += begin.value();
+      return offsetIn(x, place);
     };
     if (GraphValue folded = foldShape(x, dims, source))
       return folded;

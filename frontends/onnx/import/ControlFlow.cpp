@@ -28,7 +28,8 @@ Branch importBranch(NodeImport &n, const OnnxGraph &graph) {
 std::optional<Carried> meet(NodeImport &n, const GraphValue &a, const GraphValue &c, GraphBuilder::Scope outer) {
   if (a.type != c.type || a.rank() != c.rank()) {
     n.fail("branches give tensors of " + Twine(onnxTypeName(int32_t(a.type))) + ", rank " + Twine(a.rank()) +
-           ", and of " + onnxTypeName(int32_t(c.type)) + ", rank " + Twine(c.rank()) + ": expected the same");
+           ", and of " + onnxTypeName(int32_t(c.type)) + ", rank " + Twine(c.rank()) +
+           ": expected the same, or a condition that sizes decide which the compiler knows (--dim)");
     return std::nullopt;
   }
   Carried both{a.type, {}};

@@ -178,6 +178,11 @@ public:
   GraphValue pad(const GraphValue &x, llvm::ArrayRef<Dim> low, llvm::ArrayRef<Dim> high, mlir::Value scalar);
   // 0, 1, … of `type`, rank 1.
   GraphValue iota(OnnxType type, const Dim &length);
+  // Known integers rearranged, or nothing where they or a size are not known; `source` gives the old offset of the element at new indices.
+  GraphValue foldShape(const GraphValue &x, llvm::ArrayRef<Dim> dims,
+                       llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> source);
+  // The offset of an element of a tensor whose sizes are known.
+  static int64_t offsetIn(const GraphValue &x, llvm::ArrayRef<int64_t> place);
   // A tensor whose element at given indices is what the body returns.
   GraphValue generate(OnnxType type, llvm::ArrayRef<Dim> dims,
                       llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::ValueRange)> body);
@@ -223,8 +228,6 @@ private:
   Dim derived(Derivation kind, const Dim &a, const Dim &c);
   GraphValue foldIntegers(const GraphValue &x, const GraphValue &y, OnnxType type,
                           llvm::function_ref<std::optional<Dim>(const Dim &, const Dim &)> fold);
-  GraphValue foldShape(const GraphValue &x, llvm::ArrayRef<Dim> dims,
-                       llvm::function_ref<int64_t(llvm::ArrayRef<int64_t>)> source);
   GraphValue guardedBroadcast(const GraphValue &x, llvm::ArrayRef<Dim> dims);
 
   struct DerivedDim {

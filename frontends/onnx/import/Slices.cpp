@@ -88,12 +88,14 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
   Dim length = g.floorDiv(g.maxOf(span, 0) + Dim(width - 1), width);
   Dims dims = x.dims;
   dims[axis] = length;
-  if (x.content && x.rank() == 1 && begin.isStatic() && length.isStatic()) {
-    std::vector<Dim> content;
-    for (int64_t i = 0; i < length.value(); ++i)
-      content.push_back((*x.content)[begin.value() + i * step]);
-    return g.integers(x.type, dims, std::move(content));
-  }
+  auto offset = [&](ArrayRef<int64_t> at) {
+    SmallVector<int64_t> place(at);
+    place[axis] = begin.value() + at[axis] * step;
+    return GraphBuilder::offsetIn(x, place);
+  };
+  if (begin.isStatic())
+    if (GraphValue folded = g.foldShape(x, dims, offset))
+      return folded;
   if (length.is(0))
     return g.slice(x, axis, 0, 0);
   if (step > 0) {
