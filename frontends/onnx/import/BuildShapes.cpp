@@ -154,8 +154,11 @@ GraphValue GraphBuilder::foldShape(const GraphValue &x, ArrayRef<Dim> dims,
   SmallVector<int64_t> at(dims.size(), 0);
   for (int64_t i = 0; i < total.value(); ++i) {
     content.push_back((*x.content)[source(at)]);
-    for (size_t d = dims.size(); d-- > 0 && ++at[d] == dims[d].value();)
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (++at[d] < dims[d].value())
+        break;
       at[d] = 0;
+    }
   }
   return integers(x.type, dims, std::move(content));
 }
@@ -445,6 +448,7 @@ Value GraphBuilder::indexAt(OpBuilder &inner, Value tensor, ValueRange at) {
 GraphValue GraphBuilder::iota(OnnxType type, const Dim &length) {
   if (length.isStatic() && length.value() <= 64 && !isFloat(type)) {
     std::vector<Dim> content;
+    content.reserve(size_t(length.value()));
     for (int64_t i = 0; i < length.value(); ++i)
       content.push_back(Dim(i));
     return integers(type, {length}, std::move(content));
