@@ -177,6 +177,7 @@ struct ConfigDefaults {
   bool tied = false;
   // Of a part of a larger config, which says only what its class does not.
   int64_t hiddenSize = 0, intermediateSize = 0, numLayers = 0;
+  bool scalesEmbedding = false; // scale_embedding
   bool layersOfEncoder =
       false; // an encoder-decoder has as many layers in both stacks where config.json does not say it
 };
@@ -258,7 +259,7 @@ struct ConfigReaders {
   // the common keys; from GGUF, once all common keys are.
   void (*huggingFaceSizes)(JsonObject &object, ModelConfig &config) = nullptr;
   void (*ggufSizes)(GgufKeys &keys, ModelConfig &config) = nullptr;
-  // config.ropes and config.layerRope, instead of the common keys.
+  // config.ropes, and of config.layerRope (all 0 before) what differs, instead of the common keys.
   void (*huggingFaceRopes)(JsonObject &object, ModelConfig &config) = nullptr;
   // Experts and scales, after everything else; sizes are bounded by then, config.ropes is empty where something failed.
   void (*huggingFaceRest)(JsonObject &object, ModelConfig &config) = nullptr;

@@ -132,7 +132,7 @@ static void readV3(JsonObject &object, ModelConfig &config) {
   config.numPredictionLayers = object.integer("num_nextn_predict_layers").value_or(1);
   if (config.ropes.empty())
     return;
-  config.ropes[0].interleaved = object.boolean("rope_interleave").value_or(true);
+  config.ropes[0].interleaved = object.flag("rope_interleave", /*absent=*/true);
   setScoreScale(config);
 }
 

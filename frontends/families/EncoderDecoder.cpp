@@ -35,7 +35,7 @@ void readEncoderDecoderScales(JsonObject &object, ModelConfig &config) {
   if (!object.boolean("is_encoder_decoder").value_or(true))
     object.unsupported("is_encoder_decoder",
                        "is false, which is not supported: the model is compiled with its encoder");
-  if (object.boolean("scale_embedding").value_or(false))
+  if (object.boolean("scale_embedding").value_or(config.family->defaults.scalesEmbedding))
     config.embeddingScale = std::sqrt(double(config.hiddenSize));
   config.attentionBias = true;
   config.tokenTypes = 1;

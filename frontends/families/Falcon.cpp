@@ -54,7 +54,7 @@ static constexpr KeyName keyNames[] = {
 
 // One KV head where queries share it, unless the newer architecture says how many there are.
 static void readKvHeads(JsonObject &object, ModelConfig &config, bool isNew) {
-  bool sharesOne = object.boolean("multi_query").value_or(true);
+  bool sharesOne = object.flag("multi_query", /*absent=*/true);
   int64_t kvHeads = object.integer("num_kv_heads").value_or(config.numHeads);
   if (!isNew && !sharesOne && kvHeads != config.numHeads)
     object.fail("num_kv_heads", "is " + std::to_string(kvHeads) + ", expected num_attention_heads (" +
@@ -74,7 +74,7 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
 
 static void readLayers(JsonObject &object, ModelConfig &config) {
   bool isNew = object.boolean("new_decoder_architecture").value_or(false);
-  config.parallelResidual = object.boolean("parallel_attn").value_or(true);
+  config.parallelResidual = object.flag("parallel_attn", /*absent=*/true);
   int64_t norms = object.integer("num_ln_in_parallel_attn").value_or(isNew ? 2 : 1);
   config.hasNormEach = isNew && norms == 2;
   // What the reference has no forward for.

@@ -37,8 +37,20 @@ static constexpr TensorRule layerRules[] = {
 
 static constexpr double swigluLimit = 7.0, swigluAlpha = 1.702;
 
+// A config that says nothing of its rotation has that of the published models.
+static void stretchRotation(JsonObject &object, ModelConfig &config) {
+  if (object.has("rope_scaling") || object.has("rope_parameters") || config.ropes.empty())
+    return;
+  RopeConfig &rope = config.ropes.front();
+  rope.scaling = RopeScalingKind::Yarn;
+  rope.factor = 32.0;
+  rope.originalContext = object.integer("original_max_position_embeddings").value_or(4096);
+  rope.truncate = false;
+}
+
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
+  stretchRotation(object, config);
   readExpertCounts(object, moe, /*numExperts=*/128, /*expertsPerToken=*/4);
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = true; // weights are the softmax of the chosen experts' logits

@@ -24,6 +24,7 @@ static constexpr Family describeM2M100() {
   row.logitsBias = nullptr;
   row.positionsSkipMasked = true;
   row.defaults.activation = Activation::Relu;
+  row.defaults.scalesEmbedding = true;
   row.readers.huggingFaceSizes = readSizes;
   row.addTensors = addSinusoids<Sinusoids::Tensor2Tensor>;
   row.build = build;

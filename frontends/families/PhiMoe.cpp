@@ -14,13 +14,15 @@ static constexpr TensorRule logitsBiasRules[] = {
     {"lm_head.bias", "output.bias", ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
 };
 
-// The reference multiplies cos and sin by numbers of its own for short and long contexts, and rotates with the short factors in both.
+// The reference multiplies cos and sin by numbers of its own for short and long contexts, and rotates with the short factors in both. A context is
+// long as rope_scaling says, whatever stands outside.
 static void readScaledRope(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
   JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
   RopeConfig read = readRope(rope, object, config, theta);
   if (read.scaling != RopeScalingKind::None) {
     read.longFactor = read.shortFactor;
+    read.originalContext = rope.integer("original_max_position_embeddings").value_or(config.contextLength);
     read.attentionFactor = rope.number("short_mscale");
     read.longAttentionFactor = rope.number("long_mscale");
     for (const char *key : {"short_mscale", "long_mscale"})

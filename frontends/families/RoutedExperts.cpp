@@ -29,7 +29,7 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
   else
     moe.sharedIntermediateSize = shared * moe.intermediateSize;
   moe.routedScale = object.number("routed_scaling_factor").value_or(defaults.scale);
-  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(defaults.normTopkProb);
+  moe.normTopkProb = object.flag("norm_topk_prob", defaults.normTopkProb);
 }
 
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// SmolLM3 (Hugging Face 2025): Llama in which one layer of four does not rotate, or those that no_rope_layers names by 0.
+// SmolLM3 (Hugging Face 2025): Llama in which one layer of four does not rotate, or those that no_rope_layers names by 0. Where a config has
+// a window and does not say whose, it is that of the layers that do not rotate.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -11,6 +12,9 @@ namespace heddle {
 
 static void readRotation(JsonObject &object, ModelConfig &config) {
   readNoRopeLayers(object, config, /*emptyIsAbsent=*/false);
+  for (size_t layer = 0; layer < config.layerWindow.size() && !object.has("layer_types"); ++layer)
+    if (config.layerRope[layer] != noRope)
+      config.layerWindow[layer] = 0;
 }
 
 // The format has no key for it: llama.cpp knows it of the architecture.
@@ -29,6 +33,8 @@ static constexpr Family describeSmolLm3() {
   row.defaults.tied = true;
   row.biases.attentionKey = "attention_bias";
   row.biases.mlpKey = "mlp_bias";
+  row.windows.use = WindowUse::Switched;
+  row.windows.readsLayerTypes = true;
   row.rope.interleavedInGguf = true;
   row.readers.huggingFaceRest = readRotation;
   row.readers.ggufRest = readGgufRotation;

@@ -169,9 +169,9 @@ void ConfigReader::readHeads() {
   int64_t kvHeads =
       defaults.numKvHeads && !object.isNull("num_key_value_heads") ? defaults.numKvHeads : config.numHeads;
   config.numKvHeads = object.integer("num_key_value_heads").value_or(kvHeads);
-  bool hasHeadDim = object.has("head_dim");
-  config.headDim = object.integer("head_dim").value_or(defaults.headDim ? defaults.headDim : evenHead);
-  if (!hasHeadDim && !defaults.headDim)
+  int64_t headDim = object.isNull("head_dim") ? 0 : defaults.headDim;
+  config.headDim = object.integer("head_dim").value_or(headDim ? headDim : evenHead);
+  if (!object.has("head_dim") && !headDim)
     checkEvenHeads(object, config);
 }
 
@@ -360,6 +360,7 @@ Expected<ModelConfig> ConfigReader::read() {
   readActivation();
   readWindows();
   moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), false);
+  config.layerRope.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   if (object.status().isOk())
     readRopes(object, config);
   if (family.heads.count)

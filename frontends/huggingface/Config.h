@@ -39,7 +39,7 @@ void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, in
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
 
-// config.ropes and config.layerRope, after layerWindow.
+// config.ropes, and of config.layerRope (all 0 before) what differs, after layerWindow.
 void readRopes(JsonObject &object, ModelConfig &config);
 
 } // namespace heddle

@@ -38,6 +38,8 @@ public:
   int64_t bounded(const char *key, int64_t value, int64_t least, int64_t most);
   std::optional<double> number(const char *key);
   std::optional<bool> boolean(const char *key);
+  // Of a key that may be null, which the reference takes for false; `absent` without the key.
+  bool flag(const char *key, bool absent) { return !isNull(key) && boolean(key).value_or(absent); }
   std::optional<std::string> string(const char *key);
   std::vector<double> numbers(const char *key);
   std::vector<int64_t> integers(const char *key); // also a single integer

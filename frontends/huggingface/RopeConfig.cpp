@@ -103,7 +103,6 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
 }
 
 void readRopes(JsonObject &object, ModelConfig &config) {
-  config.layerRope.assign(static_cast<size_t>(config.numHiddenLayers), 0);
   if (!config.family->rope.hasRope)
     return;
   if (config.family->readers.huggingFaceRopes)

@@ -16,9 +16,12 @@ std::string familyData(const std::string &name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family, const json &patch) {
+Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family, const json &patch,
+                           const std::vector<const char *> &nulls) {
   json config = json::parse(familyData(family + "/config.json"));
   config.merge_patch(patch);
+  for (const char *key : nulls)
+    config[key] = nullptr;
   folder.write("config.json", config.dump());
   std::string header = familyData(family + "/header.json");
   uint64_t end = 0;
@@ -29,16 +32,16 @@ Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &fam
   return readModel(folder.path());
 }
 
-ModelConfig familyConfig(const std::string &family, const json &patch) {
+ModelConfig familyConfig(const std::string &family, const json &patch, const std::vector<const char *> &nulls) {
   TemporaryFolder folder;
-  Expected<Model> model = readFamily(folder, family, patch);
+  Expected<Model> model = readFamily(folder, family, patch, nulls);
   EXPECT_TRUE(model) << family << ": " << model.message();
   return model ? model->config : ModelConfig();
 }
 
-std::string familyRefusal(const std::string &family, const json &patch) {
+std::string familyRefusal(const std::string &family, const json &patch, const std::vector<const char *> &nulls) {
   TemporaryFolder folder;
-  Expected<Model> model = readFamily(folder, family, patch);
+  Expected<Model> model = readFamily(folder, family, patch, nulls);
   return model ? "" : model.message();
 }
 

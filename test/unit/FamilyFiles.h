@@ -12,13 +12,17 @@ namespace heddle::test {
 
 // The bytes of a file of data/families.
 std::string familyData(const std::string &name);
-// The model of a family with zeros for weights, its config changed by `patch`, written into `folder`.
+// The model of a family with zeros for weights, its config changed by `patch`, of which null removes a key, and with null for `nulls`; written
+// into `folder`.
 Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family,
-                           const nlohmann::json &patch = nlohmann::json::object());
+                           const nlohmann::json &patch = nlohmann::json::object(),
+                           const std::vector<const char *> &nulls = {});
 // Its config; a failure of the test, and an empty one, where it is refused.
-ModelConfig familyConfig(const std::string &family, const nlohmann::json &patch = nlohmann::json::object());
-// Why the family's model is refused with `patch`, "" if it is not.
-std::string familyRefusal(const std::string &family, const nlohmann::json &patch);
+ModelConfig familyConfig(const std::string &family, const nlohmann::json &patch = nlohmann::json::object(),
+                         const std::vector<const char *> &nulls = {});
+// Why the family's model is refused with both, "" if it is not.
+std::string familyRefusal(const std::string &family, const nlohmann::json &patch,
+                          const std::vector<const char *> &nulls = {});
 
 } // namespace heddle::test
 

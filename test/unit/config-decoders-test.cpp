@@ -155,21 +155,33 @@ TEST(DecoderConfig, layersThatDoNotRotate) {
   // Without layer_types every fourth layer sees all tokens.
   EXPECT_EQ(familyConfig("cohere2", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{6, 6}));
   // A config that says null has no window, and all layers rotate.
-  TemporaryFolder folder;
-  readFamily(folder, "exaone4");
-  json plain = json::parse(familyData("exaone4/config.json"));
-  plain["sliding_window"] = nullptr;
-  plain["layer_types"] = {"full_attention", "full_attention"};
-  folder.write("config.json", plain.dump());
-  Expected<Model> model = readModel(folder.path());
-  ASSERT_TRUE(model) << model.message();
-  EXPECT_EQ(model->config.layerRope, (std::vector<uint8_t>{0, 0}));
+  json full = {{"layer_types", {"full_attention", "full_attention"}}};
+  EXPECT_EQ(familyConfig("exaone4", full, {"sliding_window"}).layerRope, (std::vector<uint8_t>{0, 0}));
   expectRefusals(
       {{"smollm3", {{"no_rope_layers", {1}}}, "no_rope_layers has 1 entries, expected num_hidden_layers (2)"},
        {"smollm3",
         {{"no_rope_layers", nullptr}, {"no_rope_layer_interval", 0}},
         "no_rope_layer_interval is 0, expected at least 1"},
-       {"smollm3", {{"use_sliding_window", true}}, "use_sliding_window is true, which is not supported for smollm3"}});
+       {"smollm3",
+        {{"layer_types", {"full_attention", "sliding_attention"}}, {"sliding_window", 6}},
+        "layer_types holds sliding_attention, but use_sliding_window is false"}});
+}
+
+TEST(DecoderConfig, windowsOfLayersThatDoNotRotate) {
+  json window = {{"use_sliding_window", true}, {"sliding_window", 6}, {"layer_types", nullptr}};
+  EXPECT_EQ(familyConfig("smollm3", window).layerWindow, (std::vector<int64_t>{0, 6}));
+  window["layer_types"] = {"sliding_attention", "full_attention"};
+  EXPECT_EQ(familyConfig("smollm3", window).layerWindow, (std::vector<int64_t>{6, 0}));
+  window["use_sliding_window"] = false;
+  window["layer_types"] = nullptr;
+  EXPECT_EQ(familyConfig("smollm3", window).layerWindow, (std::vector<int64_t>{0, 0}));
+}
+
+// Where the family's own head_dim stands for a key that is not there.
+TEST(DecoderConfig, headDimOfNull) {
+  for (const char *family : {"ernie4_5", "gpt_oss", "llama4_text"})
+    EXPECT_EQ(familyConfig(family, json::object(), {"head_dim"}).headDim, 16) << family;
+  expectRefusals({{"ernie4_5", {{"head_dim", nullptr}}, "has shape (64, 64), the config asks for (512, 64)"}});
 }
 
 TEST(DecoderConfig, partialRotaryDefaults) {
@@ -240,6 +252,9 @@ TEST(DecoderConfig, phiMoeMixerAndRope) {
   EXPECT_EQ(config.ropes[0].inverseFrequency(true, longFactor, 128), frequencies);
   EXPECT_EQ(shortFactor, 1.1f);
   EXPECT_EQ(longFactor, 1.3f);
+  int64_t original = config.ropes[0].originalContext;
+  config = familyConfig("phimoe_longrope", {{"original_max_position_embeddings", original + 7}});
+  EXPECT_EQ(config.ropes[0].originalContext, original);
   expectRefusals({{"phimoe_longrope", {{"rope_parameters", {{"long_mscale", nullptr}}}}, "long_mscale is missing"},
                   {"phimoe_longrope",
                    {{"rope_parameters", {{"long_mscale", -1}}}},
@@ -301,6 +316,12 @@ TEST(DecoderConfig, falcon) {
                    "num_kv_heads is 2, expected num_attention_heads (4) without multi_query"},
                   {"falcon", {{"bias", true}}, "query_key_value.bias is missing"},
                   {"falcon", {{"new_decoder_architecture", true}}, "ln_"}});
+  // Null is false, whatever a key that is not there means.
+  std::string message = familyRefusal("falcon", json::object(), {"multi_query"});
+  EXPECT_NE(message.find("query_key_value.weight has shape (96, 64), the config asks for (192, 64)"), std::string::npos)
+      << message;
+  message = familyRefusal("falcon", json::object(), {"parallel_attn"});
+  EXPECT_NE(message.find("post_attention_layernorm"), std::string::npos) << message;
 }
 
 TEST(DecoderConfig, gptOss) {
@@ -315,6 +336,12 @@ TEST(DecoderConfig, gptOss) {
   EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0}));
   EXPECT_EQ(config.activation, Activation::Silu);
   EXPECT_EQ(config.moe.gateLimit, 7.0);
+  RopeConfig rope = familyConfig("gpt_oss", {{"rope_parameters", nullptr}}).ropes[0];
+  EXPECT_EQ(rope.scaling, RopeScalingKind::Yarn);
+  EXPECT_EQ(rope.theta, 150000.0);
+  EXPECT_EQ(rope.factor, 32.0);
+  EXPECT_EQ(rope.originalContext, 4096);
+  EXPECT_FALSE(rope.truncate);
   expectRefusals(
       {{"gpt_oss", {{"swiglu_limit", 0}}, "swiglu_limit is 0.000000, expected a positive number"},
        {"gpt_oss", {{"swiglu_alpha", -1}}, "swiglu_alpha is -1.000000, expected a positive number"},

@@ -31,6 +31,8 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
   EXPECT_EQ(familyConfig("marian").activation, Activation::Silu);
   EXPECT_EQ(familyConfig("transformer").activation, Activation::Relu);
   EXPECT_EQ(familyConfig("m2m_100").firstPosition, 2); // behind pad_token_id
+  for (auto [family, scale] : {std::pair<const char *, double>{"m2m_100", 8.0}, {"bart", 1.0}})
+    EXPECT_EQ(familyConfig(family, {{"scale_embedding", nullptr}}).embeddingScale, scale) << family;
   EXPECT_TRUE(familyConfig("mbart").normsBefore && familyConfig("mbart").hasEmbeddingNorm);
   EXPECT_TRUE(familyConfig("pegasus").hasFinalNorm && !familyConfig("pegasus").hasEmbeddingNorm);
   for (const auto &[family, patch, expected] : {

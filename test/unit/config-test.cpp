@@ -33,6 +33,15 @@ std::vector<std::string> knownFamilies() {
 
 class FamilyConfig : public testing::TestWithParam<std::string> {};
 
+// What is read behind a fault meets a config that is not whole.
+TEST_P(FamilyConfig, isRefusedForTheFirstFault) {
+  json fault = {{"layer_types", 7}}, said = json::parse(familyData(GetParam() + "/config.json"));
+  json patch = said.contains("text_config") ? json{{"text_config", fault}} : fault;
+  patch.update(fault);
+  std::string message = familyRefusal(GetParam(), patch);
+  EXPECT_NE(message.find("layer_types is '7', expected an array of strings"), std::string::npos) << message;
+}
+
 TEST_P(FamilyConfig, isRead) {
   TemporaryFolder folder;
   Expected<Model> model = readFamily(folder, GetParam());
