@@ -44,8 +44,10 @@ static constexpr KeyName keyNames[] = {
     {"sliding_window", "window_size"},
 };
 
-// [[["global", "local"], 12]]: twelve times a global layer and a local one.
+// [[["global", "local"], 12]]: twelve times a global layer and a local one; attention_layers, where it is there, says it layer by layer and wins.
 static std::vector<std::string> readAttentionTypes(JsonObject &object) {
+  if (object.has("attention_layers"))
+    return object.strings("attention_layers");
   std::vector<std::string> types;
   JsonValue lists = object.find("attention_types");
   if (!lists) {
@@ -83,13 +85,14 @@ static void readWindows(JsonObject &object, ModelConfig &config) {
   int64_t window = object.integer("window_size").value_or(256);
   if (window < 1)
     object.fail("window_size", "is " + std::to_string(window) + ", expected at least 1");
+  const char *key = object.has("attention_layers") ? "attention_layers" : "attention_types";
   std::vector<std::string> types = readAttentionTypes(object);
   if (types.size() != config.layerWindow.size())
-    return object.fail("attention_types", "names " + std::to_string(types.size()) + " layers, expected num_layers (" +
-                                              std::to_string(config.numHiddenLayers) + ")");
+    return object.fail(key, "names " + std::to_string(types.size()) + " layers, expected num_layers (" +
+                                std::to_string(config.numHiddenLayers) + ")");
   for (size_t layer = 0; layer < types.size(); ++layer) {
     if (types[layer] != "global" && types[layer] != "local")
-      return object.fail("attention_types", "holds '" + printable(types[layer], 64) + "', expected global or local");
+      return object.fail(key, "holds '" + printable(types[layer], 64) + "', expected global or local");
     config.layerWindow[layer] = types[layer] == "local" ? window : 0;
   }
 }

@@ -39,7 +39,7 @@ static constexpr double swigluLimit = 7.0, swigluAlpha = 1.702;
 
 // A config that says nothing of its rotation has that of the published models.
 static void stretchRotation(JsonObject &object, ModelConfig &config) {
-  if (object.has("rope_scaling") || object.has("rope_parameters") || config.ropes.empty())
+  if (object.has(ropeKey(object)) || config.ropes.empty())
     return;
   RopeConfig &rope = config.ropes.front();
   rope.scaling = RopeScalingKind::Yarn;

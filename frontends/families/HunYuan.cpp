@@ -18,7 +18,7 @@ static constexpr TensorRule headNormRules[] = {
 
 static void readAlpha(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
-  JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  JsonObject rope = object.object(ropeKey(object));
   double alpha = rope.number("alpha").value_or(0.0), dim = static_cast<double>(config.headDim);
   config.ropes = {readRope(rope, object, config, theta)};
   object.adopt(rope);

@@ -18,7 +18,7 @@ static constexpr TensorRule logitsBiasRules[] = {
 // long as rope_scaling says, whatever stands outside.
 static void readScaledRope(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
-  JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  JsonObject rope = object.object(ropeKey(object));
   RopeConfig read = readRope(rope, object, config, theta);
   if (read.scaling != RopeScalingKind::None) {
     read.longFactor = read.shortFactor;

@@ -74,6 +74,12 @@ void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, 
 
 } // namespace
 
+const char *ropeKey(const JsonObject &object) {
+  JsonValue scaling = object.find("rope_scaling");
+  bool isEmpty = !scaling || (scaling.is(JsonKind::Object) && !JsonItems(scaling).next());
+  return isEmpty ? "rope_parameters" : "rope_scaling";
+}
+
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta) {
   RopeConfig out;
   out.theta = rope.number("rope_theta").value_or(theta);
@@ -108,7 +114,7 @@ void readRopes(JsonObject &object, ModelConfig &config) {
   if (config.family->readers.huggingFaceRopes)
     return config.family->readers.huggingFaceRopes(object, config);
   double theta = object.number(fieldName(config, "rope_theta").c_str()).value_or(config.family->defaults.ropeTheta);
-  JsonObject rope = object.object(object.has("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  JsonObject rope = object.object(ropeKey(object));
   for (const char *type : {"full_attention", "sliding_attention"})
     if (rope.has(type))
       rope.unsupported(type, "is not supported: " + config.architecture + " has one rotary embedding for all layers");

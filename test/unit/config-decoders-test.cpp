@@ -177,6 +177,12 @@ TEST(DecoderConfig, windowsOfLayersThatDoNotRotate) {
   EXPECT_EQ(familyConfig("smollm3", window).layerWindow, (std::vector<int64_t>{0, 0}));
 }
 
+TEST(DecoderConfig, emptyScalingIsNone) {
+  RopeConfig rope = familyConfig("llama_yarn", {{"rope_scaling", json::object()}}).ropes[0];
+  EXPECT_EQ(rope.scaling, RopeScalingKind::Yarn);
+  EXPECT_EQ(rope.originalContext, 32);
+}
+
 // Where the family's own head_dim stands for a key that is not there.
 TEST(DecoderConfig, headDimOfNull) {
   for (const char *family : {"ernie4_5", "gpt_oss", "llama4_text"})
@@ -198,13 +204,21 @@ TEST(DecoderConfig, gptNeoLayers) {
   EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 6}));
   EXPECT_EQ(config.attentionScale, 1.0);
   EXPECT_EQ(config.numKvHeads, 4);
-  auto types = [](const char *text) { return json{{"attention_types", json::parse(text)}}; };
+  // Layer by layer it wins over what repeats.
+  EXPECT_EQ(familyConfig("gpt_neo", {{"attention_layers", {"local", "global"}}}).layerWindow,
+            (std::vector<int64_t>{6, 0}));
+  auto types = [](const char *text) {
+    return json{{"attention_types", json::parse(text)}, {"attention_layers", nullptr}};
+  };
   EXPECT_EQ(familyConfig("gpt_neo", types(R"([[["local"], 2]])")).layerWindow, (std::vector<int64_t>{6, 6}));
   expectRefusals(
-      {{"gpt_neo", {{"attention_types", nullptr}}, "attention_types names 24 layers, expected num_layers (2)"},
-       {"gpt_neo", {{"attention_types", 7}}, "attention_types is 7, expected lists of types"},
+      {{"gpt_neo", types("null"), "attention_types names 24 layers, expected num_layers (2)"},
+       {"gpt_neo", types("7"), "attention_types is 7, expected lists of types"},
        {"gpt_neo", types(R"([["global", 2]])"), "expected lists of types (global, local) and how often"},
        {"gpt_neo", types(R"([[["nearby"], 2]])"), "attention_types holds 'nearby', expected global or local"},
+       {"gpt_neo",
+        {{"attention_layers", json::array({"local"})}},
+        "attention_layers names 1 layers, expected num_layers (2)"},
        {"gpt_neo", {{"window_size", 0}}, "window_size is 0, expected at least 1"}});
 }
 
@@ -336,7 +350,7 @@ TEST(DecoderConfig, gptOss) {
   EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{6, 0}));
   EXPECT_EQ(config.activation, Activation::Silu);
   EXPECT_EQ(config.moe.gateLimit, 7.0);
-  RopeConfig rope = familyConfig("gpt_oss", {{"rope_parameters", nullptr}}).ropes[0];
+  RopeConfig rope = familyConfig("gpt_oss", {{"rope_parameters", nullptr}, {"rope_scaling", json::object()}}).ropes[0];
   EXPECT_EQ(rope.scaling, RopeScalingKind::Yarn);
   EXPECT_EQ(rope.theta, 150000.0);
   EXPECT_EQ(rope.factor, 32.0);
