@@ -133,6 +133,12 @@ void heddle::eraseDeadOps(Operation *root) {
   }
 }
 
+bool heddle::isDead(Operation *op) {
+  return isOpTriviallyDead(op) || (isMemoryEffectFree(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+                                     return !user->hasTrait<OpTrait::IsTerminator>() && isDead(user);
+                                   }));
+}
+
 void heddle::foldIdentityLayouts(Operation *root) {
   SmallVector<Operation *> layouts;
   root->walk([&](Operation *op) {
