@@ -179,16 +179,19 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
     group = 1;
   if (all % group)
     return because("its heads repeat keys and values unevenly"), std::nullopt;
-  Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(all / group));
+  int64_t groups = all / group;
+  Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(double(groups)));
   SmallVector<Expr> source;
   for (auto [d, base] : llvm::enumerate(first->arguments)) {
     Expr distance = all > group ? exprs.sub(leafOf(perHead[group])->arguments[d], base) : exprs.constant(0);
-    for (int64_t h = 0; h < all; ++h)
-      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(h / group))))
+    for (int64_t h = 0; h < all; ++h) {
+      int64_t before = h / group; // groups
+      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(double(before)))))
         return because("its heads are in no regular order"), std::nullopt;
+    }
     source.push_back(exprs.add(base, exprs.mul(distance, index)));
   }
-  SmallVector<Axis> axes{{batch, batchSize}, {index, exprs.constant(all / group)}, sequence};
+  SmallVector<Axis> axes{{batch, batchSize}, {index, exprs.constant(double(groups))}, sequence};
   axes.append(depthAxes.begin(), depthAxes.end());
   std::string why;
   Value tensor = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
@@ -197,7 +200,7 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
   if (depthAxes.size() > 1)
     tensor = tensor::CollapseShapeOp::create(b, softmax.getLoc(), tensor,
                                              SmallVector<ReassociationIndices>{{0}, {1}, {2}, {3, 4}});
-  return HeadsTensor{tensor, all / group, factorOf(perHead[0])};
+  return HeadsTensor{tensor, groups, factorOf(perHead[0])};
 }
 
 Value AttentionMatcher::biasTensor(Expr bias) {
@@ -279,11 +282,11 @@ bool AttentionMatcher::emit() {
   if (k->heads != v->heads)
     return because("it has " + std::to_string(k->heads) + " heads of keys and " + std::to_string(v->heads) +
                    " of values");
-  Value bias;
-  if (mask.bias && !(bias = biasTensor(mask.bias)))
+  Value bias = mask.bias ? biasTensor(mask.bias) : Value();
+  if (mask.bias && !bias)
     return false;
-  Value sinks;
-  if (sink && !(sinks = sinkTensor()))
+  Value sinks = sink ? sinkTensor() : Value();
+  if (sink && !sinks)
     return false;
   RankedTensorType type = shaped(q->tensor);
   SmallVector<int64_t> shape(type.getShape());

@@ -45,7 +45,7 @@ static Expr firstElement(Expr expr, unsigned depth = 0) {
 }
 
 std::string heddle::inWords(Expr expr) {
-  auto with = [&](std::string what) {
+  auto with = [&](const std::string &what) {
     Expr element = firstElement(expr);
     return element ? what + " with an element of " + nameOf(element->value) : what;
   };
