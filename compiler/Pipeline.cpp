@@ -19,6 +19,7 @@
 #include "compiler/raise/Passes.h"
 #include "compiler/schedule/Passes.h"
 
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/ControlFlow/Transforms/BufferizableOpInterfaceImpl.h"
@@ -79,6 +80,8 @@ void heddle::addImportStage(OpPassManager &pm) {
   pm.addPass(createInlinerPass());
   pm.addPass(createSymbolDCEPass());
   pm.addPass(createCanonicalizerPass());
+  // Paddings that fold into one leave their sum as affine.apply.
+  pm.addPass(createLowerAffinePass());
   pm.addPass(createCSEPass());
 }
 

@@ -30,11 +30,41 @@ static void collectContractions(Expr expr, SmallVectorImpl<Expr> &found) {
     collectContractions(term, found);
 }
 
+// Whether `op` looks elements of a product up by numbers of another tensor, as biases of relative positions are that a query and an embedding give.
+static bool looksUpProducts(Operation *op) {
+  return isa<linalg::GenericOp>(op) &&
+         op->walk([](tensor::ExtractOp extract) {
+             Operation *source = extract.getTensor().getDefiningOp();
+             bool isNumbered = llvm::any_of(extract.getIndices(), [](Value index) {
+               while (auto cast = index.getDefiningOp<arith::IndexCastOp>())
+                 index = cast.getIn();
+               return bool(index.getDefiningOp<tensor::ExtractOp>());
+             });
+             return source && isContraction(source) && isNumbered ? WalkResult::interrupt() : WalkResult::advance();
+           }).wasInterrupted();
+}
+
+// Products that are looked up are no scores and hide nothing: they are taken as they are, since buckets of distances make large diagrams.
+void AttentionMatcher::stopAtLookups(ElementTrace &at) {
+  SetVector<Operation *> behind;
+  BackwardSliceOptions options;
+  options.omitBlockArguments = true;
+  options.filter = [&](Operation *op) {
+    return !isContraction(op) && op->getBlock() == softmax->getBlock() && behind.size() < 256;
+  };
+  if (failed(getBackwardSlice(softmax.getInput(), &behind, options)))
+    return;
+  for (Operation *op : behind)
+    if (looksUpProducts(op))
+      at.stopAt(op->getResult(0));
+}
+
 // Where the softmax has one more logit than there are keys, in which no product is. Asked in a context of its own: the order in which nodes
 // are made decides that of decisions.
 AttentionMatcher::SinkColumn AttentionMatcher::findSinkColumn() {
   ExprContext own;
   ElementTrace columns(own);
+  stopAtLookups(columns);
   SmallVector<Expr> indices = columns.indexSymbols(softmax.getInput(), firstProbe);
   Expr place = indices[keyAxis];
   if (place->kind != ExprKind::Symbol)
@@ -111,6 +141,7 @@ bool AttentionMatcher::findScores() {
     silent = true;
     return because("its input has one dimension");
   }
+  stopAtLookups(trace);
   SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
   keys = trace.size(softmax.getInput(), keyAxis);
   sinkColumn = findSinkColumn();
@@ -138,19 +169,6 @@ bool AttentionMatcher::findScores() {
     return because(describe(score->value.getDefiningOp()) + " is no matmul over one axis that starts at 0");
   dimensions = probe;
   return true;
-}
-
-Expr heddle::divisorOf(Expr expr, Expr symbol) {
-  if (expr->kind == ExprKind::FloorDiv && termsOf(expr->arguments[0]).size() == 1 &&
-      termsOf(expr->arguments[0])[0].first == symbol && expr->arguments[1]->isConstant())
-    return expr->arguments[1];
-  for (Expr argument : expr->arguments)
-    if (Expr found = divisorOf(argument, symbol))
-      return found;
-  for (auto &[term, factor] : expr->terms)
-    if (Expr found = divisorOf(term, symbol))
-      return found;
-  return nullptr;
 }
 
 // Which dimension of the softmax is what: keys are its own, queries the one that only the query operand depends on, and the

@@ -9,6 +9,8 @@
 #include "compiler/raise/MaskAnalysis.h"
 #include "compiler/raise/Remarks.h"
 
+#include <map>
+
 namespace heddle {
 
 // An operand of an attention: (batch, heads, sequence, head_dim), its elements without `factor`.
@@ -38,6 +40,7 @@ private:
     depthSymbol,
     groupSymbol,
     innerSymbol,
+    sideSymbol,
     firstProbe = 10,
     firstLoop = 30
   };
@@ -45,6 +48,7 @@ private:
   // The column of the softmax's input that is a sink.
   enum class SinkColumn { None, First, Last };
 
+  void stopAtLookups(ElementTrace &at);
   bool findScores();
   llvm::SmallVector<Expr> operandElements(Contraction product, Expr element);
   Expr queryByKey(llvm::ArrayRef<Expr> products, llvm::ArrayRef<Expr> probe);
@@ -52,10 +56,15 @@ private:
   bool readScores();
   bool findValues();
   bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
+  // Of parts of a head that are two halves, by where along the depth they begin: the length of a half.
+  using Halves = std::map<int64_t, int64_t>;
+
+  llvm::SmallVector<int64_t> startsOf(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis depthAxis);
+  Halves halvesOf(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis depthAxis);
   std::optional<HeadsTensor> operandTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
-                                           Axis depthAxis, bool grouped);
+                                           Axis depthAxis, bool grouped, bool sideBySide = false);
   std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
-                                         Axis depthAxis, bool grouped);
+                                         llvm::ArrayRef<Axis> depthAxes, bool grouped);
   mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
@@ -100,9 +109,6 @@ private:
   llvm::SmallVector<Expr> valueIndices, resultIndices;
   Expr valueDepth = nullptr, valueDim = nullptr;
 };
-
-// The divisor by which `symbol` is split into batch and heads somewhere in `expr`.
-Expr divisorOf(Expr expr, Expr symbol);
 
 } // namespace heddle
 

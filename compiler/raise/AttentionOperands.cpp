@@ -15,8 +15,8 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-// Where along `depth` the operand's element changes from one source to another: 0 and what its decisions compare with.
-static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
+// Where along `depth` an element changes from one source to another: 0 and what its decisions compare with.
+static SmallVector<int64_t> changesOf(Expr element, Expr depth) {
   std::set<int64_t> starts{0};
   std::function<void(Expr)> visit = [&](Expr part) {
     if (part->kind != ExprKind::Choice)
@@ -35,31 +35,69 @@ static SmallVector<int64_t> startsOf(Expr element, Expr depth) {
   return llvm::to_vector(starts);
 }
 
-// `operand[indices]` as (batch, heads, sequence, depth). With `grouped`, heads that are equal in every group of consecutive ones
-// are kept once. Along the depth it may be joined from several sources, each with heads of its own.
-std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
-                                                           Axis depthAxis, bool grouped) {
+// Where along the depth the parts of a head begin, and where the last one ends.
+SmallVector<int64_t> AttentionMatcher::startsOf(Value operand, ArrayRef<Expr> indices, Axis depthAxis) {
   DenseMap<Expr, Expr> firstHead;
   if (head->kind == ExprKind::Symbol)
     firstHead[head] = exprs.constant(0);
   SmallVector<Expr> at = llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, firstHead); });
-  SmallVector<int64_t> starts = startsOf(layout.element(operand, at), depthAxis.index);
-  if (starts.size() == 1 || !depthAxis.extent->isConstant())
-    return pieceTensor(operand, indices, sequence, depthAxis, grouped);
+  SmallVector<int64_t> starts = changesOf(layout.element(operand, at), depthAxis.index);
+  if (!depthAxis.extent->isConstant())
+    return {0};
   starts.push_back((int64_t)depthAxis.extent->constant);
+  return starts;
+}
+
+// Parts whose pairs lie side by side in the source and are read as two halves.
+AttentionMatcher::Halves AttentionMatcher::halvesOf(Value operand, ArrayRef<Expr> indices, Axis depthAxis) {
+  Halves halves;
+  SmallVector<int64_t> starts = startsOf(operand, indices, depthAxis);
+  for (size_t p = 0; p + 1 < starts.size(); ++p) {
+    int64_t width = starts[p + 1] - starts[p];
+    Expr place = exprs.symbol(depthSymbol, exprs.constant(double(width)));
+    DenseMap<Expr, Expr> moved{{depthAxis.index, exprs.add(place, exprs.constant(double(starts[p])))}};
+    Expr divisor = divisorOf(
+        layout.element(operand,
+                       llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, moved); })),
+        place);
+    if (divisor && divisor->constant * 2 == double(width))
+      halves[starts[p]] = width / 2;
+  }
+  return halves;
+}
+
+// `operand[indices]` as (batch, heads, sequence, depth). With `grouped`, heads that are equal in every group of consecutive ones
+// are kept once. Along the depth it may be joined from several sources, each with heads of its own; halves of a part that lie side by side
+// where they come from stay so with `sideBySide`.
+std::optional<HeadsTensor> AttentionMatcher::operandTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
+                                                           Axis depthAxis, bool grouped, bool sideBySide) {
+  Halves halves = halvesOf(operand, indices, depthAxis);
+  SmallVector<int64_t> starts = startsOf(operand, indices, depthAxis);
+  if (starts.size() == 1)
+    return pieceTensor(operand, indices, sequence, depthAxis, grouped);
   SmallVector<HeadsTensor> pieces;
   for (size_t p = 0; p + 1 < starts.size(); ++p) {
-    Expr width = exprs.constant(starts[p + 1] - starts[p]), place = exprs.symbol(depthSymbol, width);
-    DenseMap<Expr, Expr> moved{{depthAxis.index, exprs.add(place, exprs.constant(starts[p]))}};
+    Expr width = exprs.constant(double(starts[p + 1] - starts[p])), place = exprs.symbol(depthSymbol, width);
+    SmallVector<Axis> within{{place, width}};
+    if (auto half = halves.find(starts[p]); half != halves.end()) {
+      Expr length = exprs.constant(double(half->second)), two = exprs.constant(2);
+      within = {{exprs.symbol(depthSymbol, length), length}, {exprs.symbol(sideSymbol, two), two}};
+      place = exprs.add(within[0].index, exprs.mul(within[1].index, length));
+      if (!sideBySide)
+        std::swap(within[0], within[1]);
+    }
+    DenseMap<Expr, Expr> moved{{depthAxis.index, exprs.add(place, exprs.constant(double(starts[p])))}};
     SmallVector<Expr> inPiece =
         llvm::map_to_vector(indices, [&](Expr index) { return exprs.substitute(index, moved); });
-    std::optional<HeadsTensor> piece = pieceTensor(operand, inPiece, sequence, {place, width}, grouped);
+    std::optional<HeadsTensor> piece = pieceTensor(operand, inPiece, sequence, within, grouped);
     if (!piece)
       return std::nullopt;
     pieces.push_back(*piece);
     if (piece->factor != pieces[0].factor)
       return because("the parts of a head are scaled differently"), std::nullopt;
   }
+  if (pieces.size() == 1)
+    return pieces[0];
   HeadsTensor whole{Value(), 1, pieces[0].factor};
   for (const HeadsTensor &piece : pieces)
     whole.heads = std::max(whole.heads, piece.heads);
@@ -99,8 +137,9 @@ static Value joinedBehind(Value operand) {
   return {};
 }
 
+// What has two axes along the depth lies in their order.
 std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef<Expr> indices, Axis sequence,
-                                                         Axis depthAxis, bool grouped) {
+                                                         ArrayRef<Axis> depthAxes, bool grouped) {
   int64_t all = (int64_t)numHeads->constant;
   auto ofEachHead = [&](ElementTrace &from) { // the source's element for each head
     SmallVector<Expr> elements;
@@ -122,7 +161,9 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
       whole.stopAt(joined);
       perHead = ofEachHead(whole);
     }
-  Expr places[] = {batch, head, sequence.index, depthAxis.index};
+  SmallVector<Expr> places{batch, head, sequence.index};
+  for (Axis axis : depthAxes)
+    places.push_back(axis.index);
   auto leafOf = [](Expr element) { return factorsOf(element)[0].first; };
   auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };
   Expr first = leafOf(perHead[0]);
@@ -138,21 +179,28 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
     group = 1;
   if (all % group)
     return because("its heads repeat keys and values unevenly"), std::nullopt;
-  Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(all / group));
+  int64_t groups = all / group;
+  Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(double(groups)));
   SmallVector<Expr> source;
   for (auto [d, base] : llvm::enumerate(first->arguments)) {
     Expr distance = all > group ? exprs.sub(leafOf(perHead[group])->arguments[d], base) : exprs.constant(0);
-    for (int64_t h = 0; h < all; ++h)
-      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(h / group))))
+    for (int64_t h = 0; h < all; ++h) {
+      int64_t before = h / group; // groups
+      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(double(before)))))
         return because("its heads are in no regular order"), std::nullopt;
+    }
     source.push_back(exprs.add(base, exprs.mul(distance, index)));
   }
-  Axis axes[] = {{batch, batchSize}, {index, exprs.constant(all / group)}, sequence, depthAxis};
+  SmallVector<Axis> axes{{batch, batchSize}, {index, exprs.constant(double(groups))}, sequence};
+  axes.append(depthAxes.begin(), depthAxes.end());
   std::string why;
   Value tensor = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
   if (!tensor)
     return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
-  return HeadsTensor{tensor, all / group, factorOf(perHead[0])};
+  if (depthAxes.size() > 1)
+    tensor = tensor::CollapseShapeOp::create(b, softmax.getLoc(), tensor,
+                                             SmallVector<ReassociationIndices>{{0}, {1}, {2}, {3, 4}});
+  return HeadsTensor{tensor, groups, factorOf(perHead[0])};
 }
 
 Value AttentionMatcher::biasTensor(Expr bias) {
@@ -216,11 +264,13 @@ bool AttentionMatcher::emit() {
   loops[scores->contracted] = depth;
   unsigned keyOperand = 1 - queryOperand, valueOperand = 1 - probabilityOperand;
   Axis ofQueries{query, queries}, ofKeys{key, keys}, ofDepth{depth, headDim};
-  auto q = operandTensor(scores->input(queryOperand), scores->indices(queryOperand, loops), ofQueries, ofDepth,
-                         /*grouped=*/false);
-  auto k = q ? operandTensor(scores->input(keyOperand), scores->indices(keyOperand, loops), ofKeys, ofDepth,
-                             /*grouped=*/true)
-             : std::nullopt;
+  SmallVector<Expr> queryIndices = scores->indices(queryOperand, loops),
+                    keyIndices = scores->indices(keyOperand, loops);
+  Value queryInput = scores->input(queryOperand), keyInput = scores->input(keyOperand);
+  // The order of what is summed is free: pairs that both put apart in two halves stay side by side.
+  bool sideBySide = halvesOf(queryInput, queryIndices, ofDepth) == halvesOf(keyInput, keyIndices, ofDepth);
+  auto q = operandTensor(queryInput, queryIndices, ofQueries, ofDepth, /*grouped=*/false, sideBySide);
+  auto k = q ? operandTensor(keyInput, keyIndices, ofKeys, ofDepth, /*grouped=*/true, sideBySide) : std::nullopt;
   auto v =
       k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true)
         : std::nullopt;
@@ -232,11 +282,11 @@ bool AttentionMatcher::emit() {
   if (k->heads != v->heads)
     return because("it has " + std::to_string(k->heads) + " heads of keys and " + std::to_string(v->heads) +
                    " of values");
-  Value bias;
-  if (mask.bias && !(bias = biasTensor(mask.bias)))
+  Value bias = mask.bias ? biasTensor(mask.bias) : Value();
+  if (mask.bias && !bias)
     return false;
-  Value sinks;
-  if (sink && !(sinks = sinkTensor()))
+  Value sinks = sink ? sinkTensor() : Value();
+  if (sink && !sinks)
     return false;
   RankedTensorType type = shaped(q->tensor);
   SmallVector<int64_t> shape(type.getShape());

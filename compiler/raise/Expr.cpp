@@ -142,6 +142,19 @@ Terms heddle::termsOf(Expr expr) {
   return expr->kind == ExprKind::Sum ? Terms(expr->terms.begin(), expr->terms.end()) : Terms{{expr, 1.0}};
 }
 
+Expr heddle::divisorOf(Expr expr, Expr symbol) {
+  if (expr->kind == ExprKind::FloorDiv && termsOf(expr->arguments[0]).size() == 1 &&
+      termsOf(expr->arguments[0])[0].first == symbol && expr->arguments[1]->isConstant())
+    return expr->arguments[1];
+  for (Expr argument : expr->arguments)
+    if (Expr found = divisorOf(argument, symbol))
+      return found;
+  for (auto &[term, factor] : expr->terms)
+    if (Expr found = divisorOf(term, symbol))
+      return found;
+  return nullptr;
+}
+
 Terms heddle::factorsOf(Expr expr) {
   if (expr->kind == ExprKind::Sum && expr->constant == 0 && expr->terms.size() == 1)
     expr = expr->terms[0].first;

@@ -117,6 +117,7 @@ private:
   Expr assume(Expr expr, Expr atom, bool holds);
   Expr sum(double constant, llvm::ArrayRef<std::pair<Expr, double>> terms);
   Expr product(llvm::ArrayRef<std::pair<Expr, double>> factors);
+  bool isNatural(Expr term);
   Expr lowerBound(Expr expr);
   Expr countWhere(Expr atom, Expr index);
   Expr reachedExtreme(bool greatest, Expr index, Expr body);
@@ -132,6 +133,8 @@ private:
 // The constant and the coefficients of `expr` as a sum; a sum of one term otherwise.
 double constantOf(Expr expr);
 llvm::SmallVector<std::pair<Expr, double>> termsOf(Expr expr);
+// The number by which `symbol` alone is divided somewhere in `expr`; null if there is none.
+Expr divisorOf(Expr expr, Expr symbol);
 // Bases and exponents of `expr` as a product, its coefficient left out.
 llvm::SmallVector<std::pair<Expr, double>> factorsOf(Expr expr);
 

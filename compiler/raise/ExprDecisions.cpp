@@ -15,14 +15,21 @@ using Terms = SmallVector<std::pair<Expr, double>>;
 
 //===- integers -----------------------------------------------------------===//
 
+// Whether `term` is an index, or the quotient of a number that is not negative: one of a negative number may round to anything below 0, as
+// lengths do that are rounded up to a multiple.
+bool ExprContext::isNatural(Expr term) {
+  return term->kind == ExprKind::Symbol ||
+         (term->kind == ExprKind::FloorDiv && isNotBelowZero(term->arguments[0]) == true &&
+          isNotBelowZero(sub(term->arguments[1], constant(1))) == true);
+}
+
 // At most `expr`, wherever its symbols are: positive ones at 0, negative ones at their end. Null where a term has no bound.
 Expr ExprContext::lowerBound(Expr expr) {
   for (int round = 0; round < 4; ++round) { // a bound may bring in other symbols
     double value = constantOf(expr);
     Terms kept, ends;
     for (auto &[term, factor] : termsOf(expr)) {
-      bool isIndex = term->kind == ExprKind::Symbol || term->kind == ExprKind::FloorDiv;
-      if (isIndex && factor > 0)
+      if (factor > 0 && isNatural(term))
         continue;
       if (term->kind == ExprKind::Symbol && term->extent)
         ends.push_back({term->extent, factor});

@@ -29,6 +29,16 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+// The operand of a maximum or minimum that is one number everywhere; nothing where there is none.
+static std::optional<unsigned> numberOperand(Operation *op) {
+  if (!isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op) || !isData(op->getResult(0)))
+    return std::nullopt;
+  for (unsigned i : {0u, 1u})
+    if (numberEverywhere(op->getOperand(i)))
+      return i;
+  return std::nullopt;
+}
+
 // x where `op` is x * number, number * x or x / number, of floats, and the number that x is multiplied by; else null.
 static std::pair<Value, double> scaledOperand(Operation *op) {
   if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(op) || !isa<RankedTensorType>(op->getResult(0).getType()))
@@ -60,6 +70,8 @@ private:
   FailureOr<Value> writeWeight(Value old);
   FailureOr<Value> writeIndices(Operation *op, Value old);
   FailureOr<Value> writeScaled(Operation *op);
+  FailureOr<Value> writeBounded(Operation *op, unsigned number);
+  Value splatLike(Location loc, double number, Value x);
   FailureOr<Value> writePositionBias(PositionBiasOp op);
   FailureOr<Value> writeExpand(tensor::ExpandShapeOp op, Value source);
   FailureOr<Value> writeCollapse(tensor::CollapseShapeOp op, Value source);
@@ -138,16 +150,32 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   return cannot(op, "reads neither token ids nor their positions");
 }
 
-// x times one number: a splat of x's sizes.
+// One number in x's sizes.
+Value ForwardWriter::splatLike(Location loc, double number, Value x) {
+  Value scalar = arith::ConstantOp::create(b, loc, b.getFloatAttr(shaped(x).getElementType(), number));
+  return tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, x));
+}
+
+// x times one number.
 FailureOr<Value> ForwardWriter::writeScaled(Operation *op) {
   auto [old, factor] = scaledOperand(op);
   FailureOr<Value> x = write(old);
   if (failed(x))
     return failure();
-  Location loc = op->getLoc();
-  Value scalar = arith::ConstantOp::create(b, loc, b.getFloatAttr(shaped(*x).getElementType(), factor));
-  Value splat = tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, *x));
-  return Value(arith::MulFOp::create(b, loc, *x, splat));
+  return Value(arith::MulFOp::create(b, op->getLoc(), *x, splatLike(op->getLoc(), factor, *x)));
+}
+
+// The greater or less of x and one number, as clipped heads have it.
+FailureOr<Value> ForwardWriter::writeBounded(Operation *op, unsigned number) {
+  FailureOr<Value> x = write(op->getOperand(1 - number));
+  if (failed(x))
+    return failure();
+  IRMapping operands;
+  operands.map(op->getOperand(1 - number), *x);
+  operands.map(op->getOperand(number), splatLike(op->getLoc(), *numberEverywhere(op->getOperand(number)), *x));
+  Operation *clone = b.clone(*op, operands);
+  clone->getResult(0).setType((*x).getType());
+  return clone->getResult(0);
 }
 
 // Of a bias by distance the slopes, one for each head, are numbers that the file says.
@@ -275,6 +303,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     return write(op->getOperand(0));
   if (scaledOperand(op).first)
     return writeScaled(op);
+  if (std::optional<unsigned> number = numberOperand(op))
+    return writeBounded(op, *number);
   if (auto bias = dyn_cast<PositionBiasOp>(op))
     return writePositionBias(bias);
   if (auto embedding = dyn_cast<EmbeddingOp>(op)) {

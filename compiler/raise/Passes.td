@@ -41,7 +41,7 @@ def RaiseNorm : StagePass<"heddle-raise-norm", "::mlir::func::FuncOp", "Import">
   let description = [{
     Anchors on a sum over the last dimension and looks for the furthest value that is
     `weight * x * (mean(x^2) + eps)^(-1/2)`, or that of x - mean(x), plus a bias, for a stored weight. Roots, reciprocals, powers and
-    the order of factors do not matter. Example: test/raise/raise-norm.mlir.
+    the order of factors do not matter. Several norms of one input may share the sum. Example: test/raise/raise-norm.mlir.
 
     ```mlir
     func.func @written_out(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
@@ -153,8 +153,9 @@ def RaiseRope : StagePass<"heddle-raise-rope", "::mlir::func::FuncOp", "Import">
   let description = [{
     Asks for each place in the head which two elements of the source it combines and by which angle: the layout (halves, pairs),
     how much of the head is rotated, the frequencies and the attention factor follow, whatever slices, concatenations and
-    reshapes moved the elements. Must run after linear and norm, whose results it starts from. Examples:
-    test/raise/raise-rope.mlir, test/raise/raise-rope-table.mlir.
+    reshapes moved the elements. Heads that are repeated are rotated before that, pairs that come out in halves are put apart after. Must run after
+    linear and norm, whose results it starts from. Examples: test/raise/raise-rope.mlir, test/raise/raise-rope-groups.mlir,
+    test/raise/raise-rope-table.mlir.
 
     ```mlir
     #d = affine_map<(b, s, d) -> (d)>

@@ -9,7 +9,6 @@
 #include "compiler/raise/Weights.h"
 
 #include "mlir/IR/TypeUtilities.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <cmath>
 
@@ -125,10 +124,29 @@ static Value elementwise(OpBuilder &b, Operation *root, ExprContext &exprs, Elem
   return part;
 }
 
-static Value raised(Operation *root) {
+// The collapse_shapes behind elementwise ops: rows of all sequences in one dimension, which no slice or transpose of what was
+// collapsed gives.
+static SmallVector<Value> collapsedBehind(Operation *root) {
+  SmallVector<Value> found;
+  SmallVector<Operation *> work{root};
+  for (size_t next = 0; next < work.size() && work.size() < 32; ++next)
+    for (Value operand : work[next]->getOperands()) {
+      Operation *op = operand.getDefiningOp();
+      if (isa_and_nonnull<tensor::CollapseShapeOp>(op))
+        found.push_back(operand);
+      else if (op && op->hasTrait<OpTrait::Elementwise>() && !llvm::is_contained(work, op))
+        work.push_back(op);
+    }
+  return found;
+}
+
+// `ends` are values that are taken as they are.
+static Value raisedFrom(Operation *root, ArrayRef<Value> ends) {
   // A gate and its activation lie side by side: a long formula is no gate.
   ExprContext exprs(ExprContext::manySteps / 16);
   ElementTrace trace(exprs);
+  for (Value end : ends)
+    trace.stopAt(end);
   Value result = root->getResult(0);
   SmallVector<Expr> symbols = trace.indexSymbols(result), leaves;
   Expr element = trace.element(result, symbols);
@@ -166,11 +184,11 @@ static Value raised(Operation *root) {
   return {};
 }
 
-// Whether only ops that were replaced read its result.
-static bool isDead(Operation *op) {
-  return isOpTriviallyDead(op) || (isMemoryEffectFree(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
-                                     return !user->hasTrait<OpTrait::IsTerminator>() && isDead(user);
-                                   }));
+static Value raised(Operation *root) {
+  if (Value value = raisedFrom(root, {}))
+    return value;
+  SmallVector<Value> collapsed = collapsedBehind(root);
+  return collapsed.empty() ? Value() : raisedFrom(root, collapsed);
 }
 
 namespace {

@@ -222,7 +222,7 @@ static bool isMadeOf(Value root, Value input) {
   return true;
 }
 
-static bool raise(linalg::LinalgOp reduction) {
+static void raise(linalg::LinalgOp reduction) {
   // The furthest first: what is normalised with its mean taken off is a layer norm, not the RMS norm of the difference.
   SmallVector<Value> inputs = inputsOf(reduction);
   for (Value input : llvm::reverse(inputs)) {
@@ -230,11 +230,14 @@ static bool raise(linalg::LinalgOp reduction) {
     if (!type || type.getRank() == 0 || !type.getElementType().isF32() || type.isDynamicDim(type.getRank() - 1) ||
         isReadOnce(input))
       continue;
+    // Norms of one input share what measures it, as those before an attention and the block beside it do.
+    bool isRaised = false;
     for (Value root : rootsOf(reduction->getResult(0), type))
-      if (root != input && isMadeOf(root, input) && NormMatcher(input, root).run())
-        return true;
+      if (root != input && !isDead(root.getDefiningOp()) && isMadeOf(root, input))
+        isRaised |= NormMatcher(input, root).run();
+    if (isRaised)
+      return;
   }
-  return false;
 }
 
 namespace {

@@ -7,6 +7,9 @@
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/IR/TypeUtilities.h"
+
 #include <cmath>
 
 namespace heddle {
@@ -21,6 +24,9 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+// Behind those of the four dimensions of heads.
+static constexpr int64_t groupSymbol = 4, memberSymbol = 5;
+
 namespace {
 
 // One element of a rotated head, for a fixed place d in the head.
@@ -33,7 +39,13 @@ struct Rotated {
 
 class RopeMatcher {
 public:
-  RopeMatcher(Value root, SmallVectorImpl<RopeAttr> &tables) : root(root), tables(tables), trace(exprs) {}
+  // The trace ends at `ends`.
+  RopeMatcher(Value root, SmallVectorImpl<RopeAttr> &tables, ArrayRef<Value> ends)
+      : root(root), tables(tables), exprs(stepsOfElement * std::max<int64_t>(shaped(root).getDimSize(3), 32)),
+        trace(exprs) {
+    for (Value end : ends)
+      trace.stopAt(end);
+  }
   bool run();
 
 private:
@@ -41,7 +53,12 @@ private:
   std::optional<Rotated> readElement(Expr element);
   bool pairUp(ArrayRef<Rotated> elements, bool interleaved, int64_t half);
   bool findAxes(ArrayRef<Rotated> elements);
+  std::optional<SmallVector<Expr>> regularIndices(ArrayRef<Rotated> elements, Expr place);
+  int64_t groupSize(ArrayRef<Expr> indices, Expr head);
   bool emit(ArrayRef<Rotated> elements, bool interleaved, int64_t half);
+
+  // Every element of a head is one question (ExprContext).
+  static constexpr size_t stepsOfElement = ExprContext::manySteps / 32;
 
   Value root;
   SmallVectorImpl<RopeAttr> &tables;
@@ -134,29 +151,79 @@ bool RopeMatcher::findAxes(ArrayRef<Rotated> elements) {
   return sequenceAxis > 0 && !exprs.contains(elements[0].position, symbols[headAxis]);
 }
 
-bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t half) {
-  OpBuilder b(root.getDefiningOp());
-  Location loc = root.getLoc();
-  // x[..., d] as a function of d: the same source at a regular distance.
-  Expr place = exprs.symbol(3, exprs.constant(headDim));
+// x[..., d] as a function of d: the same source at a regular distance.
+std::optional<SmallVector<Expr>> RopeMatcher::regularIndices(ArrayRef<Rotated> elements, Expr place) {
   SmallVector<Expr> indices;
   for (auto [m, base] : llvm::enumerate(elements[0].own->arguments)) {
     Expr step = headDim > 1 ? exprs.sub(elements[1].own->arguments[m], base) : exprs.constant(0);
     for (int64_t d = 0; d < headDim; ++d)
       if (elements[d].own->value != elements[0].own->value ||
           elements[d].own->arguments[m] != exprs.add(base, exprs.mul(exprs.constant(d), step)))
-        return false;
+        return std::nullopt;
     indices.push_back(exprs.add(base, exprs.mul(place, step)));
   }
+  return indices;
+}
+
+// Heads that the source has in groups: how many lie in one, or 1.
+int64_t RopeMatcher::groupSize(ArrayRef<Expr> indices, Expr head) {
+  if (head->kind != ExprKind::Symbol || !head->extent->isConstant())
+    return 1;
+  for (Expr index : indices)
+    if (Expr divisor = divisorOf(index, head); divisor && std::fmod(head->extent->constant, divisor->constant) == 0)
+      return (int64_t)divisor->constant;
+  return 1;
+}
+
+bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t half) {
+  OpBuilder b(root.getDefiningOp());
+  Location loc = root.getLoc();
+  Expr place = exprs.symbol(3, exprs.constant(headDim));
+  std::optional<SmallVector<Expr>> regular = regularIndices(elements, place);
+  // Pairs that lie side by side and come out in halves (DeepSeek-V3): rotated where they lie, put apart after.
+  bool putsApart = !regular && !interleaved && 2 * half == headDim;
+  SmallVector<Rotated> sideBySide(elements);
+  if (putsApart) {
+    for (int64_t d = 0; d < headDim; ++d)
+      sideBySide[d < half ? 2 * d : 2 * (d - half) + 1] = elements[d];
+    elements = sideBySide;
+    interleaved = true;
+    regular = regularIndices(elements, place);
+  }
+  if (!regular)
+    return false;
+  SmallVector<Expr> indices = *regular;
   auto axis = [&](int64_t d) { return Axis{symbols[d], trace.size(root, d)}; };
   Axis axes[] = {axis(0), axis(headAxis), axis(sequenceAxis), {place, exprs.constant(headDim)}};
-  // One head that is repeated, as latent attention shares its key's: rotated once, repeated after.
-  bool isShared = symbols[headAxis]->kind == ExprKind::Symbol &&
-                  llvm::none_of(indices, [&](Expr index) { return exprs.contains(index, symbols[headAxis]); });
-  if (isShared)
+  // One head that is repeated, as latent attention shares its key's, or each of a group whose key was repeated: rotated once, repeated after.
+  Expr head = symbols[headAxis];
+  bool isShared =
+      head->kind == ExprKind::Symbol && llvm::none_of(indices, [&](Expr index) { return exprs.contains(index, head); });
+  int64_t members = isShared ? 1 : groupSize(indices, head);
+  Axis group = axes[1],
+       member{exprs.symbol(memberSymbol, exprs.constant(double(members))), exprs.constant(double(members))};
+  if (isShared) {
     axes[1] = {exprs.constant(0), exprs.constant(1)};
+  } else if (members > 1) {
+    group.extent = exprs.constant(head->extent->constant / double(members));
+    group.index = exprs.symbol(groupSymbol, group.extent);
+    DenseMap<Expr, Expr> apart{{head, exprs.add(exprs.mul(group.index, member.extent), member.index)}};
+    for (Expr &index : indices)
+      index = exprs.substitute(index, apart);
+  }
+  bool repeats = members > 1 && llvm::none_of(indices, [&](Expr index) { return exprs.contains(index, member.index); });
+  if (repeats)
+    axes[1] = group;
   std::string why;
-  Value input = arrange(b, loc, exprs, elements[0].own->value, indices, axes, why);
+  SmallVector<Axis> inputAxes(axes, axes + 4);
+  if (members > 1 && !repeats) {
+    inputAxes[1] = member;
+    inputAxes.insert(inputAxes.begin() + 1, group);
+  }
+  Value input = arrange(b, loc, exprs, elements[0].own->value, indices, inputAxes, why);
+  SmallVector<ReassociationIndices> joined{{0}, {1, 2}, {3}, {4}};
+  if (input && inputAxes.size() > 4)
+    input = tensor::CollapseShapeOp::create(b, loc, input, joined);
   Value positions = input ? emitIntegers(b, loc, exprs, elements[0].position, {axes[0], axes[2]}) : Value();
   if (!positions)
     return false;
@@ -174,6 +241,24 @@ bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t hal
   if (table == (int64_t)tables.size())
     tables.push_back(make(table));
   Value result = RopeOp::create(b, loc, input.getType(), input, positions, Value(), tables[table]);
+  if (putsApart) {
+    Expr two = exprs.constant(2), pairs = exprs.constant(double(half));
+    Axis side{exprs.symbol(memberSymbol, two), two}, pair{exprs.symbol(3, pairs), pairs};
+    Axis apart[] = {axes[0], axes[1], axes[2], side, pair};
+    Expr source = exprs.add(exprs.mul(pair.index, two), side.index);
+    result = arrange(b, loc, exprs, result, {axes[0].index, axes[1].index, axes[2].index, source}, apart, why);
+    if (!result)
+      return false;
+    result = tensor::CollapseShapeOp::create(b, loc, result, SmallVector<ReassociationIndices>{{0}, {1}, {2}, {3, 4}});
+  }
+  if (repeats) {
+    Axis repeated[] = {axes[0], axes[1], member, axes[2], axes[3]};
+    result = arrange(b, loc, exprs, result, {axes[0].index, axes[1].index, axes[2].index, place}, repeated, why);
+    if (!result)
+      return false;
+    result = tensor::CollapseShapeOp::create(b, loc, result, joined);
+    axes[1] = axis(headAxis);
+  }
   if (isShared) {
     Axis whole[] = {axis(0), axis(1), axis(2), axes[3]};
     result = arrange(b, loc, exprs, result, {symbols[0], exprs.constant(0), symbols[sequenceAxis], place}, whole, why);
@@ -212,11 +297,24 @@ bool RopeMatcher::run() {
   return false;
 }
 
+// What computes floats that are no angle: of a head that it gives, as a clipped one, it is where the rotation begins. Signs are a part of that.
+static bool isEnd(Operation *op, const llvm::SetVector<Value> &turned, const llvm::SetVector<Operation *> &angles) {
+  return op->getNumResults() == 1 && op->hasTrait<OpTrait::Elementwise>() &&
+         isa<RankedTensorType>(op->getResult(0).getType()) && isa<FloatType>(getElementTypeOrSelf(op->getResult(0))) &&
+         !turned.contains(op->getResult(0)) && !angles.contains(op) &&
+         !isa<arith::NegFOp, arith::MulFOp, arith::DivFOp, arith::SelectOp, arith::ExtFOp, arith::TruncFOp,
+              arith::SIToFPOp>(op);
+}
+
 namespace {
 struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
   void runInStage() override {
     // What depends on a sine or cosine without a product in between.
     llvm::SetVector<Value> turned;
+    llvm::SetVector<Operation *> angles;
+    BackwardSliceOptions options;
+    options.omitBlockArguments = true;
+    options.filter = [](Operation *op) { return !isa<tensor::DimOp>(op); };
     getOperation().walk([&](Operation *op) {
       if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
         return;
@@ -224,10 +322,17 @@ struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
       Operation *table = embedding ? embedding.getTable().getDefiningOp() : op;
       bool isTurn = isa<math::SinOp, math::CosOp>(op) || (table && table->hasAttr("heddle.frequencies"));
       op->walk([&](Operation *inner) { isTurn |= isa<math::SinOp, math::CosOp>(inner); });
+      if (isTurn)
+        (void)getBackwardSlice(op, &angles, options);
       bool passes = !isContraction(op) && !isa<HeddleDialect>(op->getDialect());
       if (isTurn ||
           (passes && llvm::any_of(op->getOperands(), [&](Value operand) { return turned.contains(operand); })))
         turned.insert(op->getResult(0));
+    });
+    SmallVector<Value> ends;
+    getOperation().walk([&](Operation *op) {
+      if (isEnd(op, turned, angles))
+        ends.push_back(op->getResult(0));
     });
     SmallVector<RopeAttr> tables;
     DenseSet<Value> replaced;
@@ -237,7 +342,7 @@ struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
       bool feedsReplaced = !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) {
         return user->getNumResults() == 1 && replaced.contains(user->getResult(0));
       });
-      if (feedsReplaced || (isHeads && !value.use_empty() && RopeMatcher(value, tables).run()))
+      if (feedsReplaced || (isHeads && !value.use_empty() && RopeMatcher(value, tables, ends).run()))
         replaced.insert(value);
     }
     eraseDeadOps(getOperation());

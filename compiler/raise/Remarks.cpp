@@ -45,7 +45,7 @@ static Expr firstElement(Expr expr, unsigned depth = 0) {
 }
 
 std::string heddle::inWords(Expr expr) {
-  auto with = [&](std::string what) {
+  auto with = [&](const std::string &what) {
     Expr element = firstElement(expr);
     return element ? what + " with an element of " + nameOf(element->value) : what;
   };
@@ -131,6 +131,12 @@ void heddle::eraseDeadOps(Operation *root) {
         changed = true;
       }
   }
+}
+
+bool heddle::isDead(Operation *op) {
+  return isOpTriviallyDead(op) || (isMemoryEffectFree(op) && llvm::all_of(op->getUsers(), [](Operation *user) {
+                                     return !user->hasTrait<OpTrait::IsTerminator>() && isDead(user);
+                                   }));
 }
 
 void heddle::foldIdentityLayouts(Operation *root) {

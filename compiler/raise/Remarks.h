@@ -24,6 +24,8 @@ std::string blockingOp(ExprContext &exprs, mlir::Value operand, llvm::ArrayRef<E
 // Replaces reshapes, transposes, slices and casts that together move nothing by what they start from.
 void foldIdentityLayouts(mlir::Operation *root);
 
+// Whether only ops that were replaced read its result.
+bool isDead(mlir::Operation *op);
 // Erases ops without effect whose results nobody reads.
 void eraseDeadOps(mlir::Operation *root);
 

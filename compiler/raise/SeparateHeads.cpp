@@ -11,10 +11,11 @@ using namespace mlir;
 using namespace heddle;
 
 namespace {
-// Which columns of a matmul's result a head is: first + step * head to that + width.
+// Which columns of a matmul's result heads are: runs of them, where each begins and how long it is. A run holds whole heads.
 struct HeadColumns {
   LinearOp linear;
-  int64_t first, step, width, heads;
+  SmallVector<std::pair<int64_t, int64_t>> runs;
+  int64_t width = 0, heads = 0;
 };
 } // namespace
 
@@ -30,25 +31,27 @@ static std::optional<HeadColumns> columnsOf(Value heads) {
   if (type.getRank() != 4 || type.isDynamicDim(1) || type.isDynamicDim(3) || type.getDimSize(1) < 2 ||
       type.getDimSize(3) < 2)
     return std::nullopt;
+  HeadColumns found;
+  found.width = type.getDimSize(3);
   SmallVector<Expr> at = layout.indexSymbols(heads);
-  Expr element = layout.element(heads, at);
-  auto linear = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<LinearOp>() : LinearOp();
-  if (!linear || linear.getWeights().size() != 1 || element->arguments.size() != 3 || element->arguments[0] != at[0] ||
-      element->arguments[1] != at[2])
-    return std::nullopt;
-  HeadColumns found{linear, int64_t(constantOf(element->arguments[2])), 0, type.getDimSize(3), type.getDimSize(1)};
-  bool hasPlaces = false;
-  for (auto &[term, factor] : termsOf(element->arguments[2])) {
-    if (term == at[1])
-      found.step = int64_t(factor);
-    else if (term == at[3] && factor == 1)
-      hasPlaces = true;
-    else
+  for (int64_t head = 0; head < type.getDimSize(1); ++head) {
+    at[1] = exprs.constant(double(head));
+    Expr element = layout.element(heads, at);
+    auto linear = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<LinearOp>() : LinearOp();
+    if (!linear || linear.getWeights().size() != 1 || element->arguments.size() != 3 ||
+        element->arguments[0] != at[0] || element->arguments[1] != at[2] || (found.linear && linear != found.linear))
       return std::nullopt;
+    Expr begin = exprs.sub(element->arguments[2], at[3]);
+    if (!begin->isConstant())
+      return std::nullopt;
+    found.linear = linear;
+    if (!found.runs.empty() && found.runs.back().first + found.runs.back().second == int64_t(begin->constant))
+      found.runs.back().second += found.width;
+    else
+      found.runs.push_back({int64_t(begin->constant), found.width});
+    ++found.heads;
   }
-  if (!hasPlaces || found.step <= found.width)
-    return std::nullopt;
-  return found;
+  return found.runs.size() > 1 ? std::optional(found) : std::nullopt;
 }
 
 // Rows [begin, begin + count) of a stored matrix; null if its file has them in no one piece.
@@ -84,11 +87,10 @@ static Value separated(const HeadColumns &columns) {
   OpBuilder b(linear);
   Location loc = linear.getLoc();
   SmallVector<Value> weights, biases;
-  for (int64_t head = 0; head < columns.heads; ++head) {
-    int64_t begin = columns.first + head * columns.step;
-    weights.push_back(rowsOf(b, linear.getWeights()[0], begin, columns.width));
+  for (auto [begin, count] : columns.runs) {
+    weights.push_back(rowsOf(b, linear.getWeights()[0], begin, count));
     if (!linear.getBiases().empty())
-      biases.push_back(elementsOf(b, linear.getBiases()[0], begin, columns.width));
+      biases.push_back(elementsOf(b, linear.getBiases()[0], begin, count));
   }
   if (llvm::is_contained(weights, Value()) || llvm::is_contained(biases, Value()))
     return {};

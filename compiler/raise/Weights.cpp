@@ -51,9 +51,10 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
   return known.empty() ? expr : exprs.substitute(expr, known);
 }
 
-// Whether the symbol runs over the whole dimension.
-static bool covers(Expr symbol, Value value, int64_t dimension) {
-  return symbol->kind == ExprKind::Symbol && symbol->extent->isConstant(shaped(value).getDimSize(dimension));
+// Whether the index runs over the whole dimension; of one value it is 0.
+static bool covers(Expr index, Value value, int64_t dimension) {
+  int64_t size = shaped(value).getDimSize(dimension);
+  return index->kind == ExprKind::Symbol ? index->extent->isConstant(size) : size == 1 && index->isConstant(0);
 }
 
 Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
@@ -61,6 +62,8 @@ Value heddle::storedMatrix(OpBuilder &b, Expr element, Expr row, Expr column) {
   if (!weight || element->arguments.size() != 2 || !isa<FloatType>(shaped(weight).getElementType()))
     return {};
   Expr first = element->arguments[0], second = element->arguments[1];
+  if (column->isConstant()) // products of one number each, as of positions and frequencies, are no sums
+    return {};
   if (!covers(first, element->value, 0) || !covers(second, element->value, 1))
     return {};
   if (first == row && second == column)

@@ -133,3 +133,24 @@ func.func @one_gate_for_a_row(%gate: tensor<2xf32>, %up: tensor<2x4xf32>) -> ten
   %y = arith.mulf %silu, %up : tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }
+
+// Rows of all sequences in one dimension, gate and up each collapsed before: what is collapsed is gated.
+// CHECK-LABEL: @collapsed_rows
+// CHECK-DAG: %[[GATE:.*]] = tensor.collapse_shape %arg0
+// CHECK-DAG: %[[UP:.*]] = tensor.collapse_shape %arg1
+// CHECK: heddle.glu <silu> %[[GATE]], %[[UP]] : tensor<?x4xf32>
+func.func @collapsed_rows(%g: tensor<?x?x4xf32> {heddle.dims = ["b", "s", ""]}, %u: tensor<?x?x4xf32> {heddle.dims = ["b", "s", ""]}) -> tensor<?x4xf32> {
+  %gate = tensor.collapse_shape %g [[0, 1], [2]] : tensor<?x?x4xf32> into tensor<?x4xf32>
+  %up = tensor.collapse_shape %u [[0, 1], [2]] : tensor<?x?x4xf32> into tensor<?x4xf32>
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %gate, %c0 : tensor<?x4xf32>
+  %number = arith.constant 1.0 : f32
+  %one = tensor.splat %number[%n] : tensor<?x4xf32>
+  %minus = arith.negf %gate : tensor<?x4xf32>
+  %e = math.exp %minus : tensor<?x4xf32>
+  %d = arith.addf %e, %one : tensor<?x4xf32>
+  %sigmoid = arith.divf %one, %d : tensor<?x4xf32>
+  %silu = arith.mulf %gate, %sigmoid : tensor<?x4xf32>
+  %y = arith.mulf %silu, %up : tensor<?x4xf32>
+  return %y : tensor<?x4xf32>
+}

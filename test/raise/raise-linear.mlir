@@ -174,3 +174,32 @@ func.func @widened_between_reshapes(%x: tensor<6xi8>) -> tensor<6xi32> {
   %y = tensor.collapse_shape %wide [[0, 1]] : tensor<1x6xi32> into tensor<6xi32>
   return %y : tensor<6xi32>
 }
+
+// A matrix of one row, as the gate of an expert that all tokens pass has it.
+// CHECK-LABEL: @one_row
+// CHECK: heddle.linear %{{.*}}, weights(%{{.*}} : tensor<1x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x1xf32>
+func.func @one_row(%x: tensor<1x?x4xf32>) -> tensor<1x?x1xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<1x4xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x1xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  %y = linalg.contract indexing_maps = [#x, #nk, #y] ins(%x, %w : tensor<1x?x4xf32>, tensor<1x4xf32>) outs(%start : tensor<1x?x1xf32>) -> tensor<1x?x1xf32>
+  return %y : tensor<1x?x1xf32>
+}
+
+// Nothing is summed where one column is: positions times frequencies are angles, and no matmul.
+// CHECK-LABEL: @one_column
+// CHECK-NOT: heddle.linear
+// CHECK: linalg.contract
+func.func @one_column(%x: tensor<1x?x1xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<3x1xf32>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x1xf32>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #nk, #y] ins(%x, %w : tensor<1x?x1xf32>, tensor<3x1xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}

@@ -138,3 +138,26 @@ func.func @weight_that_is_computed(%x: !rows, %w: tensor<8xf32>) -> !rows {
   %y = arith.mulf %ws, %normalised : !rows
   return %y : !rows
 }
+
+// Two norms of one input share its mean of squares: one goes before the attention, one before the block beside it.
+// CHECK-LABEL: @two_norms_of_one_input
+// CHECK-DAG: heddle.rms_norm %[[X:.*]], %{{.*}} {eps = 9.9{{.*}}E-7 : f64}
+// CHECK-DAG: heddle.rms_norm %[[X]], %{{.*}} {eps = 9.9{{.*}}E-7 : f64}
+// CHECK-NOT: linalg
+// CHECK: return
+func.func @two_norms_of_one_input(%x: !rows) -> (!rows, !rows) {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8xf32>
+  %u = heddle.weight "u" <type = "f32", file = 0, offset = 32> : tensor<8xf32>
+  %eps = arith.constant 1.0e-6 : f32
+  %squares = arith.mulf %x, %x : !rows
+  %mean = call @mean(%squares) : (!rows) -> !means
+  %sum = call @plus(%mean, %eps) : (!means, f32) -> !means
+  %root = math.sqrt %sum : !means
+  %scale = call @to_rows(%root) : (!means) -> !rows
+  %normalised = arith.divf %x, %scale : !rows
+  %ws = call @stored(%x, %w) : (!rows, tensor<8xf32>) -> !rows
+  %us = call @stored(%x, %u) : (!rows, tensor<8xf32>) -> !rows
+  %first = arith.mulf %normalised, %ws : !rows
+  %second = arith.mulf %normalised, %us : !rows
+  return %first, %second : !rows, !rows
+}

@@ -99,3 +99,53 @@ func.func @head_that_all_share(%one: tensor<1x1x?x4xf32> {heddle.dims = #s}) -> 
   %y = arith.addf %a, %b : !heads
   return %y : !heads
 }
+
+// x cos + rotate_half(x) sin of any heads
+func.func private @rotated(%x: !heads) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %minus = arith.negf %second : tensor<1x2x?x2xf32>
+  %turned = tensor.concat dim(3) %minus, %first : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
+  %a = arith.mulf %x, %cos : !heads
+  %b = arith.mulf %turned, %sin : !heads
+  %y = arith.addf %a, %b : !heads
+  return %y : !heads
+}
+
+// Heads that are clipped: the rotation begins behind that.
+// CHECK-LABEL: @clipped_heads
+// CHECK: %[[CLIPPED:.*]] = arith.minimumf
+// CHECK: heddle.rope %[[CLIPPED]], %{{.*}}, #[[ROPE]] : tensor<1x2x?x4xf32>
+func.func @clipped_heads(%x: !heads {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %limit = arith.constant 0.5 : f32
+  %limits = tensor.splat %limit[%n] : !heads
+  %clipped = arith.minimumf %x, %limits : !heads
+  %y = call @rotated(%clipped) : (!heads) -> !heads
+  return %y : !heads
+}
+
+// Pairs that lie side by side and come out in halves (DeepSeek-V3): rotated where they lie, and put apart after.
+// CHECK-LABEL: @pairs_put_apart
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x?x4xf32>
+// CHECK: %[[R:.*]] = heddle.rope %[[X]], %{{.*}}, #{{.*}} : tensor<1x2x?x4xf32>
+// CHECK: %[[PAIRS:.*]] = tensor.expand_shape %[[R]]
+// CHECK: linalg.transpose ins(%[[PAIRS]] : tensor<1x2x?x2x2xf32>) {{.*}} permutation = [0, 1, 2, 4, 3]
+func.func @pairs_put_apart(%x: !heads {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %pairs = tensor.expand_shape %x [[0], [1], [2], [3, 4]] output_shape [1, 2, %n, 2, 2] : !heads into tensor<1x2x?x2x2xf32>
+  %init = tensor.empty(%n) : tensor<1x2x?x2x2xf32>
+  %sides = linalg.transpose ins(%pairs : tensor<1x2x?x2x2xf32>) outs(%init : tensor<1x2x?x2x2xf32>) permutation = [0, 1, 2, 4, 3]
+  %halves = tensor.collapse_shape %sides [[0], [1], [2], [3, 4]] : tensor<1x2x?x2x2xf32> into !heads
+  %y = call @rotated(%halves) : (!heads) -> !heads
+  return %y : !heads
+}

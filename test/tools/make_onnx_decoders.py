@@ -34,10 +34,25 @@ MODELS = {
     "dynamo-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "dynamo-qwen3-moe": ("Qwen3Moe", dict(num_key_value_heads=1, head_dim=8, num_experts=6, num_experts_per_tok=2, moe_intermediate_size=8,
                                           norm_topk_prob=True)),
+    # One expert beside them, which all tokens pass, times a number of each.
+    "dynamo-qwen2-moe": ("Qwen2Moe", dict(num_key_value_heads=1, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
+                                          shared_expert_intermediate_size=12)),
+    # Keys put together part by part; pairs of a rotation that lie side by side and come out in halves.
+    "dynamo-deepseek-v3": ("DeepseekV3", dict(q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, head_dim=4,
+                                              n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+                                              moe_intermediate_size=8, num_key_value_heads=2)),
     "olmoe": ("Olmoe", dict(num_experts=4, num_experts_per_tok=1, intermediate_size=8)),
     # Rotations by a stored table of sines and cosines.
     "gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "dynamo-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=300, n_inner=24, rotary_dim=8)),
+    # Two norms of one input, attention beside the feed-forward block.
+    "dynamo-gpt-neox": ("GPTNeoX", dict(rotary_pct=0.5)),
+    # The same, and keys repeated for their group before they are rotated, beside the queries of that group.
+    "dynamo-falcon": ("Falcon", dict(num_attention_heads=4, num_kv_heads=2, new_decoder_architecture=True, alibi=False, bias=False)),
+    # Heads that are clipped before they are rotated.
+    "dynamo-olmo": ("Olmo", dict(num_key_value_heads=1, clip_qkv=0.5)),
+    # Rotations of pairs in wide heads.
+    "dynamo-ernie4-5": ("Ernie4_5", dict(num_attention_heads=1, num_key_value_heads=1, head_dim=128, intermediate_size=8)),
     "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),

@@ -86,6 +86,19 @@ void scatterElements(NodeImport &n) {
   }));
 }
 
+// Where a run of rows that known indices of one element number begins, one after the other; nothing for others.
+std::optional<int64_t> firstOfRun(const GraphValue &indices, const Dim &rows) {
+  bool isKnown = indices.content && indices.rank() == 2 && indices.dims[1].is(1) && !indices.content->empty();
+  if (!isKnown || !rows.isStatic() || !(*indices.content)[0].isStatic())
+    return std::nullopt;
+  int64_t first = (*indices.content)[0].value(), count = int64_t(indices.content->size());
+  for (int64_t i = 0; i < count; ++i)
+    if (!(*indices.content)[i].is(first + i))
+      return std::nullopt;
+  bool isWithin = first >= 0 && first <= rows.value() - count;
+  return isWithin ? std::optional(first) : std::nullopt;
+}
+
 // out[indices[i, 0], indices[i, 1], …] = updates[i, …]
 void scatterNd(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -103,6 +116,14 @@ void scatterNd(NodeImport &n) {
     if (!sameDim(n, updates.dims[i], i < leading ? indices.dims[i] : x.dims[depth + i - leading],
                  "dimension " + Twine(i) + " of updates does not fit indices and data"))
       return;
+  // Rows that are written whole, as a tensor is filled part by part, are a concatenation.
+  if (std::optional<int64_t> first = firstOfRun(indices, x.dims[0]); first && n.text("reduction", "none") == "none") {
+    int64_t count = int64_t(indices.content->size()), rows = x.dims[0].value();
+    SmallVector<GraphValue> parts{g.slice(x, 0, 0, *first), updates,
+                                  g.slice(x, 0, *first + count, rows - *first - count)};
+    llvm::erase_if(parts, [](const GraphValue &part) { return part.dims[0].is(0); });
+    return n.out(g.concat(parts, 0));
+  }
   SmallVector<Value> columns;
   for (int64_t i = 0; i < depth; ++i) {
     GraphValue column = g.squeeze(g.slice(indices, leading, i, 1), {leading});
