@@ -238,6 +238,19 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
   return schedule.get(context, cpuAttentionEvidence);
 }
 
+// A GPU has them of what its tensor cores take (verifyGpuAttention of compiler/codegen/targets/cuda/OnlineAttention.h).
+bool heddle::hasSplits(TargetAttr target, Operation *attention) {
+  if (!target || target.getDevice() == TargetDevice::Cpu)
+    return true;
+  auto op = dyn_cast<OnlineAttentionOp>(attention);
+  if (!op || target.getDevice() != TargetDevice::Cuda)
+    return false;
+  KvCacheType cache = op.getCache().getType();
+  MaskAttr mask = op.getMask();
+  return cache.getElementType().isBF16() && cache.getHeadDim() % 8 == 0 && cache.getHeadDim() <= 128 &&
+         mask.getCausal() && !mask.getChunk() && !op.getPositions();
+}
+
 // A tile for each of its bodies, and what its products with packed weights take.
 static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims, int64_t splitKv) {
   if (target.getDevice() != TargetDevice::Cpu)

@@ -3,7 +3,8 @@
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
 //   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
 //   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [bias] [add] [silu|…]
-//   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [unshared]
+//   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
+//     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
 // and for all [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
@@ -78,9 +79,14 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   spec.softcap = number(words, "softcap", 0);
   spec.shareKvHeads = !words.count("unshared");
   spec.tileRows = number(words, "tile-rows", 64);
+  spec.hasSinks = words.count("sinks");
+  spec.splitKv = number(words, "split-kv", spec.splitKv);
   if (failed(verifyGpuAttention(spec, error)))
     return failure();
-  buildGpuAttention(module, "attention", spec);
+  auto build = words.count("splits")    ? buildGpuAttentionSplit
+               : words.count("combine") ? buildGpuCombineSplits
+                                        : buildGpuAttention;
+  build(module, "attention", spec);
   return success();
 }
 

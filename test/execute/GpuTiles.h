@@ -68,6 +68,22 @@ inline ptx::Launch attentionLaunch(const AttentionSpec &spec, int64_t longest, s
   return launch;
 }
 
+// `longest`: the most tokens that a sequence attends to.
+inline ptx::Launch splitLaunch(const AttentionSpec &spec, int64_t rows, int64_t longest, size_t sequences) {
+  ptx::Launch launch = attentionLaunch(spec, rows, sequences);
+  launch.blocks[1] *= launch.blocks[0];
+  launch.blocks[0] = uint32_t((longest + spec.splitKv - 1) / spec.splitKv);
+  return launch;
+}
+
+inline ptx::Launch combineLaunch(const AttentionSpec &spec, int64_t rows) {
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t(rows);
+  launch.blocks[1] = uint32_t(spec.numHeads);
+  launch.threads[0] = uint32_t(warpSize);
+  return launch;
+}
+
 } // namespace heddle::test
 
 #endif

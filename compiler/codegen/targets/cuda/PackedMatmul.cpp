@@ -346,7 +346,7 @@ static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, S
   l.add(call.actStride);
   l.add(call.outStride);
   // Each version takes the place of those before it up to the rows that it is for; with fixed forms, one that sums in another order none.
-  Value entry, blocksX, blockRows, threads, freeRows;
+  Value entry, blocksX, blockRows, threads;
   for (const Version &version : buildVersions(gpu, name, spec, schedule)) {
     Value most = b.constant(version.maxRows);
     if (!version.isFixed) {
