@@ -38,6 +38,7 @@ CHECKS = "forward,greedy,threads"
 LINEAR = [(4096, 4096, 4096), (8192, 8192, 8192), (512, 2048, 2048), (512, 16384, 2048), (512, 2048, 8192), (16, 16384, 2048)]
 GEMV = [(rows, n, k, weights) for weights in ("bf16", "q8_0", "q4_0", "q4_k", "q6_k") for rows, n, k in ((1, 2048, 2048), (1, 16384, 2048), (4, 16384, 2048))]
 ATTENTION = [(32, 8, 128, 0, 8192), (32, 8, 64, 0, 4096), (32, 8, 128, 32767, 1)]  # heads, KV heads, head_dim, past, rows
+SPLITS = [(32, 8, 128, 32767, 1), (32, 8, 128, 4095, 1)]
 ROUNDS = 20
 
 
@@ -180,6 +181,7 @@ class Run:
         # cuBLAS has no codes: what they save it is the difference.
         cases |= {f"gemv {rows} {n} {k} {weights}": [("cuBLAS bf16", torch_linear(torch, rows, n, k))] for rows, n, k, weights in GEMV}
         cases |= {"attention " + " ".join(map(str, shape)): torch_attention(torch, *shape) for shape in ATTENTION}
+        cases |= {"splits " + " ".join(map(str, shape)): torch_attention(torch, *shape) for shape in SPLITS}
         found = {}
         for case, theirs in cases.items():
             done = subprocess.run(input=case + "\n", **self.program("heddle-gpu-bench", target, ROUNDS))
