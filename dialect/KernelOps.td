@@ -387,8 +387,8 @@ def Heddle_PreferSplitsOp : Heddle_Op<"prefer_splits", [MemoryEffects<[MemRead]>
   let summary = "Whether a step has too little attention for its threads unless the keys are split";
   let description = [{
     True if the step has at most max_rows rows, its longest sequence more than split_kv tokens, and its sequences times
-    `items`, what threads divide of one without splits, are fewer than items_per_thread for each of several threads. Both
-    answers lead to the same bits; where there are no threads (the interpreter), the last condition holds.
+    `items`, what threads divide of one without splits, are fewer than items_per_thread for each of several threads, on a device fewer than
+    items_per_thread. Both answers lead to the same bits; where there are no threads (the interpreter), the last condition holds.
 
     Constraints:
       * C1: items, max_rows, split_kv and items_per_thread are positive.

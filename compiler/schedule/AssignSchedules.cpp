@@ -21,6 +21,9 @@ using namespace heddle;
 // barrier and the way of partial results through the cache cost less than a quarter once a sequence exceeds a split.
 static constexpr int64_t attentionItemsPerThread = 4;
 
+// Of a GPU, of which the compiler does not know how many multiprocessors it has: blocks that keep each of 132 at work, two at a time.
+static constexpr int64_t attentionBlocksOfGpu = 264;
+
 // A row of 16-bit integers lies on a kernel's stack, 156 KiB at most.
 static constexpr int64_t int16MaxDepth = 1 << 16;
 
@@ -105,7 +108,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     WalkResult walked = getOperation().walk([&](Operation *op) {
       // A graph's types say what it computes with, unless its matrices took another.
       if (graphs || !isInGraphEntry(op))
-        assignInStep(op);
+        assignInStep(op, target);
       // Behind the input, which entries ask for.
       ScheduleOptions options;
       options.isInStep = !isInGraphEntry(op);
@@ -124,13 +127,14 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       signalPassFailure();
   }
 
-  void assignInStep(Operation *op) {
+  void assignInStep(Operation *op, TargetAttr target) {
     if (auto matmul = dyn_cast<PackedMatmulOp>(op))
       assignInput(matmul);
     if (auto experts = dyn_cast<ExpertMatmulOp>(op))
       assignInput(experts);
     if (auto prefer = dyn_cast<PreferSplitsOp>(op))
-      prefer.setItemsPerThread(attentionItemsPerThread);
+      prefer.setItemsPerThread(target && target.getDevice() == TargetDevice::Cuda ? attentionBlocksOfGpu
+                                                                                  : attentionItemsPerThread);
     if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
       OpBuilder b(rope);
       auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());

@@ -43,7 +43,7 @@ def SplitKv : StagePass<"heddle-split-kv", "::mlir::ModuleOp", "Optimize"> {
   let description = [{
     `online_attention` becomes a branch on `prefer_splits`: on one side attention to splits of `split-kv` keys and
     `combine_splits`, on the other what was there. Split points are multiples of `split-kv` in the sequence, whatever the
-    threads and the rows, so both sides leave the same bits. `online_latent_attention` whose queries may be folded becomes
+    threads and the rows, so both sides leave the same bits. A device splits what it has kernels for (`hasSplits`). `online_latent_attention` whose queries may be folded becomes
     such a branch of two of itself, of which one has `split_kv` and merges what it splits. Must hold before: attention is tiled. After: a split attention
     writes to buffers for max_rows rows and the splits of `context` tokens, `slots` in all. One split, nothing changes.
     Example: test/schedule/split-kv.mlir.

@@ -173,10 +173,16 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
       tile(0, 128, 128, 32, {2, 4}, 3), // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
       tile(128, 64, 64, 64, {2, 2}, 3), // 32 x 32 per warp; enough blocks for short prompts
       tile(16, 16, 64, 64, {1, 2}, 4),  // one height of mma; four slices in flight hide latency
-      threadsTile(context),             // of other types than bf16
   };
+  // Without tensor cores, of any type: eight warps share out K, so that few columns fill a GPU. More rows share what a lane unpacks, and two
+  // panels what it reads of four; `stages` chunks of a panel are on their way, as many as registers allow: 8 rows of two panels spill, and
+  // of one panel they read more than 4 of two.
+  for (auto [rows, columns, chunks] : {std::tuple(4, 32, 1), {2, 16, 4}, {1, 16, 4}})
+    schedule.tiles.push_back(
+        TileFields{TileRole::FewRows, {rows}, columns, rows, /*k=*/0, {1, 8}, chunks}.get(context));
+  schedule.tiles.push_back(threadsTile(context)); // of what neither takes
   return schedule.get(context,
-                      "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-matmul.test); not timed");
+                      "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-*-ptxas.test); not timed");
 }
 
 ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep, StringRef format, int64_t k) {
@@ -230,6 +236,19 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
   bool onTileUnit = inPairs && hasBf16Tiles(target);
   schedule.tiles = {cpuAttentionTile(context, headDim, 0, onTileUnit), attentionRegisters(target, inPairs)};
   return schedule.get(context, cpuAttentionEvidence);
+}
+
+// A GPU has them of what its tensor cores take (verifyGpuAttention of compiler/codegen/targets/cuda/OnlineAttention.h).
+bool heddle::hasSplits(TargetAttr target, Operation *attention) {
+  if (!target || target.getDevice() == TargetDevice::Cpu)
+    return true;
+  auto op = dyn_cast<OnlineAttentionOp>(attention);
+  if (!op || target.getDevice() != TargetDevice::Cuda)
+    return false;
+  KvCacheType cache = op.getCache().getType();
+  MaskAttr mask = op.getMask();
+  return cache.getElementType().isBF16() && cache.getHeadDim() % 8 == 0 && cache.getHeadDim() <= 128 &&
+         mask.getCausal() && !mask.getChunk() && !op.getPositions();
 }
 
 // A tile for each of its bodies, and what its products with packed weights take.

@@ -26,6 +26,8 @@ ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false, llvm::Stri
 // multiplies pairs of bf16, as it is asked for.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,
                                int64_t splitKv = defaultSplitKv, bool inPairs = false);
+// Whether the target has kernels of that attention to splits of the keys, and of their merge; null: a CPU.
+bool hasSplits(TargetAttr target, mlir::Operation *attention);
 // Of kernels that compute row by row. Null for CPUs.
 ScheduleAttr rowsSchedule(TargetAttr target);
 

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -84,7 +85,10 @@ struct SplitKv : heddle::impl::SplitKvBase<SplitKv> {
       return;
     SmallVector<OnlineAttentionOp> ops;
     SmallVector<OnlineLatentAttentionOp> latents;
+    auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     getOperation().walk([&](Operation *op) {
+      if (!hasSplits(target, op))
+        return;
       if (auto attention = dyn_cast<OnlineAttentionOp>(op); attention && canSplit(attention))
         ops.push_back(attention);
       if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op); latent && canSplit(latent))

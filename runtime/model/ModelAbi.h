@@ -95,7 +95,7 @@ typedef struct heddle_step {
   void (*barrier_wait)(void *barrier, int32_t thread); // returns once every thread of the step has called it
   void *barrier;
   heddle_kernel_profile *kernel_profile; // (num_kernels) under --profile, or null
-  int64_t fixed_forms;    // not 0: what has bodies for few and for many tokens takes the one for few, whose
+  int64_t fixed_forms;    // not 0: what has bodies for few and for many tokens takes one of them for all, whose
                           // bits do not depend on how a sequence is cut into steps
   int64_t waits_for_each; // not 0: all threads wait behind every kernel, and one row is computed as many are
   // Of a device only; null and 0 on the CPU.

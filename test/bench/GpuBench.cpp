@@ -2,7 +2,9 @@
 //
 // Kernels for GPUs alone, timed by the events of the driver, on random numbers: a JSON line for each line of standard input.
 //   matmul ROWS N K                        out (ROWS, N) = act (ROWS, K) W (N, K)ᵀ, bf16
+//   gemv ROWS N K TYPE                     the same for few rows, W of any type that has a kernel; act bf16 beside bf16, else f32
 //   attention HEADS KV_HEADS HEAD_DIM PAST ROWS  causal attention of ROWS tokens behind PAST others, a cache of bf16
+//   splits HEADS KV_HEADS HEAD_DIM PAST ROWS     the same with the keys divided among blocks, and their merge
 // Arguments: [TARGET [ROUNDS]], cuda:sm_80 and 20.
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuDriver.h"
@@ -57,11 +59,41 @@ Figure timeMatmul(int64_t rows, int64_t n, int64_t k, const std::string &target,
           times};
 }
 
-Figure timeAttention(AttentionSpec spec, int64_t past, int64_t rows, const std::string &target, int rounds) {
+// Weights are random bytes: a scale may be anything.
+Figure timeGemv(GpuMatmulSpec spec, int64_t rows, const std::string &target, int rounds) {
+  bool isBf16 = spec.layout.numbers == PackedNumbers::BF16;
+  spec.activation = isBf16 ? MatmulActivation::Bf16 : MatmulActivation::F32;
+  if (std::string error; failed(verifyGpuGemv(spec, error)))
+    throw ptx::Error("no kernel " + error);
+  int64_t tileRows = 1;
+  while (tileRows < rows && tileRows < 4)
+    tileRows *= 2;
+  GpuGemvTile tile = gpuGemvTile(spec, tileRows);
+  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuGemv(module, "gemv", spec, tile); }, target);
+  int64_t actStride = (spec.k + 7) / 8 * 8, outStride = spec.n;
+  std::vector<uint16_t> act = randomBf16(rows * actStride * (isBf16 ? 1 : 2));
+  std::vector<uint16_t> weights = randomBf16(spec.weightPanels() * spec.panelBytes() / 2);
+  std::vector<float> out(rows * outStride);
+  ptx::Memory memory;
+  memory.allow(act.data(), act.size() * 2, Access::Read);
+  memory.allow(weights.data(), weights.size() * 2, Access::Read);
+  memory.allow(out.data(), out.size() * 4, Access::ReadWrite);
+  const void *from = act.data(), *matrix = weights.data(), *bias = nullptr, *to = out.data();
+  int32_t numRows = int32_t(rows);
+  std::vector<float> times = kernel.time(
+      gemvLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, rounds);
+  return {2.0 * double(rows) * double(spec.n) * double(spec.k),
+          double(act.size() + weights.size()) * 2 + double(out.size()) * 4, times};
+}
+
+Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t rows, const std::string &target,
+                     int rounds) {
   spec.scale = 1.0 / std::sqrt(double(spec.headDim));
   spec.kv = KvType::BF16;
   spec.tileRows = 64;
-  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuAttention(module, "attention", spec); }, target);
+  auto kernelOf = [&](auto build) {
+    return GpuKernel([&](mlir::gpu::GPUModuleOp module) { build(module, "attention", spec); }, target);
+  };
   int64_t plane = spec.numKvHeads * HEDDLE_KV_PAGE_SIZE * spec.headDim * 2, pageStride = 2 * plane, keys = 0;
   int32_t pages = int32_t((past + rows + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE);
   int64_t width = spec.numHeads * spec.headDim;
@@ -80,10 +112,31 @@ Figure timeAttention(AttentionSpec spec, int64_t past, int64_t rows, const std::
     memory.allow(numbers->data(), numbers->size() * 4, Access::Read);
   const void *queries = q.data(), *to = out.data(), *from = cache.data(), *pageTable = table.data();
   const void *ofSequences = sequenceRows.data(), *ofRows = positions.data();
-  std::vector<float> times = kernel.time(
-      attentionLaunch(spec, rows, 1),
-      {&queries, &to, &from, &pageTable, &ofSequences, &ofRows, &keys, &plane, &pageStride, &width, &width, &pages},
-      memory, rounds);
+  std::vector<float> times;
+  if (!inSplits) {
+    times = kernelOf(buildGpuAttention)
+                .time(attentionLaunch(spec, rows, 1),
+                      {&queries, &to, &from, &pageTable, &ofSequences, &ofRows, &keys, &plane, &pageStride, &width,
+                       &width, &pages},
+                      memory, rounds);
+  } else {
+    int64_t maxSplits = (past + rows + spec.splitKv - 1) / spec.splitKv;
+    std::vector<float> outputs(rows * maxSplits * width), maxima(rows * maxSplits * spec.numHeads), sums = maxima;
+    for (std::vector<float> *states : {&outputs, &maxima, &sums})
+      memory.allow(states->data(), states->size() * 4, Access::ReadWrite);
+    const void *ofSplits = outputs.data(), *ofMaxima = maxima.data(), *ofSums = sums.data();
+    times = kernelOf(buildGpuAttentionSplit)
+                .time(splitLaunch(spec, rows, past + rows, 1),
+                      {&queries, &ofSplits, &from, &pageTable, &ofSequences, &ofRows, &keys, &plane, &pageStride,
+                       &width, &maxSplits, &pages, &ofMaxima, &ofSums},
+                      memory, rounds);
+    std::vector<float> merges =
+        kernelOf(buildGpuCombineSplits)
+            .time(combineLaunch(spec, rows), {&ofSplits, &ofMaxima, &ofSums, &to, &ofRows, &width, &maxSplits}, memory,
+                  rounds);
+    for (size_t i = 0; i < times.size(); ++i)
+      times[i] += merges[i];
+  }
   double pairs = double(rows) * double(past) + double(rows) * double(rows + 1) / 2;
   return {4 * pairs * double(width), double(past + rows) * double(spec.numKvHeads * spec.headDim) * 4, times};
 }
@@ -92,16 +145,28 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
   std::istringstream words(line);
   std::string name;
   words >> name;
-  std::vector<int64_t> numbers(std::istream_iterator<int64_t>(words), {});
+  std::vector<int64_t> numbers;
+  std::optional<PackedLayout> layout; // the type behind the numbers
+  for (std::string word; words >> word && !layout;)
+    if (isdigit((unsigned char)word.front()))
+      numbers.push_back(atoll(word.c_str()));
+    else if (!(layout = layoutNamed(word)))
+      return false;
   Figure figure;
   if (name == "matmul" && numbers.size() == 3) {
     figure = timeMatmul(numbers[0], numbers[1], numbers[2], target, rounds);
-  } else if (name == "attention" && numbers.size() == 5) {
+  } else if (name == "gemv" && numbers.size() == 3 && numbers[0] > 0 && layout) {
+    GpuMatmulSpec spec;
+    spec.n = numbers[1];
+    spec.k = numbers[2];
+    spec.layout = *layout;
+    figure = timeGemv(spec, numbers[0], target, rounds);
+  } else if ((name == "attention" || name == "splits") && numbers.size() == 5) {
     AttentionSpec spec;
     spec.numHeads = numbers[0];
     spec.numKvHeads = numbers[1];
     spec.headDim = numbers[2];
-    figure = timeAttention(spec, numbers[3], numbers[4], target, rounds);
+    figure = timeAttention(spec, name == "splits", numbers[3], numbers[4], target, rounds);
   } else {
     return false;
   }
@@ -126,7 +191,8 @@ int main(int argc, char **argv) {
     for (std::string line; std::getline(std::cin, line);)
       if (!timeLine(line, target, rounds)) {
         fprintf(stderr,
-                "heddle-gpu-bench: neither 'matmul ROWS N K' nor 'attention HEADS KV_HEADS HEAD_DIM PAST ROWS': '%s'\n",
+                "heddle-gpu-bench: neither 'matmul ROWS N K' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
+                "KV_HEADS HEAD_DIM PAST ROWS': '%s'\n",
                 line.c_str());
         return 2;
       }

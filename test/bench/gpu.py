@@ -31,12 +31,14 @@ TOOLS, MODELS = HERE.parent / "tools", HERE.parent / "models"
 PROGRAMS = ("heddle-gpu-tests", "heddle-gpu-bench")
 # Of the machine, not of the bundle: the C library, and the driver.
 SYSTEM_LIBRARIES = ("linux-vdso", "ld-linux", "libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libcuda.so")
-REPEATED = "GpuMatmul.EveryTile:GpuAttention.RaggedBatchMeetsEveryPageBoundary"
+REPEATED = "GpuMatmul.EveryTile:GpuGemv.EveryType:GpuAttention.RaggedBatchMeetsEveryPageBoundary"
 REPEATS = 1000
 # A test of a device compares what a step computes; generation and batches are the same code as on CPUs.
 CHECKS = "forward,greedy,threads"
-LINEAR = [(4096, 4096, 4096), (8192, 8192, 8192), (512, 2048, 2048), (512, 16384, 2048), (512, 2048, 8192), (1, 2048, 2048), (16, 16384, 2048)]
+LINEAR = [(4096, 4096, 4096), (8192, 8192, 8192), (512, 2048, 2048), (512, 16384, 2048), (512, 2048, 8192), (16, 16384, 2048)]
+GEMV = [(rows, n, k, weights) for weights in ("bf16", "q8_0", "q4_0", "q4_k", "q6_k") for rows, n, k in ((1, 2048, 2048), (1, 16384, 2048), (4, 16384, 2048))]
 ATTENTION = [(32, 8, 128, 0, 8192), (32, 8, 64, 0, 4096), (32, 8, 128, 32767, 1)]  # heads, KV heads, head_dim, past, rows
+SPLITS = [(32, 8, 128, 32767, 1), (32, 8, 128, 4095, 1)]
 ROUNDS = 20
 
 
@@ -176,7 +178,10 @@ class Run:
             return "no peer: torch sees no GPU"
         target = "cuda:sm_80"
         cases = {f"matmul {rows} {n} {k}": [("cuBLAS", torch_linear(torch, rows, n, k))] for rows, n, k in LINEAR}
+        # cuBLAS has no codes: what they save it is the difference.
+        cases |= {f"gemv {rows} {n} {k} {weights}": [("cuBLAS bf16", torch_linear(torch, rows, n, k))] for rows, n, k, weights in GEMV}
         cases |= {"attention " + " ".join(map(str, shape)): torch_attention(torch, *shape) for shape in ATTENTION}
+        cases |= {"splits " + " ".join(map(str, shape)): torch_attention(torch, *shape) for shape in SPLITS}
         found = {}
         for case, theirs in cases.items():
             done = subprocess.run(input=case + "\n", **self.program("heddle-gpu-bench", target, ROUNDS))

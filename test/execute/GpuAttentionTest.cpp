@@ -60,17 +60,27 @@ struct Step {
   std::vector<int32_t> table, sequenceRows, positions;
 };
 
+std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
+  std::vector<int64_t> lengths;
+  lengths.reserve(parts.size());
+  for (StepPart part : parts)
+    lengths.push_back(part.past + part.rows);
+  return lengths;
+}
+
+enum class Keys : uint8_t { Whole, InSplits };
+
 class GpuAttention {
 public:
   explicit GpuAttention(const AttentionSpec &spec)
-      : spec(spec), kernel([&](mlir::gpu::GPUModuleOp module) {
-          std::string error;
-          EXPECT_TRUE(succeeded(verifyGpuAttention(spec, error))) << error;
-          buildGpuAttention(module, "attention", spec);
-        }) {}
+      : spec(spec), sinks(sinksOf(spec)), whole(kernelOf(buildGpuAttention)), split(kernelOf(buildGpuAttentionSplit)),
+        combine(kernelOf(buildGpuCombineSplits)) {}
+
+  // A sink for each head, of either sign.
+  static std::vector<float> sinksOf(const AttentionSpec &spec) { return randomFloats(spec.numHeads, 2.0f, 17); }
 
   std::vector<float> run(const PagedCache &cache, const std::vector<StepPart> &parts, const std::vector<float> &q,
-                         ptx::WarpOrder order = ptx::WarpOrder::Ascending) const {
+                         ptx::WarpOrder order = ptx::WarpOrder::Ascending, Keys form = Keys::Whole) const {
     Step step(spec, cache, parts);
     int64_t width = spec.numHeads * spec.headDim, outStride = width + 6, qStride = width;
     std::vector<float> out((step.rows + 2) * outStride, canary);
@@ -80,17 +90,40 @@ public:
     memory.allow(q.data(), q.size() * 4, Access::Read);
     memory.allow(out.data(), out.size() * 4, Access::ReadWrite);
     memory.allow(step.memory.data(), step.memory.size() * 8, Access::Read);
+    memory.allow(sinks.data(), sinks.size() * 4, Access::Read);
     for (const std::vector<int32_t> *numbers : {&step.table, &step.sequenceRows, &step.positions})
       memory.allow(numbers->data(), numbers->size() * 4, Access::Read);
     const void *queries = q.data(), *pages = step.memory.data(), *table = step.table.data();
-    const void *sequenceRows = step.sequenceRows.data(), *positions = step.positions.data();
+    const void *sequenceRows = step.sequenceRows.data(), *positions = step.positions.data(), *ofHeads = sinks.data();
     int64_t keys = cache.keyOffset(), values = cache.valueOffset();
-    kernel.run(attentionLaunch(spec, step.longest, parts.size()),
-               {static_cast<const void *>(&queries), static_cast<const void *>(&first),
-                static_cast<const void *>(&pages), static_cast<const void *>(&table),
-                static_cast<const void *>(&sequenceRows), static_cast<const void *>(&positions), &keys, &values,
-                &step.pageStride, &qStride, &outStride, &step.pagesPerSequence},
-               memory, order);
+    using Argument = const void *;
+    if (form == Keys::Whole) {
+      whole.run(attentionLaunch(spec, step.longest, parts.size()),
+                {Argument(&queries), Argument(&first), Argument(&pages), Argument(&table), Argument(&sequenceRows),
+                 Argument(&positions), &keys, &values, &step.pageStride, &qStride, &outStride, &step.pagesPerSequence,
+                 Argument(&ofHeads)},
+                memory, order);
+    } else {
+      std::vector<int64_t> lengths = lengthsOf(parts);
+      int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+      // Room for more splits than there are. What is not written is no number.
+      int64_t maxSplits = longest / spec.splitKv + 2;
+      std::vector<float> outputs(step.rows * maxSplits * width, NAN),
+          maxima(step.rows * maxSplits * spec.numHeads, NAN);
+      std::vector<float> sums = maxima;
+      for (std::vector<float> *states : {&outputs, &maxima, &sums})
+        memory.allow(states->data(), states->size() * 4, Access::ReadWrite);
+      void *ofSplits = outputs.data(), *ofMaxima = maxima.data(), *ofSums = sums.data();
+      split.run(splitLaunch(spec, step.longest, longest, parts.size()),
+                {Argument(&queries), Argument(&ofSplits), Argument(&pages), Argument(&table), Argument(&sequenceRows),
+                 Argument(&positions), &keys, &values, &step.pageStride, &qStride, &maxSplits, &step.pagesPerSequence,
+                 Argument(&ofMaxima), Argument(&ofSums)},
+                memory, order);
+      combine.run(combineLaunch(spec, step.rows),
+                  {Argument(&ofSplits), Argument(&ofMaxima), Argument(&ofSums), Argument(&first), Argument(&positions),
+                   &outStride, &maxSplits, Argument(&ofHeads)},
+                  memory, order);
+    }
     std::vector<float> result;
     int64_t spoiled = 0;
     for (int64_t row = 0; row < step.rows + 2; ++row)
@@ -106,17 +139,19 @@ public:
   }
 
 private:
-  AttentionSpec spec;
-  GpuKernel kernel;
-};
+  GpuKernel kernelOf(mlir::gpu::GPUFuncOp (*build)(mlir::gpu::GPUModuleOp, llvm::StringRef,
+                                                   const AttentionSpec &)) const {
+    return GpuKernel([&](mlir::gpu::GPUModuleOp module) {
+      std::string error;
+      EXPECT_TRUE(succeeded(verifyGpuAttention(spec, error))) << error;
+      build(module, "attention", spec);
+    });
+  }
 
-std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
-  std::vector<int64_t> lengths;
-  lengths.reserve(parts.size());
-  for (StepPart part : parts)
-    lengths.push_back(part.past + part.rows);
-  return lengths;
-}
+  AttentionSpec spec;
+  std::vector<float> sinks;
+  GpuKernel whole, split, combine;
+};
 
 // Queries that bf16 holds: what is left of rounding is that of the weights.
 std::vector<float> queriesOf(const AttentionSpec &spec, const std::vector<StepPart> &parts) {
@@ -133,8 +168,10 @@ void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, double
   GpuAttention attention(spec);
   PagedCache cache(spec, lengthsOf(parts), 11, PagesOf::Device);
   std::vector<float> q = queriesOf(spec, parts), out = attention.run(cache, parts, q);
-  EXPECT_LE(nmse(out, referenceAttention(spec, cache, parts, q, {}, PositionTable(spec))), limit);
+  std::vector<float> sinks = spec.hasSinks ? GpuAttention::sinksOf(spec) : std::vector<float>();
+  EXPECT_LE(nmse(out, referenceAttention(spec, cache, parts, q, sinks, PositionTable(spec))), limit);
   EXPECT_EQ(out, attention.run(cache, parts, q, ptx::WarpOrder::Descending)) << "warps in another order";
+  EXPECT_EQ(out, attention.run(cache, parts, q, ptx::WarpOrder::Ascending, Keys::InSplits)) << "in splits";
 }
 
 const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {150, 1}, {0, 0}};
@@ -196,6 +233,29 @@ TEST(GpuAttention, Window) {
   }
 }
 
+TEST(GpuAttention, Sinks) {
+  AttentionSpec spec = makeSpec(4, 2, 32);
+  spec.hasSinks = true;
+  spec.splitKv = 64;
+  check(spec, shortSteps);
+  spec.window = 70;
+  check(spec, shortSteps);
+}
+
+// Lengths at the edges of splits, more splits than are merged at once, and windows that begin in another split for each row.
+TEST(GpuAttention, SplitsLeaveTheBitsOfWholeAttention) {
+  AttentionSpec spec = makeSpec(4, 2, 32);
+  for (auto [splitKv, window] : {std::pair<int64_t, int64_t>(64, 0), {128, 0}, {128, 100}, {64, 65}}) {
+    SCOPED_TRACE(std::to_string(splitKv) + ", window " + std::to_string(window));
+    spec.splitKv = splitKv;
+    spec.window = window;
+    check(spec, {{0, 1}, {126, 1}, {127, 2}, {128, 1}, {255, 40}, {0, 0}, {330, 1}, {600, 2}});
+  }
+  spec = makeSpec(8, 1, 128);
+  spec.splitKv = 64;
+  check(spec, {{300, 12}, {63, 1}});
+}
+
 TEST(GpuAttention, Softcap) {
   AttentionSpec spec = makeSpec(4, 2, 32);
   for (double softcap : {50.0, 0.5}) {
@@ -254,8 +314,11 @@ TEST(GpuAttention, RefusesWhatItDoesNotCompute) {
   EXPECT_EQ(messageFor(spec),
             "attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
   spec = makeSpec(8, 2, 64);
-  spec.hasSinks = true;
-  EXPECT_EQ(messageFor(spec), "attention on tensor cores has neither sinks nor positions");
+  spec.positions.kind = PositionSpec::Slopes;
+  EXPECT_EQ(messageFor(spec), "attention on tensor cores has no positions");
+  spec = makeSpec(8, 2, 64);
+  spec.splitKv = 100;
+  EXPECT_EQ(messageFor(spec), "splits of 100 keys must be whole pages of 64");
   spec = makeSpec(8, 2, 64);
   spec.chunk = 16;
   EXPECT_EQ(messageFor(spec), "attention on tensor cores has no chunks");

@@ -20,6 +20,8 @@ public:
   // The only kernel of a PTX text.
   explicit GpuKernel(std::string ptx) : text(std::move(ptx)), module(ptx::parseModule(text)) {}
 
+  const std::string &ptx() const { return text; }
+
   // Throws ptx::Error where the kernel does what it must not. A driver has an order of its own.
   void run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
            ptx::WarpOrder order) const;

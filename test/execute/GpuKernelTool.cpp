@@ -2,10 +2,13 @@
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
 //   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
-//   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [unshared]
-// and for both [target=cuda:sm_80] [emit=ptx|llvm|mlir]
+//   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [bias] [add] [silu|…]
+//   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
+//     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
+// and for all [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
+#include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "test/execute/GpuTiles.h"
@@ -26,7 +29,7 @@ static int64_t number(const llvm::StringMap<std::string> &words, StringRef key, 
   return value;
 }
 
-static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
+static GpuMatmulSpec matmulSpec(const llvm::StringMap<std::string> &words) {
   GpuMatmulSpec spec;
   spec.n = number(words, "n", 256);
   spec.k = number(words, "k", 256);
@@ -38,9 +41,30 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
         spec.epilogue = epilogue;
         spec.isGated = isGated;
       }
+  return spec;
+}
+
+static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
+  GpuMatmulSpec spec = matmulSpec(words);
   if (failed(verifyGpuMatmul(spec, error)))
     return failure();
   buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512)));
+  return success();
+}
+
+static LogicalResult addGemv(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
+  GpuMatmulSpec spec = matmulSpec(words);
+  std::optional<PackedLayout> layout = layoutNamed(words.count("type") ? words.lookup("type") : "q4_0");
+  if (!layout) {
+    error = "no type of weights: " + words.lookup("type");
+    return failure();
+  }
+  spec.layout = *layout;
+  if (words.lookup("act") != "bf16")
+    spec.activation = MatmulActivation::F32;
+  if (failed(verifyGpuGemv(spec, error)))
+    return failure();
+  buildGpuGemv(module, "gemv", spec, heddle::test::gpuGemvTile(spec, number(words, "rows", 1)));
   return success();
 }
 
@@ -55,9 +79,14 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   spec.softcap = number(words, "softcap", 0);
   spec.shareKvHeads = !words.count("unshared");
   spec.tileRows = number(words, "tile-rows", 64);
+  spec.hasSinks = words.count("sinks");
+  spec.splitKv = number(words, "split-kv", spec.splitKv);
   if (failed(verifyGpuAttention(spec, error)))
     return failure();
-  buildGpuAttention(module, "attention", spec);
+  auto build = words.count("splits")    ? buildGpuAttentionSplit
+               : words.count("combine") ? buildGpuCombineSplits
+                                        : buildGpuAttention;
+  build(module, "attention", spec);
   return success();
 }
 
@@ -80,7 +109,7 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
   b.setInsertionPointToStart(outer->getBody());
   auto module = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
-  auto build = words.count("attention") ? addAttention : addMatmul;
+  auto build = words.count("attention") ? addAttention : words.count("gemv") ? addGemv : addMatmul;
   if (failed(target) || failed(build(module, words, error))) {
     llvm::errs() << error << "\n";
     return 2;

@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tiles of the table for tensor cores, and how kernels are launched.
+// The tiles of the table, and how kernels are launched.
 #ifndef HEDDLE_TEST_EXECUTE_GPUTILES_H
 #define HEDDLE_TEST_EXECUTE_GPUTILES_H
 
 #include "compiler/codegen/kernel/KernelTarget.h"
+#include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/schedule/ScheduleTable.h"
@@ -12,16 +13,41 @@
 
 namespace heddle::test {
 
-// The tile for steps of `rows` rows.
-inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
+// Calls `take` for each tile of the table for products.
+template <typename Take> void forEachMatmulTile(Take take) {
   mlir::MLIRContext context;
   context.loadDialect<HeddleDialect>();
   auto target = TargetAttr::get(&context, TargetDevice::Cuda, "cuda:sm_80", 0, 0, {}, "");
-  GpuMatmulTile chosen{};
   for (TileAttr tile : matmulSchedule(target).getTiles())
+    take(tile);
+}
+
+// The tile for tensor cores in steps of `rows` rows.
+inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
+  GpuMatmulTile chosen{};
+  forEachMatmulTile([&](TileAttr tile) {
     if (tile.getRole() == TileRole::Rows && rows <= tileOf(tile).maxRows)
       chosen = tileOf(tile);
+  });
   return chosen;
+}
+
+// The tile for blocks of that many rows.
+inline GpuGemvTile gpuGemvTile(const GpuMatmulSpec &spec, int64_t rows) {
+  GpuGemvTile chosen{};
+  forEachMatmulTile([&](TileAttr tile) {
+    if (tile.getRole() == TileRole::FewRows && tile.getRows().front() == rows)
+      chosen = gemvTileOf(tile, spec);
+  });
+  return chosen;
+}
+
+inline ptx::Launch gemvLaunch(const GpuMatmulSpec &spec, const GpuGemvTile &tile, int64_t rows) {
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t((spec.weightPanels() + tile.panels - 1) / tile.panels);
+  launch.blocks[1] = uint32_t((rows + tile.rows - 1) / tile.rows);
+  launch.threads[0] = uint32_t(tile.threads());
+  return launch;
 }
 
 inline ptx::Launch matmulLaunch(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, int64_t rows) {
@@ -39,6 +65,22 @@ inline ptx::Launch attentionLaunch(const AttentionSpec &spec, int64_t longest, s
   launch.blocks[1] = uint32_t(spec.numHeads / spec.headsOfTile());
   launch.blocks[2] = uint32_t(sequences);
   launch.threads[0] = uint32_t(gpuAttentionThreads(spec));
+  return launch;
+}
+
+// `longest`: the most tokens that a sequence attends to.
+inline ptx::Launch splitLaunch(const AttentionSpec &spec, int64_t rows, int64_t longest, size_t sequences) {
+  ptx::Launch launch = attentionLaunch(spec, rows, sequences);
+  launch.blocks[1] *= launch.blocks[0];
+  launch.blocks[0] = uint32_t((longest + spec.splitKv - 1) / spec.splitKv);
+  return launch;
+}
+
+inline ptx::Launch combineLaunch(const AttentionSpec &spec, int64_t rows) {
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t(rows);
+  launch.blocks[1] = uint32_t(spec.numHeads);
+  launch.threads[0] = uint32_t(warpSize);
   return launch;
 }
 

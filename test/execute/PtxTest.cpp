@@ -74,6 +74,8 @@ TEST(Ptx, Integers) {
   EXPECT_EQ(compute("shl.b32 %r9, %r2, 32", {1}), 0u);
   EXPECT_EQ(compute("bfe.u32 %r9, %r2, 4, 8", {0x12345}), 0x34u);
   EXPECT_EQ(compute("bfe.s32 %r9, %r2, 4, 4", {0xf0}), uint32_t(-1));
+  EXPECT_EQ(compute("mov.b32 {%q1, %r9}, %r2", {0x12345678}), 0x1234u);
+  EXPECT_EQ(compute("mov.b32 {%r9, %q1}, %r2", {0x12345678}), 0x5678u);
   EXPECT_EQ(compute("min.s32 %r9, %r2, %r3", {uint32_t(-1), 1}), uint32_t(-1));
 }
 
@@ -85,6 +87,8 @@ TEST(Ptx, Floats) {
   EXPECT_EQ(compute("mul.rn.ftz.f32 %r9, %r2, %r3", {bits(0x1p-100f), bits(0x1p-40f)}), 0u);
   EXPECT_EQ(compute("mul.rn.f32 %r9, %r2, %r3", {bits(0x1p-100f), bits(0x1p-40f)}), bits(0x1p-140f));
   EXPECT_EQ(compute("cvt.rn.bf16x2.f32 %r9, %r2, %r3", {0x3f808000, 0x3f818000}), 0x3f803f82u);
+  EXPECT_EQ(compute("cvt.f32.f16 %r9, %r2", {0xc0ff}), bits(-2.498046875f));
+  EXPECT_EQ(compute("cvt.ftz.f32.f16 %r9, %r2", {1}), bits(0x1p-24f));
   EXPECT_EQ(compute("cvt.rzi.s32.f32 %r9, %r2", {bits(-2.7f)}), uint32_t(-2));
   EXPECT_EQ(compute("cvt.rni.f32.f32 %r9, %r2", {bits(2.5f)}), bits(2));
   EXPECT_EQ(compute("setp.ltu.f32 %p1, %r2, %r3;\nselp.b32 %r9, 1, 0, %p1", {bits(NAN), bits(1)}), 1u);

@@ -205,6 +205,13 @@ bool Block::step(int index, const Instruction &instruction) {
     write(index, instruction.results[0], instruction.flushesResult ? flushedBits(value) : value);
     return true;
   }
+  case Action::Split: {
+    uint64_t value = read(index, instruction.sources[0]);
+    int half = 4 * sizeOf(instruction.type);
+    for (size_t i = 0; i < instruction.results.size(); ++i)
+      write(index, instruction.results[i], value >> (int(i) * half) & ((uint64_t(1) << half) - 1));
+    return true;
+  }
   case Action::Load:
   case Action::Store:
     loadOrStore(index, instruction);

@@ -18,6 +18,7 @@ int sizeOf(Type type) {
   case Type::B16:
   case Type::U16:
   case Type::S16:
+  case Type::F16:
   case Type::BF16:
     return 2;
   case Type::B64:
@@ -37,10 +38,10 @@ bool isSigned(Type type) {
 namespace {
 
 constexpr std::pair<const char *, Type> typeNames[] = {
-    {"pred", Type::Pred}, {"b8", Type::B8},        {"b16", Type::B16}, {"b32", Type::B32}, {"b64", Type::B64},
-    {"u8", Type::U8},     {"u16", Type::U16},      {"u32", Type::U32}, {"u64", Type::U64}, {"s8", Type::S8},
-    {"s16", Type::S16},   {"s32", Type::S32},      {"s64", Type::S64}, {"f32", Type::F32}, {"f64", Type::F64},
-    {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
+    {"pred", Type::Pred}, {"b8", Type::B8},     {"b16", Type::B16},      {"b32", Type::B32}, {"b64", Type::B64},
+    {"u8", Type::U8},     {"u16", Type::U16},   {"u32", Type::U32},      {"u64", Type::U64}, {"s8", Type::S8},
+    {"s16", Type::S16},   {"s32", Type::S32},   {"s64", Type::S64},      {"f32", Type::F32}, {"f64", Type::F64},
+    {"f16", Type::F16},   {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
 
 constexpr std::pair<const char *, SpecialRegister> specialNames[] = {
     {"%tid.x", SpecialRegister::ThreadX},    {"%tid.y", SpecialRegister::ThreadY},
@@ -396,7 +397,7 @@ void Parser::parseMemory(Instruction &instruction, const std::vector<std::string
 
 void Parser::parseConvert(Instruction &instruction, const std::vector<std::string> &parts) {
   std::optional<Type> to = typeOf(parts[parts.size() - 2]), from = typeOf(parts.back());
-  if (!to || !from || contains(parts, "sat"))
+  if (!to || !from || *to == Type::F16 || contains(parts, "sat"))
     fail("a conversion that is not known");
   instruction.action = Action::Convert;
   instruction.type = *to, instruction.from = *from;
@@ -499,8 +500,16 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     instruction.isTransposed = contains(parts, "trans");
     addOperands(instruction.results, operands.at(0));
     address(operands.at(1), instruction.address, instruction.offset);
-  } else if (op == "mov" && operands.size() == 2 && (operands[0].front() == '{' || operands[1].front() == '{'))
-    fail("moves of several registers are not known");
+  } else if (op == "mov" && operands.size() == 2 && operands[0].front() == '{') {
+    std::optional<Type> type = typeOf(parts.back());
+    instruction.action = Action::Split;
+    addOperands(instruction.results, operands[0]);
+    instruction.sources.push_back(operand(operands[1]));
+    if (!type || instruction.results.size() != 2 || sizeOf(*type) < 4)
+      fail("only moves into two halves are known");
+    instruction.type = *type;
+  } else if (op == "mov" && operands.size() == 2 && operands[1].front() == '{')
+    fail("moves of several registers into one are not known");
   else
     parseCompute(instruction, parts, operands);
   return instruction;

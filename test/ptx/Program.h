@@ -41,7 +41,26 @@ struct Operand {
 };
 
 // Types of values in registers.
-enum class Type : uint8_t { Pred, B8, B16, B32, B64, U8, U16, U32, U64, S8, S16, S32, S64, F32, F64, BF16, BF16x2 };
+enum class Type : uint8_t {
+  Pred,
+  B8,
+  B16,
+  B32,
+  B64,
+  U8,
+  U16,
+  U32,
+  U64,
+  S8,
+  S16,
+  S32,
+  S64,
+  F16,
+  F32,
+  F64,
+  BF16,
+  BF16x2
+};
 int sizeOf(Type type);
 bool isSigned(Type type);
 
@@ -50,6 +69,7 @@ enum class Rounding : uint8_t { None, Nearest, Zero, Down, Up };
 enum class Action : uint8_t {
   Compute, // result = compute(sources)
   Convert, // result = source as `type`, read as `from`
+  Split,   // results = the parts of a source, the lowest first
   Load,
   Store, // results or sources from or to [address]
   Branch,

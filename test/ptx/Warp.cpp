@@ -45,11 +45,12 @@ double rounded(double value, Rounding rounding) {
 }
 
 bool isFloat(Type type) {
-  return type == Type::F32 || type == Type::F64 || type == Type::BF16;
+  return type == Type::F16 || type == Type::F32 || type == Type::F64 || type == Type::BF16;
 }
 
 double floatOf(Type type, uint64_t bits) {
   return type == Type::F64    ? bitCast<double>(bits)
+         : type == Type::F16  ? double(bitCast<_Float16>(uint16_t(bits)))
          : type == Type::BF16 ? bf16(uint32_t(bits), 0)
                               : bitCast<float>(uint32_t(bits));
 }

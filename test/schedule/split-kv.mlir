@@ -91,3 +91,27 @@ func.func @rebuilt_keys_are_whole(%q: tensor<?x18xf32>, %c: !heddle.kv_cache<2 x
   %0:2 = heddle.online_latent_attention <materialised> <causal> ins(%q, %c[%layer] : tensor<?x18xf32>, <2 x 1 x 11 x f32, latent = 7>) key_ups(%u, %u : tensor<5x7xf32>, tensor<5x7xf32>) value_ups(%w, %w : tensor<3x7xf32>, tensor<3x7xf32>) outs(%o, %s : tensor<?x6xf32>, tensor<?x64xf32>) {num_heads = 2 : i64, num_kv_heads = 2 : i64, nope = 5 : i64, value = 3 : i64, scale = 1.0 : f64} -> tensor<?x6xf32>, tensor<?x64xf32>
   return %0#0 : tensor<?x6xf32>
 }
+
+// -----
+
+// CUDA splits what its tensor cores take: neither positions nor a cache of f32.
+// CHECK-LABEL: @on_tensor_cores
+// CHECK: heddle.combine_splits
+// CHECK-LABEL: @with_positions
+// CHECK-NOT: split
+// CHECK-LABEL: @of_f32
+// CHECK-NOT: split
+module attributes {heddle.target = #heddle.target<device = cuda, name = "cuda:sm_80">} {
+func.func @on_tensor_cores(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %0 = heddle.online_attention <causal> ins(%q, %cache[%layer] : tensor<?x64xf32>, <2 x 2 x 16 x bf16>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, scale = 0.25, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
+func.func @with_positions(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index, %table: tensor<3x4xf32>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %0 = heddle.online_attention <causal> ins(%q, %cache[%layer] positions %table : tensor<?x64xf32>, <2 x 2 x 16 x bf16> positions tensor<3x4xf32>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, scale = 0.25, softcap = 0.0, block_kv = 64 : i64, share_kv = true, starts = array<i64: 7>, rows = array<i64: 0, 2>} -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
+func.func @of_f32(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x f32>, %layer: index, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %0 = heddle.online_attention <causal> ins(%q, %cache[%layer] : tensor<?x64xf32>, <2 x 2 x 16 x f32>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, scale = 0.25, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
+}

@@ -133,11 +133,15 @@ LogicalResult StepLauncher::lowerPreference(PreferSplitsOp op) {
   Value longest = b.fold(b.constant(0), count, {b.constant(0)}, [&](Value index, ValueRange longest) {
     return SmallVector<Value>{b.max(longest[0], loadSequence(b, all, index).length)};
   })[0];
-  Value threads = b.extend(frame.numThreads);
+  // A device has more threads than anybody counts: its items are compared with what fills it.
+  Value threads = target.isDevice() ? b.constant(1) : b.extend(frame.numThreads);
   Value items = b.mul(count, int64_t(op.getItems()));
   Value answer = b.lessThan(toInteger(b, op.getRows()), b.constant(op.getMaxRows() + 1));
-  for (Value condition : {b.lessThan(b.constant(op.getSplitKv()), longest), b.lessThan(b.constant(1), threads),
-                          b.lessThan(items, b.mul(threads, op.getItemsPerThread()))})
+  SmallVector<Value> conditions = {b.lessThan(b.constant(op.getSplitKv()), longest),
+                                   b.lessThan(items, b.mul(threads, op.getItemsPerThread()))};
+  if (!target.isDevice())
+    conditions.push_back(b.lessThan(b.constant(1), threads));
+  for (Value condition : conditions)
     answer = arith::AndIOp::create(b, answer, condition);
   op.replaceAllUsesWith(answer);
   return success();

@@ -243,7 +243,7 @@ typedef struct heddle_session_options {
       cache_tokens; /* tokens of all sequences together that the cache holds, in pages of 64; 0: max_sequences × context */
   int32_t keep_hidden; /* nonzero: there are final hidden states beside logits */
   int32_t
-      deterministic; /* nonzero: no bit depends on how a sequence is cut into steps; matters to latent attention only */
+      deterministic; /* nonzero: no bit depends on how a sequence is cut into steps: runtime/README.md says where one would */
   const char *
       device; /* of a model for a device: its number, or part of its name; null: the first GPU, else the first device */
   heddle_thread_pool *pool; /* null: threads of its own */

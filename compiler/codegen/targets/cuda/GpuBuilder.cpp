@@ -74,6 +74,19 @@ Value GpuBuilder::bitAnd(Value a, Value b) {
 Value GpuBuilder::bitOr(Value a, Value b) {
   return arith::OrIOp::create(*this, a, b);
 }
+Value GpuBuilder::shift(Value bits, int64_t places) {
+  if (places == 0)
+    return bits;
+  if (places < 0)
+    return shiftDown(bits, constant(-places));
+  return arith::ShLIOp::create(*this, bits, constant(places));
+}
+Value GpuBuilder::shiftDown(Value bits, Value places) {
+  return arith::ShRUIOp::create(*this, bits, places);
+}
+Value GpuBuilder::shiftSigned(Value value, int64_t places) {
+  return arith::ShRSIOp::create(*this, value, constant(places));
+}
 Value GpuBuilder::min(Value a, Value b) {
   return arith::MinSIOp::create(*this, a, b);
 }
@@ -114,6 +127,25 @@ Value GpuBuilder::maxF(Value a, Value b) {
 
 Value GpuBuilder::exp2(Value x) {
   return LLVM::Exp2Op::create(*this, x.getType(), x, LLVM::FastmathFlags::afn);
+}
+
+Value GpuBuilder::floatOfBits(Value bits) {
+  return LLVM::BitcastOp::create(*this, getF32Type(), bits);
+}
+Value GpuBuilder::floatOfHalf(Value half) {
+  return arith::ExtFOp::create(*this, getF32Type(), half);
+}
+Value GpuBuilder::floatOfInt(Value value) {
+  return arith::SIToFPOp::create(*this, getF32Type(), value);
+}
+
+std::array<Value, 2> GpuBuilder::unpackBf16(Value pair) {
+  return {floatOfBits(shift(pair, 16)), floatOfBits(bitAnd(pair, constant(int32_t(0xffff0000))))};
+}
+
+std::array<Value, 2> GpuBuilder::unpackHalves(Value pair) {
+  Value halves = LLVM::BitcastOp::create(*this, VectorType::get({2}, getF16Type()), pair);
+  return {floatOfHalf(element(halves, 0)), floatOfHalf(element(halves, 1))};
 }
 
 Value GpuBuilder::packBf16(Value low, Value high) {

@@ -55,6 +55,11 @@ public:
   Value bitXor(Value a, Value b);
   Value bitAnd(Value a, Value b);
   Value bitOr(Value a, Value b);
+  // `bits` moved up by `places`, down where that is negative; zeros follow.
+  Value shift(Value bits, int64_t places);
+  Value shiftDown(Value bits, Value places);
+  // The same number with `places` fewer bits: the sign follows.
+  Value shiftSigned(Value value, int64_t places);
   Value min(Value a, Value b);
   Value max(Value a, Value b);
   Value lessThan(Value a, Value b);
@@ -71,6 +76,13 @@ public:
   Value maxF(Value a, Value b);
   // 2^x by ex2.approx: within 2 units in the last place, 0 below -126.
   Value exp2(Value x);
+  // What the bits of an i32 say as f32, an f16 as f32, an i32 as f32: exact, the last up to 2^24.
+  Value floatOfBits(Value bits);
+  Value floatOfHalf(Value half);
+  Value floatOfInt(Value value);
+  // The two bf16 of an i32 as f32, or its two f16; the lower half first.
+  std::array<Value, 2> unpackBf16(Value pair);
+  std::array<Value, 2> unpackHalves(Value pair);
   // Two f32 as bf16, `low` in the lower half: round to nearest even.
   Value packBf16(Value low, Value high);
 

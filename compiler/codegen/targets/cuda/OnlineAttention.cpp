@@ -3,9 +3,11 @@
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 
 #include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
+#include "compiler/codegen/targets/cuda/SoftmaxStates.h"
 #include "runtime/model/ModelAbi.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -19,8 +21,6 @@ using namespace heddle;
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 // Columns of scores that one mma gives, and keys that one consumes.
 static constexpr int64_t scoreTiles = pageTokens / 8, keySteps = pageTokens / 16;
-// Below every score, and finite: its difference to itself is 0.
-static constexpr double lowest = -1e30;
 
 int64_t heddle::gpuAttentionThreads(const AttentionSpec &spec) {
   return spec.tileRows / 16 * warpSize;
@@ -38,10 +38,12 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("head_dim (" + Twine(spec.headDim) + ") must be a multiple of 8 up to 128");
   if (spec.kv != KvType::BF16 || !spec.causal || spec.valueDim() != spec.headDim || spec.valuesInKeys)
     return fail("attention on tensor cores is causal and reads keys and values of one head_dim from a bf16 cache");
-  if (spec.hasSinks || spec.positions.kind)
-    return fail("attention on tensor cores has neither sinks nor positions");
+  if (spec.positions.kind)
+    return fail("attention on tensor cores has no positions");
   if (spec.chunk)
     return fail("attention on tensor cores has no chunks");
+  if (spec.splitKv < 1 || spec.splitKv % pageTokens)
+    return fail("splits of " + Twine(spec.splitKv) + " keys must be whole pages of " + Twine(pageTokens));
   // A pass of the threads copies 8 rows of a page, or a multiple, and no more than it has (planCopies).
   int64_t rowsPerPass =
       gpuAttentionThreads(spec) * chunkElements / int64_t(llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16)));
@@ -56,8 +58,8 @@ namespace {
 // Registers of a thread: rows lane / 4 and lane / 4 + 8 of the warp's 16, called halves 0 and 1.
 class AttentionEmitter {
 public:
-  AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec)
-      : spec(spec), paddedDim(llvm::alignTo(spec.headDim, 16)),
+  AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, bool isSplit)
+      : spec(spec), isSplit(isSplit), paddedDim(llvm::alignTo(spec.headDim, 16)),
         b(module, name, parameters(module.getContext()), gpuAttentionThreads(spec), 2 * tileBytes(paddedDim)),
         keyTile(b, pageTokens, paddedDim, 0), valueTile(b, pageTokens, paddedDim, tileBytes(paddedDim)) {}
   gpu::GPUFuncOp emit();
@@ -72,40 +74,52 @@ private:
   struct Softmax {
     Value max[2], sum[2]; // of a row; the sum is that of this thread's keys
   };
+  struct Pages {
+    Value begin, end;
+  };
 
-  static SmallVector<Type> parameters(MLIRContext *context) {
+  SmallVector<Type> parameters(MLIRContext *context) const {
     SmallVector<Type> types(6, GpuBuilder::globalPointer(context));
     types.append(5, IntegerType::get(context, 64));
     types.push_back(IntegerType::get(context, 32));
+    types.append(isSplit ? 2 : spec.hasSinks ? 1 : 0, types.front());
     return types;
   }
   static int64_t tileBytes(int64_t columns) { return pageTokens * llvm::PowerOf2Ceil(columns) * 2; }
   int64_t dimSteps() const { return paddedDim / 16; }
   int64_t outTiles() const { return spec.headDim / 8; }
+  int64_t pagesOfSplit() const { return spec.splitKv / pageTokens; }
 
   void setUp();
   void locateRows();
   void planCopies();
   void loadQueries();
   void copyPage(const Plane &plane, Value page);
-  SmallVector<Value> walkPages();
+  Pages visiblePages();
+  Pages pagesOf(Pages seen, Value split);
+  void walkSplits(Pages seen);
+  SmallVector<Value> walkPages(Pages pages);
   Scores computeScores();
   void finishScores(Scores &scores, Value page);
   Scores masked(ArrayRef<Value> scores, Value page);
   SmallVector<FragmentA> weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]);
   void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out);
-  void finish(ValueRange carried);
+  SoftmaxState stateOf(ValueRange carried, int64_t half);
+  void addSplit(int64_t half, const MergedState &merged, ValueRange carried, Value isBehindOthers, Value isLast);
+  void storeState(ValueRange carried);
   Value rowMax(Value value);
   Value rowSum(Value value);
 
   const AttentionSpec &spec;
+  bool isSplit;
   int64_t paddedDim; // columns of Q and K that are multiplied; those from head_dim on are 0
   GpuBuilder b;
   SharedTile keyTile, valueTile;
-  Value sequence, firstRow, numRows, tileBegin, lane, warp, pairColumn;
+  Value sequence, firstRow, numRows, tileBegin, split, firstHead, lane, warp, pairColumn;
   Value firstPosition, lastPosition; // of the block's query tokens
   Value rows[2], positions[2];       // of this thread
-  Value queryAt[2], outAt[2];        // first column of the row
+  Value stepRows[2], heads[2];       // likewise
+  Value queryAt[2], outAt[2];        // first column of the row; whole attention's
   SmallVector<FragmentA> queries;    // [head_dim / 16]
   Value copyRow, copyBytes, copyTo, copyFrom;
   SmallVector<Value> keyLane, valueLane; // [head_dim / 16]: the lane's offset for ldmatrix
@@ -119,9 +133,20 @@ gpu::GPUFuncOp AttentionEmitter::emit() {
   // The grid is that of the longest sequence.
   b.ifThen(b.lessThan(tileBegin, numRows), [&] {
     locateRows();
-    planCopies();
-    loadQueries();
-    finish(walkPages());
+    Pages seen = visiblePages();
+    auto walk = [&] {
+      planCopies();
+      loadQueries();
+      if (isSplit)
+        storeState(walkPages(seen));
+      else
+        walkSplits(seen);
+    };
+    if (!isSplit)
+      return walk();
+    // A split that no row of the tile sees has no state.
+    seen = pagesOf(seen, split);
+    b.ifThen(b.lessThan(seen.begin, seen.end), walk);
   });
   return b.finish();
 }
@@ -134,7 +159,12 @@ void AttentionEmitter::setUp() {
   Value entry = b.at(b.argument(4), sequence, 8);
   firstRow = b.load(b.getI32Type(), entry);
   numRows = b.mul(b.load(b.getI32Type(), b.at(entry, b.constant(1), 4)), spec.headsOfTile());
-  tileBegin = b.mul(b.blockIndex(0), spec.tileRows);
+  int64_t headBlocks = spec.numHeads / spec.headsOfTile();
+  Value tile = isSplit ? b.divide(b.blockIndex(1), headBlocks) : b.blockIndex(0);
+  Value headBlock = isSplit ? b.remainder(b.blockIndex(1), headBlocks) : b.blockIndex(1);
+  split = b.blockIndex(0); // of a split kernel
+  tileBegin = b.mul(tile, spec.tileRows);
+  firstHead = b.mul(headBlock, spec.headsOfTile());
 }
 
 // Rows behind the last one compute what the last one does, and are not stored.
@@ -143,15 +173,16 @@ void AttentionEmitter::locateRows() {
   auto tokenOf = [&](Value row) { return b.divide(b.min(row, last), spec.headsOfTile()); };
   firstPosition = b.add(past, tokenOf(tileBegin));
   lastPosition = b.add(past, tokenOf(b.add(tileBegin, spec.tileRows - 1)));
-  Value firstHead = b.mul(b.blockIndex(1), spec.headsOfTile());
   for (int64_t half = 0; half < 2; ++half) {
     rows[half] = b.add(b.add(tileBegin, b.mul(warp, 16)), b.add(b.divide(lane, 4), 8 * half));
     Value token = tokenOf(rows[half]);
-    Value head = b.add(firstHead, b.remainder(b.min(rows[half], last), spec.headsOfTile()));
+    heads[half] = b.add(firstHead, b.remainder(b.min(rows[half], last), spec.headsOfTile()));
     positions[half] = b.add(past, token);
-    Value column = b.add(b.mul(head, spec.headDim), pairColumn), row = b.wide(b.add(firstRow, token));
+    stepRows[half] = b.add(firstRow, token);
+    Value column = b.add(b.mul(heads[half], spec.headDim), pairColumn), row = b.wide(stepRows[half]);
     queryAt[half] = b.at(b.at(b.argument(0), b.mul(row, b.argument(9)), 4), column, 4);
-    outAt[half] = b.at(b.at(b.argument(1), b.mul(row, b.argument(10)), 4), column, 4);
+    if (!isSplit)
+      outAt[half] = b.at(b.at(b.argument(1), b.mul(row, b.argument(10)), 4), column, 4);
   }
 }
 
@@ -201,19 +232,48 @@ void AttentionEmitter::copyPage(const Plane &plane, Value page) {
   }
 }
 
-// One buffer for keys and one for values: while scores are computed, the page's values are on their way; while values
-// are added, the next page's keys.
-SmallVector<Value> AttentionEmitter::walkPages() {
-  Value kvHead = b.divide(b.mul(b.blockIndex(1), spec.headsOfTile()), spec.group());
-  int64_t headBytes = pageTokens * spec.headDim * 2;
-  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), kvHead, headBytes)};
-  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), kvHead, headBytes)};
+AttentionEmitter::Pages AttentionEmitter::visiblePages() {
   Value begin = b.constant(0), end = b.add(b.divide(lastPosition, pageTokens), 1);
   if (spec.window)
     begin = b.divide(b.max(b.sub(firstPosition, b.constant(spec.window - 1)), b.constant(0)), pageTokens);
+  return {begin, end};
+}
 
+AttentionEmitter::Pages AttentionEmitter::pagesOf(Pages seen, Value split) {
+  Value first = b.mul(split, pagesOfSplit());
+  return {b.max(seen.begin, first), b.min(seen.end, b.add(first, pagesOfSplit()))};
+}
+
+// Whole attention merges the same splits in the same order as combine_splits. What was added up lies in `out` meanwhile: registers hold
+// one split's.
+void AttentionEmitter::walkSplits(Pages seen) {
+  Value first = b.divide(seen.begin, pagesOfSplit()), end = b.divideUp(seen.end, pagesOfSplit());
+  SmallVector<Value> totals;
+  for (Value head : heads) {
+    SoftmaxState begun = beginState(b, spec, spec.hasSinks ? b.argument(12) : Value(), head);
+    totals.append({begun.max, begun.sum});
+  }
+  b.fold(first, end, totals, [&](Value split, ValueRange before) {
+    SmallVector<Value> carried = walkPages(pagesOf(seen, split)), next;
+    for (int64_t half = 0; half < 2; ++half) {
+      MergedState merged = mergeStates(b, {before[2 * half], before[2 * half + 1]}, stateOf(carried, half));
+      addSplit(half, merged, carried, b.lessThan(first, split), b.equal(b.add(split, 1), end));
+      next.append({merged.state.max, merged.state.sum});
+    }
+    return next;
+  });
+}
+
+// One buffer for keys and one for values: while scores are computed, the page's values are on their way; while values
+// are added, the next page's keys.
+SmallVector<Value> AttentionEmitter::walkPages(Pages pages) {
+  Value kvHead = b.divide(firstHead, spec.group());
+  int64_t headBytes = pageTokens * spec.headDim * 2;
+  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), kvHead, headBytes)};
+  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), kvHead, headBytes)};
+  Value begin = pages.begin, end = pages.end;
   SmallVector<Value> carried(4 * outTiles(), b.constantF32(0));
-  carried.append({b.constantF32(lowest), b.constantF32(lowest), b.constantF32(0), b.constantF32(0)});
+  carried.append({b.constantF32(lowestScore), b.constantF32(lowestScore), b.constantF32(0), b.constantF32(0)});
   copyPage(keys, begin);
   b.commitCopies();
   return b.fold(begin, end, carried, [&](Value page, ValueRange state) {
@@ -343,24 +403,91 @@ void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shri
     }
 }
 
-void AttentionEmitter::finish(ValueRange carried) {
-  for (int64_t half = 0; half < 2; ++half) {
-    Value factor = b.divF(b.constantF32(1), rowSum(carried[4 * outTiles() + 2 + half]));
-    b.ifThen(b.lessThan(rows[half], numRows), [&] {
+SoftmaxState AttentionEmitter::stateOf(ValueRange carried, int64_t half) {
+  ValueRange rest = carried.take_back(4);
+  return {rest[half], rowSum(rest[2 + half])};
+}
+
+// out = keep out + take O, behind the last split divided by the sum of weights.
+void AttentionEmitter::addSplit(int64_t half, const MergedState &merged, ValueRange carried, Value isBehindOthers,
+                                Value isLast) {
+  auto pairType = VectorType::get({2}, b.getF32Type());
+  Value one = b.constantF32(1), factor = b.select(isLast, b.divF(one, merged.state.sum), one);
+  auto at = [&](int64_t tile) { return b.at(outAt[half], b.constant(8 * tile), 4); };
+  b.ifThen(b.lessThan(rows[half], numRows), [&] {
+    SmallVector<Value> total(2 * outTiles(), b.constantF32(0));
+    total = b.ifElse(isBehindOthers, total, [&] {
+      SmallVector<Value> loaded;
       for (int64_t tile = 0; tile < outTiles(); ++tile) {
-        Value low = b.mulF(carried[4 * tile + 2 * half], factor),
-              high = b.mulF(carried[4 * tile + 2 * half + 1], factor);
-        b.store(b.vector({low, high}), b.at(outAt[half], b.constant(8 * tile), 4));
+        Value pair = b.load(pairType, at(tile));
+        loaded.append({b.element(pair, 0), b.element(pair, 1)});
       }
+      return loaded;
+    });
+    for (int64_t tile = 0; tile < outTiles(); ++tile) {
+      Value low = merged.value(b, total[2 * tile], carried[4 * tile + 2 * half]);
+      Value high = merged.value(b, total[2 * tile + 1], carried[4 * tile + 2 * half + 1]);
+      b.store(b.vector({b.mulF(low, factor), b.mulF(high, factor)}), at(tile));
+    }
+  });
+}
+
+// Outputs, maximum and sum of a split, (rows, maxSplits, heads) each.
+void AttentionEmitter::storeState(ValueRange carried) {
+  for (int64_t half = 0; half < 2; ++half) {
+    SoftmaxState state = stateOf(carried, half);
+    Value slot = b.add(b.mul(b.wide(stepRows[half]), b.argument(10)), b.wide(split));
+    b.ifThen(b.lessThan(rows[half], numRows), [&] {
+      auto ofHead = [&](unsigned argument, int64_t bytes) {
+        return b.at(b.at(b.argument(argument), slot, spec.numHeads * bytes), heads[half], bytes);
+      };
+      Value outputs = b.at(ofHead(1, spec.headDim * 4), pairColumn, 4);
+      for (int64_t tile = 0; tile < outTiles(); ++tile)
+        b.store(b.vector({carried[4 * tile + 2 * half], carried[4 * tile + 2 * half + 1]}),
+                b.at(outputs, b.constant(8 * tile), 4));
+      b.ifThen(b.equal(pairColumn, b.constant(0)), [&] {
+        b.store(state.max, ofHead(12, 4));
+        b.store(state.sum, ofHead(13, 4));
+      });
     });
   }
 }
 
 gpu::GPUFuncOp heddle::buildGpuAttention(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec) {
-  return AttentionEmitter(module, name, spec).emit();
+  return AttentionEmitter(module, name, spec, /*isSplit=*/false).emit();
+}
+
+gpu::GPUFuncOp heddle::buildGpuAttentionSplit(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec) {
+  return AttentionEmitter(module, name, spec, /*isSplit=*/true).emit();
 }
 
 //===- host code ----------------------------------------------------------===//
+
+// What whole attention and a split of it are called with alike, but for what they write.
+template <typename Call> static void addOperands(LaunchBuilder &l, const Call &call, Value out, Value outStride) {
+  l.add(call.q);
+  l.add(out);
+  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table),
+                        offsetof(heddle_step, sequence_rows), offsetof(heddle_step, cache_positions)})
+    l.add(l.pointer(offset));
+  l.add(call.kOffset);
+  l.add(call.vOffset);
+  l.add(l.number(offsetof(heddle_step, page_stride)));
+  l.add(call.qStride);
+  l.add(outStride);
+  l.add(l.narrow(l.number(offsetof(heddle_step, pages_per_sequence))));
+}
+
+// The grid has blocks for the sequence with the most rows, and for the longest: (tiles of the first, length of the other).
+template <typename Call>
+static std::pair<Value, Value> largestOf(RawBuilder &b, const Call &call, const AttentionSpec &spec) {
+  SmallVector<Value> largest =
+      b.fold(b.constant(0), call.numSequences, {b.constant(1), b.constant(0)}, [&](Value index, ValueRange carried) {
+        SequenceValues sequence = loadSequence(b, call.sequences, index);
+        return SmallVector<Value>{b.max(carried[0], sequence.numRows), b.max(carried[1], sequence.length)};
+      });
+  return {b.divideUp(b.mul(largest[0], spec.headsOfTile()), spec.tileRows), largest[1]};
+}
 
 static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
                                     const AttentionSpec &spec) {
@@ -369,25 +496,28 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
   HostKernelOf<AttentionCall, LaunchBuilder> l(loc, code, name);
   const AttentionCall &call = l.call;
   RawBuilder &b = l.builder();
-  l.add(call.q);
-  l.add(call.out);
-  for (size_t offset : {offsetof(heddle_step, cache), offsetof(heddle_step, page_table),
-                        offsetof(heddle_step, sequence_rows), offsetof(heddle_step, cache_positions)})
-    l.add(l.pointer(offset));
-  l.add(call.kOffset);
-  l.add(call.vOffset);
-  l.add(l.number(offsetof(heddle_step, page_stride)));
-  l.add(call.qStride);
-  l.add(call.outStride);
-  l.add(l.narrow(l.number(offsetof(heddle_step, pages_per_sequence))));
-  // The grid has tiles for the sequence with the most rows.
-  Value longest = b.fold(b.constant(0), call.numSequences, {b.constant(1)}, [&](Value index, ValueRange carried) {
-    Value rows =
-        b.loadIndex(b.at(b.at(call.sequences, index, sizeof(heddle_sequence)), offsetof(heddle_sequence, num_rows)));
-    return SmallVector<Value>{b.max(carried[0], rows)};
-  })[0];
-  Value tiles = b.divideUp(b.mul(longest, spec.headsOfTile()), spec.tileRows);
+  addOperands(l, call, call.out, call.outStride);
+  if (spec.hasSinks)
+    l.add(call.sinks);
+  Value tiles = largestOf(b, call, spec).first;
   l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
+           b.constant(gpuAttentionThreads(spec)));
+  return l.finish();
+}
+
+static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
+                                 const AttentionSpec &spec) {
+  std::string kernel = (name + "_gpu").str();
+  buildGpuAttentionSplit(gpu.kernels, kernel, spec);
+  HostKernelOf<AttentionSplitCall, LaunchBuilder> l(loc, code, name);
+  const AttentionSplitCall &call = l.call;
+  RawBuilder &b = l.builder();
+  addOperands(l, call, call.outputs, call.maxSplits);
+  l.add(call.maxima);
+  l.add(call.sums);
+  auto [tiles, length] = largestOf(b, call, spec);
+  l.launch(l.entry(kernel),
+           {b.divideUp(length, spec.splitKv), b.mul(tiles, spec.numHeads / spec.headsOfTile()), call.numSequences},
            b.constant(gpuAttentionThreads(spec)));
   return l.finish();
 }
@@ -399,7 +529,11 @@ public:
   OnlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
       : gpu(gpu), portable(std::move(portable)) {}
 
-  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
+  // Only what tensor cores take is split (hasSplits of compiler/schedule/ScheduleTable.h).
+  bool canEmit(Operation *op, std::string &missing) const override {
+    auto attention = dyn_cast<OnlineAttentionOp>(op);
+    return (attention && attention.getSplitKv()) || portable->canEmit(op, missing);
+  }
 
 protected:
   FailureOr<std::string> nameOf(OnlineAttentionOp op) const override {
@@ -410,9 +544,15 @@ protected:
                            KernelModule &module) const override {
     AttentionSpec spec = specOf(op);
     applySchedule(spec, schedule);
-    if (std::string reason; failed(verifyGpuAttention(spec, reason)))
+    if (std::string reason; failed(verifyGpuAttention(spec, reason))) {
+      if (op.getSplitKv())
+        return op.emitError(reason);
+      if (!module.code.lookupSymbol(name))
+        op.emitRemark("'") << name << "' is a kernel of any device: " << reason;
       return portable->emit(op, schedule, name, module);
-    return oneKernel(module.once(name, [&] { return launchAttention(op.getLoc(), module.code, *gpu, name, spec); }));
+    }
+    auto launch = op.getSplitKv() ? launchSplits : launchAttention;
+    return oneKernel(module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec); }));
   }
 
 private:

@@ -15,7 +15,7 @@ namespace heddle {
 int64_t gpuAttentionThreads(const AttentionSpec &spec);
 
 // Fails with what the kernel does not take: it is causal, reads a bf16 cache whose head_dim is a multiple of 8 and at
-// most 128, and knows neither sinks nor positions nor chunks; a tile's rows are a power of two, so many that its threads copy 8 to 64 rows
+// most 128, and knows neither positions nor chunks; splits are whole pages; a tile's rows are a power of two, so many that its threads copy 8 to 64 rows
 // of a page in one pass.
 mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &error);
 
@@ -26,11 +26,31 @@ mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &e
 //           const int32_t *sequenceRows,    // (sequences, 2): first row, number of rows
 //           const int32_t *cachePositions,  // (rows)
 //           int64_t kOffset, int64_t vOffset, int64_t pageStride,  // multiples of 16 bytes
-//           int64_t qStride, int64_t outStride, int32_t pagesPerSequence)
+//           int64_t qStride, int64_t outStride, int32_t pagesPerSequence,
+//           const float *sinks)             // (numHeads), with hasSinks alone
 // for a grid of (ceil(longest * headsOfTile / tileRows), numHeads / headsOfTile, sequences) blocks of gpuAttentionThreads, `longest`
 // being the most rows of a sequence. q and out are 8-byte aligned, cache 16-byte. Slots behind a sequence's end are
-// never read.
+// never read. The keys of each split are attended to by themselves and merged; `out` holds what was merged until all are.
 mlir::gpu::GPUFuncOp buildGpuAttention(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const AttentionSpec &spec);
+
+// The same of each split of the keys by itself, with what it leaves for buildGpuCombineSplits in place of `out`:
+//   float *outputs,           // (rows, maxSplits, numHeads, headDim), not divided by sums
+//   … int64_t maxSplits in place of outStride; no sinks, but behind pagesPerSequence
+//   float *maxima, float *sums  // (rows, maxSplits, numHeads), maxima in units of log 2
+// for a grid of (splits of the longest sequence, tiles * numHeads / headsOfTile, sequences), tiles as above. What no row of a tile sees of
+// is not written.
+mlir::gpu::GPUFuncOp buildGpuAttentionSplit(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
+                                            const AttentionSpec &spec);
+
+// Merges the splits that each row sees, in ascending order, to the bits of buildGpuAttention:
+// void name(const float *outputs, const float *maxima, const float *sums,  // as above
+//           float *out,                     // (rows, numHeads * headDim), row stride outStride floats, even
+//           const int32_t *cachePositions,  // (rows)
+//           int64_t outStride, int64_t maxSplits,
+//           const float *sinks)             // (numHeads), with hasSinks alone
+// for a grid of (rows, numHeads) blocks of a warp.
+mlir::gpu::GPUFuncOp buildGpuCombineSplits(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
+                                           const AttentionSpec &spec);
 
 } // namespace heddle
 

@@ -4,11 +4,14 @@
 
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
+#include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
-#include "compiler/weights/PackedLayout.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "llvm/Support/MathExtras.h"
+
+#include <cstddef>
 
 using namespace mlir;
 using namespace heddle;
@@ -17,10 +20,6 @@ GpuMatmulTile heddle::tileOf(TileAttr tile) {
   ArrayRef<int64_t> warps = tile.getWarps();
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
   return {maxRows, tile.getRows().front(), tile.getColumns(), tile.getK(), warps[0], warps[1], tile.getStages()};
-}
-
-int64_t GpuMatmulSpec::panelBytes() const {
-  return layoutFor(heddle::TensorType::BF16)->panelBytes(k);
 }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {
@@ -36,6 +35,12 @@ LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &er
   if (spec.isGated && spec.hasBias)
     return fail("a gated product takes no bias");
   return success();
+}
+
+Value heddle::emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, Value bias, Value sum, Value column) {
+  if (spec.hasBias)
+    sum = b.addF(sum, b.load(b.getF32Type(), b.at(bias, column, 4)));
+  return emitActivation(b, spec.epilogue, sum);
 }
 
 namespace {
@@ -255,9 +260,7 @@ void MatmulEmitter::finishRow(ArrayRef<Value> values, Value row) {
 }
 
 Value MatmulEmitter::finishValue(Value value, Value column) {
-  if (spec.hasBias)
-    value = b.addF(value, b.load(b.getF32Type(), b.at(bias, column, 4)));
-  return spec.isGated ? value : emitActivation(b, spec.epilogue, value);
+  return spec.isGated ? value : emitEpilogue(b, spec, bias, value, column);
 }
 
 void MatmulEmitter::storePair(Value low, Value high, Value row, Value column) {
@@ -292,6 +295,46 @@ gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, c
 
 //===- host code ----------------------------------------------------------===//
 
+namespace {
+
+// A kernel for steps of at most maxRows rows.
+struct Version {
+  std::string kernel;
+  int64_t maxRows, blocksX, blockRows, threads;
+  bool isFixed; // leaves the bits that every other fixed one leaves
+};
+
+} // namespace
+
+static bool onTensorCores(const GpuMatmulSpec &spec) {
+  // cp.async takes rows that begin at 16 bytes.
+  return spec.activation == MatmulActivation::Bf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0;
+}
+
+// The kernels of a product, those for most rows first.
+static SmallVector<Version> buildVersions(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec,
+                                          ScheduleAttr schedule) {
+  SmallVector<Version> versions;
+  for (TileAttr scheduled : schedule.getTiles()) {
+    if (scheduled.getRole() == TileRole::Rows && onTensorCores(spec)) {
+      GpuMatmulTile tile = tileOf(scheduled);
+      std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
+      buildGpuMatmul(gpu.kernels, kernel, spec, tile);
+      versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(spec.weightPanels() * 16, tile.blockN)),
+                          tile.blockM, tile.threads(), /*isFixed=*/true});
+    } else if (scheduled.getRole() == TileRole::FewRows) {
+      GpuGemvTile tile = gemvTileOf(scheduled, spec);
+      std::string kernel = (name + "_gemv" + Twine(tile.rows) + "x" + Twine(16 * tile.panels)).str();
+      buildGpuGemv(gpu.kernels, kernel, spec, tile);
+      // Without tensor cores, the tile of most rows takes any number of them.
+      versions.push_back({kernel, versions.empty() ? INT32_MAX : tile.maxRows,
+                          int64_t(llvm::divideCeil(spec.weightPanels(), tile.panels)), tile.rows, tile.threads(),
+                          /*isFixed=*/!onTensorCores(spec)});
+    }
+  }
+  return versions;
+}
+
 static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
                                  const GpuMatmulSpec &spec, ScheduleAttr schedule) {
   HostKernelOf<MatmulCall, LaunchBuilder> l(loc, code, name);
@@ -302,22 +345,22 @@ static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, S
   l.add(l.narrow(call.rows));
   l.add(call.actStride);
   l.add(call.outStride);
-  // The largest tile first: each smaller one takes its place up to the rows that it is for.
-  Value entry, blocksX, blockM, threads;
-  for (TileAttr scheduled : schedule.getTiles()) {
-    if (scheduled.getRole() != TileRole::Rows)
-      continue;
-    GpuMatmulTile tile = tileOf(scheduled);
-    std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
-    buildGpuMatmul(gpu.kernels, kernel, spec, tile);
-    Value isFor = b.lessThan(call.rows, b.constant(tile.maxRows + 1));
+  // Each version takes the place of those before it up to the rows that it is for; with fixed forms, one that sums in another order none.
+  Value entry, blocksX, blockRows, threads;
+  for (const Version &version : buildVersions(gpu, name, spec, schedule)) {
+    Value most = b.constant(version.maxRows);
+    if (!version.isFixed) {
+      Value isFree = b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0));
+      most = b.select(isFree, most, b.constant(0));
+    }
+    Value isFor = b.lessThan(call.rows, b.add(most, 1));
     auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
-    choose(entry, l.entry(kernel));
-    choose(blocksX, b.constant(llvm::divideCeil(spec.weightPanels() * 16, tile.blockN)));
-    choose(blockM, b.constant(tile.blockM));
-    choose(threads, b.constant(tile.threads()));
+    choose(entry, l.entry(version.kernel));
+    choose(blocksX, b.constant(version.blocksX));
+    choose(blockRows, b.constant(version.blockRows));
+    choose(threads, b.constant(version.threads));
   }
-  Value blocksY = b.divide(b.sub(b.add(call.rows, blockM), b.constant(1)), blockM);
+  Value blocksY = b.divide(b.sub(b.add(call.rows, blockRows), b.constant(1)), blockRows);
   // No rows (of logits that nobody asks for): no grid that a driver takes.
   b.ifThen(b.lessThan(b.constant(0), call.rows), [&] { l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads); });
   return l.finish();
@@ -338,27 +381,45 @@ protected:
                            KernelModule &module) const override;
 
 private:
+  // To the kernel of any device.
+  FailureOr<Kernels> leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
+                           StringRef missing) const;
+
   std::optional<GpuKernels> &gpu;
   std::unique_ptr<KernelEmitter> portable;
 };
 
 } // namespace
 
+// Runs of activations are read at once: rows that are parts of wider ones may begin anywhere.
+static bool isAligned(Value input, const GpuMatmulSpec &spec) {
+  SmallVector<int64_t> strides;
+  int64_t offset;
+  auto type = dyn_cast<MemRefType>(input.getType());
+  return type && succeeded(type.getStridesAndOffset(strides, offset)) && strides.front() == spec.k;
+}
+
 FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
                                        KernelModule &module) const {
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
-  // cp.async takes rows that begin at 16 bytes.
-  bool fits =
-      spec->activation == MatmulActivation::Bf16 && spec->layout.numbers == PackedNumbers::BF16 && spec->k % 8 == 0;
-  if (!fits)
-    return portable->emit(op, schedule, name, module);
-  GpuMatmulSpec product{spec->n, spec->k, spec->hasBias, spec->accumulate, spec->epilogue, spec->isGated};
-  if (std::string reason; failed(verifyGpuMatmul(product, reason)))
-    return op.emitError(reason);
+  GpuMatmulSpec product{spec->n,       spec->k,          spec->layout,   spec->activation,
+                        spec->hasBias, spec->accumulate, spec->epilogue, spec->isGated};
+  std::string missing;
+  if (failed(verifyGpuGemv(product, missing)))
+    return leave(op, schedule, name, module, missing);
+  if (!isAligned(op.getInput(), product))
+    return leave(op, schedule, (name + "_slice").str(), module, "of a part of wider rows");
   return oneKernel(
       module.once(name, [&] { return launchMatmul(op.getLoc(), module.code, *gpu, name, product, schedule); }));
+}
+
+FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
+                                       StringRef missing) const {
+  if (!module.code.lookupSymbol(name))
+    op.emitRemark("'") << name << "' is a kernel of any device: CUDA has none " << missing;
+  return portable->emit(op, schedule, name, module);
 }
 
 std::unique_ptr<KernelEmitter> heddle::cuda::packedMatmul(std::optional<GpuKernels> &gpu,

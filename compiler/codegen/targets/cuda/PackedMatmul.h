@@ -1,10 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of bf16 activations with a bf16 weight matrix on tensor cores: out = act W^T [+ bias] [activation] [+ out].
+// Products with packed weights: out = act W^T [+ bias] [activation] [+ out]. bf16 activations and weights are multiplied on tensor
+// cores; few rows, and any of other types, by Gemv.h.
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 
 #include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/codegen/targets/cuda/GpuBuilder.h"
 #include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -28,6 +30,8 @@ GpuMatmulTile tileOf(TileAttr tile);
 struct GpuMatmulSpec {
   int64_t n = 0; // out_features
   int64_t k = 0; // in_features
+  PackedLayout layout = *layoutFor(TensorType::BF16);
+  MatmulActivation activation = MatmulActivation::Bf16; // or F32
   bool hasBias = false;
   bool accumulate = false; // out += …: a residual
   // After the bias, before the residual. Gated: W has 2 N rows, a panel of the gate's and one of the up projection's by turns
@@ -39,18 +43,22 @@ struct GpuMatmulSpec {
   int64_t weightRows() const { return isGated ? 2 * n : n; }
   // W as PackedLayout has it: panels of 16 rows, filled up with zeros.
   int64_t weightPanels() const { return (weightRows() + 15) / 16; }
-  int64_t panelBytes() const;
+  int64_t panelBytes() const { return layout.panelBytes(k); }
 };
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
 mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
+
+// A finished sum, of the gate's where it is gated: with the bias of `column`, and activated.
+mlir::Value emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value bias, mlir::Value sum,
+                         mlir::Value column);
 
 // void name(const bf16 *act,      // (rows, K), row stride actStride elements, a multiple of 8
 //           const bf16 *weights,  // (weightPanels, (K + 1) / 2, 16, 2): the layout of the CPU's products
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
-// for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
+// of bf16 activations and weights, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
 // 16-byte aligned, out 8-byte. What lies between K and a row's stride is never
 // read.
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,

@@ -1,0 +1,34 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products of few rows with packed weights of any type, without tensor cores: out = act W^T [+ bias] [activation] [+ out].
+#ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GEMV_H
+#define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GEMV_H
+
+#include "compiler/codegen/targets/cuda/PackedMatmul.h"
+
+namespace heddle {
+
+// A block computes `rows` rows of `panels` panels of W. Its warps share out K; each has `loads` chunks of every panel on their way at once.
+struct GpuGemvTile {
+  int64_t maxRows; // of the steps it is for
+  int64_t rows, panels, warps, loads;
+
+  int64_t threads() const { return warps * warpSize; }
+};
+
+// One of a CUDA schedule for products. Gated, a block has panels of both matrices.
+GpuGemvTile gemvTileOf(TileAttr tile, const GpuMatmulSpec &spec);
+
+// Fails, besides as verifyGpuMatmul does, with what of the weights' type it does not take, or where K is no multiple of the columns that
+// share bytes (WeightChunks::runColumns).
+mlir::LogicalResult verifyGpuGemv(const GpuMatmulSpec &spec, std::string &error);
+
+// The parameters are those of buildGpuMatmul, `act` f32 or bf16; the grid has (ceil(weightPanels / panels), ceil(rows / tile rows)) blocks of
+// threads() threads. Runs of activations are read at once: rows begin at a multiple of runColumns elements and as many bytes. weights are
+// 16-byte aligned. A row has the same bits with every tile of as many warps, and whatever rows lie beside it.
+mlir::gpu::GPUFuncOp buildGpuGemv(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
+                                  const GpuGemvTile &tile);
+
+} // namespace heddle
+
+#endif
