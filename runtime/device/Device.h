@@ -48,7 +48,8 @@ public:
   virtual Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress);
   virtual void releaseOnHost(uint8_t *address);
 
-  // Transfers, in the order of the launches. The host's bytes stay as they are, and are not there yet, until the next wait.
+  // Transfers, in the order of the launches. The host's bytes stay as they are, and are not there yet, until the next
+  // wait.
   Status enqueueUpload(uint8_t *to, const void *from, uint64_t size);
   Status enqueueDownload(void *to, const uint8_t *from, uint64_t size);
   Status copy(uint8_t *to, const uint8_t *from, uint64_t size); // both are the device's

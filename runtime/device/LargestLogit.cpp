@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Each thread looks through every threads-th number; then halves of the threads compare pairs, and of equal numbers the smaller index wins. A
-// thread that has met no finite number claims the largest of all, infinity, with the smallest index, -1.
+// Each thread looks through every threads-th number; then halves of the threads compare pairs, and of equal numbers the
+// smaller index wins. A thread that has met a number that is not finite claims the largest of all, infinity, with the
+// smallest index, -1.
 #include "runtime/device/LargestLogit.h"
 
 namespace heddle::largest_logit {

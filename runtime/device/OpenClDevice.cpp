@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to, which buffer
-// objects have not. Programs are built at their first launch: from what an earlier process left in the cache, else from source.
+// OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to,
+// which buffer objects have not. Programs are built at their first launch: from what an earlier process left in the
+// cache, else from source.
 #include "runtime/device/Device.h"
 #include "runtime/device/LargestLogit.h"
 #include "runtime/device/OpenClApi.h"

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Entries are found and stored while a step launches, where a container has nobody to tell that memory lacks: paths are relative to the
-// open folder, names lie on the stack.
+// Entries are found and stored while a step launches, where a container has nobody to tell that memory lacks: paths are
+// relative to the open folder, names lie on the stack.
 #include "runtime/device/ProgramCache.h"
 
 #include <algorithm>
@@ -156,8 +156,8 @@ struct Entry {
   Name name;
 };
 
-// Removes the entries that were not used for the longest time until the others take three quarters of the limit: the next ones fit without
-// another look at all of them. And parts whose process ended before they were whole.
+// Removes the entries that were not used for the longest time until the others take three quarters of the limit: the
+// next ones fit without another look at all of them. And parts whose process ended before they were whole.
 void trim(int folder, uint64_t limit) {
   uint64_t total = 0;
   size_t count = 0;

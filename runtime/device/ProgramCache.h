@@ -2,12 +2,13 @@
 //
 // What a driver made of programs, kept on disk for later processes, so that they do not build the sources again.
 //
-// An entry is a file named by the SHA-256 of all that its binary depends on: a header with a checksum, then the binary. Entries appear under
-// their names when they are whole, so that processes may fill one folder at the same time. Whatever is wrong with the folder or an entry means
-// that there is no entry: the program is built. Only memory that lacks is an error.
+// An entry is a file named by the SHA-256 of all that its binary depends on: a header with a checksum, then the binary.
+// Entries appear under their names when they are whole, so that processes may fill one folder at the same time.
+// Whatever is wrong with the folder or an entry means that there is no entry: the program is built. Only memory that
+// lacks is an error.
 //
-// The folder is opencl/ in $HEDDLE_CACHE_DIR, else in $XDG_CACHE_HOME/heddle, else in ~/.cache/heddle; $HEDDLE_NO_CACHE turns the cache off. What
-// other users could have written is not read: binaries are code.
+// The folder is opencl/ in $HEDDLE_CACHE_DIR, else in $XDG_CACHE_HOME/heddle, else in ~/.cache/heddle; $HEDDLE_NO_CACHE
+// turns the cache off. What other users could have written is not read: binaries are code.
 #ifndef HEDDLE_RUNTIME_DEVICE_PROGRAMCACHE_H
 #define HEDDLE_RUNTIME_DEVICE_PROGRAMCACHE_H
 

@@ -23,8 +23,8 @@ public:
   };
   Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
-  // `step` as for the host. Uploads what it names, which stays as it is until end() has returned, and puts the device's addresses in its place.
-  // `sources`: the cache that the encode appends to, or null.
+  // `step` as for the host. Uploads what it names, which stays as it is until end() has returned, and puts the device's
+  // addresses in its place. `sources`: the cache that the encode appends to, or null.
   Status begin(heddle_step &step, const PagedKvCache *sources);
   // Waits, and downloads `counts[i]` rows of each output to where `outputs` says.
   Status end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A session's memory on a device, and what a step moves there and back: ids and places in, logits out. A step waits once, when all is enqueued.
+// A session's memory on a device, and what a step moves there and back: ids and places in, logits out. A step waits
+// once, when all is enqueued.
 #ifndef HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
 #define HEDDLE_RUNTIME_SESSION_DEVICESTEP_H
 
@@ -18,8 +19,8 @@ public:
   };
   Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
-  // `step` as for the host, its rows at most maxRows. Uploads what it names, which stays as it is until end() has returned, and puts the device's addresses in its place.
-  // `sources`: the cache of step.sources.
+  // `step` as for the host, its rows at most maxRows. Uploads what it names, which stays as it is until end() has
+  // returned, and puts the device's addresses in its place. `sources`: the cache of step.sources.
   Status begin(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources);
   // Where what a step gives goes; null: it stays on the device, until the next step.
   struct Results {

@@ -29,7 +29,8 @@ struct GenerateOptions {
 // Why an answer ended.
 enum class EndReason { EndToken, MaxTokens, Context, Stopped };
 
-// What the caller does with a token: `logits` are those that it was picked from, null unless GenerateOptions ask for them. False ends the answer.
+// What the caller does with a token: `logits` are those that it was picked from, null unless GenerateOptions ask for
+// them. False ends the answer.
 using TokenSink = bool (*)(void *user, int32_t id, const float *logits);
 
 // The tokens that end an answer of the model where nobody says others: those of its generation config, else its tokenizer's.

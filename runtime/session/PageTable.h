@@ -39,8 +39,8 @@ private:
   const PagedKvCache &cache;
 };
 
-// The table of a session's steps, of which the device keeps what the last step had: a step uploads the numbers from the first to the last that
-// are others, which are none in most steps of one token.
+// The table of a session's steps, of which the device keeps what the last step had: a step uploads the numbers from the
+// first to the last that are others, which are none in most steps of one token.
 class PageTableOnDevice {
 public:
   // Room for tables of `size` numbers.

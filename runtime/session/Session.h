@@ -37,8 +37,8 @@ struct SessionOptions {
   ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
 };
 
-// Of which of a feed's tokens a call gives the logits. Largest: of the last one, where nobody but largestLogit() will ask for most; a device then keeps
-// the others.
+// Of which of a feed's tokens a call gives the logits. Largest: of the last one, where nobody but largestLogit() will
+// ask for most; a device then keeps the others.
 enum class FeedRows : uint8_t { Last, None, All, Largest };
 
 // Some tokens of one sequence of a ragged batch.
@@ -92,8 +92,8 @@ public:
   int64_t promptLimit() const;
   int64_t tokensOfPrompt(int64_t promptSize) const { return hasSources() ? 1 : promptSize; }
 
-  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted none, once
-  // a step failed, and where a device that has kept them does not give them.
+  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted
+  // none, once a step failed, and where a device that has kept them does not give them.
   const float *logits(size_t feed);
   // The id with the largest of them, of equal ones the smallest; -1 where there are none.
   int32_t largestLogit(size_t feed) const;
@@ -220,7 +220,8 @@ private:
   ReservedArray<int32_t> rowAdapters;                                             // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
   ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
-  // Of the rows of the last chunk from `firstLargest` on the device has told the largest logits; all are there as well, unless it keeps them.
+  // Of the rows of the last chunk from `firstLargest` on the device has told the largest logits; all are there as well,
+  // unless it keeps them.
   ReservedArray<int32_t> largest; // (maxRows)
   int64_t firstLargest = 0, numLargest = 0;
   bool areLogitsKept = false;

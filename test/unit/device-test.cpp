@@ -263,7 +263,8 @@ TEST_F(DeviceStepTest, resultsComeBack) {
   EXPECT_EQ(onDevice.end(step, {logits.data()}).message(), "broken failed");
 }
 
-// What a step needs that the device has already, is not uploaded again: rotary rows of a block of tokens, numbers of pages. And a step waits once.
+// What a step needs that the device has already, is not uploaded again: rotary rows of a block of tokens, numbers of
+// pages. And a step waits once.
 TEST_F(DeviceStepTest, aStepUploadsWhatChanged) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());

@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An OpenCL of two devices, a CPU and a GPU, that computes nothing and fails where the variable FAKE_OPENCL says: it stands for
-// the drivers that a test machine has not. A program's binary is its source behind a word; $FAKE_OPENCL_LOG gets a line for each program
-// that is made, and $FAKE_OPENCL_VERSION is the driver's version.
+// An OpenCL of two devices, a CPU and a GPU, that computes nothing and fails where the variable FAKE_OPENCL says: it
+// stands for the drivers that a test machine has not. A program's binary is its source behind a word; $FAKE_OPENCL_LOG
+// gets a line for each program that is made, and $FAKE_OPENCL_VERSION is the driver's version.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

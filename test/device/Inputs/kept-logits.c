@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// kept-logits PACKAGE: generates greedily, then asks for the logits of the last step, which are to be those that a step over the same tokens gives.
+// kept-logits PACKAGE: generates greedily, then asks for the logits of the last step, which are to be those that a step
+// over the same tokens gives.
 #include "heddle/heddle.h"
 
 #include <stdio.h>
