@@ -28,7 +28,7 @@ public:
   ProgramBinary &operator=(const ProgramBinary &) = delete;
   ~ProgramBinary() { releaseMemory(bytes); }
   Status allocate(size_t newSize);
-  void swap(ProgramBinary &other) {
+  void swap(ProgramBinary &other) noexcept {
     std::swap(bytes, other.bytes);
     std::swap(length, other.length);
   }

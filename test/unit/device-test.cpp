@@ -314,8 +314,8 @@ TEST_F(DeviceStepTest, aFailedUploadIsRepeated) {
   step = host;
   ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
   EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
-  EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + 70 * headDim, rope.tables()[0] + 70 * headDim,
-                   headDim * sizeof(float)),
+  EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(70) * headDim,
+                   rope.tables()[0] + int64_t(70) * headDim, headDim * sizeof(float)),
             0);
 }
 

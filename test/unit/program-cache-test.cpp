@@ -151,7 +151,7 @@ TEST_F(ProgramCacheTest, whatIsUnusedGoesWhenThereIsTooMuch) {
     store(small, std::to_string(i), std::string(bytes, char('a' + i)));
     for (const fs::path &path : files())
       if (contents(path).back() == 'a' + i)
-        age(path, 3 * 24 * 3600 - i);
+        age(path, time_t(3) * 24 * 3600 - i);
   }
   EXPECT_EQ(files().size(), 8u);
   EXPECT_EQ(find(small, "0").size(), bytes) << "which is its use";
@@ -168,7 +168,7 @@ TEST_F(ProgramCacheTest, partsOfEndedProcessesGo) {
   write(folder / "0123456789abcdef.part", "half");
   write(folder / "fedcba9876543210.part", "half");
   write(folder / "notes", "of somebody");
-  age(folder / "0123456789abcdef.part", 2 * 3600);
+  age(folder / "0123456789abcdef.part", time_t(2) * 3600);
   age(folder / "notes", 1000000);
   store(cache, "two", "a program");
   EXPECT_FALSE(fs::exists(folder / "0123456789abcdef.part"));
