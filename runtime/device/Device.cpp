@@ -97,7 +97,7 @@ void StepLaunches::begin(Device &newDevice) {
 }
 
 void StepLaunches::findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices) {
-  const void *arguments[] = {&logits, &outIndices, &count};
+  const void *arguments[] = {static_cast<const void *>(&logits), static_cast<const void *>(&outIndices), &count};
   const size_t sizes[] = {0, 0, sizeof count};
   heddle_launch largest = {};
   largest.code = device->largestLogitCode();

@@ -20,9 +20,9 @@ namespace heddle {
 namespace {
 
 constexpr char magic[8] = {'h', 'e', 'd', 'd', 'l', 'e', 'p', '1'};
-constexpr time_t usedAgain = 24 * 3600; // an entry's time of use is written again after this
-constexpr time_t abandonedPart = 3600;  // a part of this age is nobody's any more
-constexpr char partEnding[] = ".part";  // behind random digits
+constexpr time_t usedAgain = time_t(24) * 3600; // an entry's time of use is written again after this
+constexpr time_t abandonedPart = 3600;          // a part of this age is nobody's any more
+constexpr char partEnding[] = ".part";          // behind random digits
 constexpr char entryEnding[] = ".program";
 
 struct Header {
