@@ -40,6 +40,8 @@ pocl = "/etc/OpenCL/vendors/pocl.icd"
 if os.path.exists(pocl):
     config.available_features.add("pocl")
 config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE_DIR=%t.pocl"))
+# A test of the cache of programs names a folder of its own.
+config.environment["HEDDLE_NO_CACHE"] = "1"
 # The emulated CUDA driver of test/ptx, also where there is a GPU.
 driver = os.path.join(config.heddle_binary_dir, "test", "ptx")
 if os.path.exists(os.path.join(driver, "libcuda.so.1")):

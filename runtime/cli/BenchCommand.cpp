@@ -8,6 +8,7 @@
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/DeviceUse.h"
 #include "runtime/cli/Profile.h"
 #include "runtime/session/TokenBatch.h"
 
@@ -106,13 +107,15 @@ private:
   }
 
   // Runs a round of a phase that takes `tokens`, and keeps the best speed.
-  template <typename Run> Status measure(Phase &phase, double &best, int64_t tokens, Run run) {
+  template <typename Run> Status measure(Phase &phase, DeviceUse &use, double &best, int64_t tokens, Run run) {
     session->kernelProfile().clear();
+    DeviceCounts before = session->deviceCounts();
     uint64_t startTicks = profileTicks();
     double start = secondsNow();
     HEDDLE_RETURN_IF_ERROR(run());
     double seconds = secondsNow() - start;
     phase.add(seconds, double(profileTicks() - startTicks), session->kernelProfile().uses());
+    use.add(before, session->deviceCounts());
     best = std::max(best, double(tokens) / seconds);
     return Status();
   }
@@ -138,7 +141,7 @@ private:
 
   Status measurePrefill() {
     session->truncate(0, 0);
-    return measure(prefill, figures.prefill, promptSize, [&] { return beginAnswer(0); });
+    return measure(prefill, useOfPrefill, figures.prefill, promptSize, [&] { return beginAnswer(0); });
   }
 
   Status measureDecode() {
@@ -150,12 +153,13 @@ private:
         HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(count)));
     }
     std::vector<Feed> feeds(size_t(options.benchBatch));
-    return measure(decode, figures.decode, options.benchGenerate * options.benchBatch, [&] {
+    return measure(decode, useOfDecode, figures.decode, options.benchGenerate * options.benchBatch, [&] {
       for (int64_t i = 0; i < options.benchGenerate; ++i) {
         for (size_t sequence = 0; sequence < feeds.size(); ++sequence) {
           feeds[sequence].sequence = int32_t(sequence);
           feeds[sequence].count = 1;
           feeds[sequence].ids = ids.data() + i;
+          feeds[sequence].rows = FeedRows::Largest; // as a greedy answer
         }
         HEDDLE_RETURN_IF_ERROR(session->step(feeds.data(), feeds.size()));
       }
@@ -165,6 +169,24 @@ private:
 
   PhaseProfile profileOf(const Phase &phase) const {
     return PhaseProfile(phase, program.metadata(), limits, options.benchRounds);
+  }
+
+  double numSteps() const { return double(options.benchRounds) * double(options.benchGenerate); }
+
+  std::string deviceAsJson() const {
+    DeviceCounts counts = session->deviceCounts();
+    return ",\"device\":{\"prefill\":" + useOfPrefill.asJson(double(options.benchRounds)) +
+           ",\"decode_step\":" + useOfDecode.asJson(numSteps()) +
+           format(",\"programs_built\":%llu,\"programs_cached\":%llu}", (unsigned long long)counts.builtPrograms,
+                  (unsigned long long)counts.cachedPrograms);
+  }
+
+  std::string deviceAsText() const {
+    DeviceCounts counts = session->deviceCounts();
+    return "device, the prompt: " + useOfPrefill.asText(double(options.benchRounds)) +
+           "\ndevice, a step of decode: " + useOfDecode.asText(numSteps()) +
+           format("\ndevice, programs: %llu built, %llu from the cache\n", (unsigned long long)counts.builtPrograms,
+                  (unsigned long long)counts.cachedPrograms);
   }
 
   double decodeShare() const {
@@ -180,6 +202,8 @@ private:
     text += format(",\"prefill\":%.3f,\"decode\":%.3f,\"bytes_per_token\":%.0f,\"read_bandwidth\":%.0f,\"decode_"
                    "bandwidth_share\":%.4f",
                    figures.prefill, figures.decode, figures.bytesPerToken, limits.readBandwidth, decodeShare());
+    if (session->hasDevice())
+      text += deviceAsJson();
     if (options.profile) {
       PhaseProfile reading = profileOf(prefill), generating = profileOf(decode);
       text += peaksAsJson(limits) + ",\"prefill_profile\":" + reading.asJson() +
@@ -204,6 +228,8 @@ private:
                (long long)options.benchDepth, batch.c_str());
     text += format("reads %.1f MB per token: %.1f %% of %.1f GB/s with %d threads\n", figures.bytesPerToken / 1e6,
                    100 * decodeShare(), limits.readBandwidth / 1e9, session->threads());
+    if (session->hasDevice())
+      text += deviceAsText();
     if (!options.profile)
       return text;
     for (const Peak &peak : limits.peaks)
@@ -226,6 +252,7 @@ private:
   MappedFile report;
   MachineLimits limits;
   Phase prefill, decode;
+  DeviceUse useOfPrefill, useOfDecode;
 };
 
 } // namespace

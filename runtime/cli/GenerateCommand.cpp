@@ -156,9 +156,10 @@ Status runGenerate(OpenedModel &program) {
   };
   if (printer.asIds)
     printer.ids.reserve(program.metadata().context());
+  GenerateOptions generate = program.generateOptions();
+  generate.givesLogits = printer.asLines;
   EndReason reason;
-  HEDDLE_RETURN_IF_ERROR(
-      generateTokens(*session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &printer, reason));
+  HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, prompt.data(), prompt.size(), generate, sink, &printer, reason));
   HEDDLE_RETURN_IF_ERROR(printer.status);
   if (!printer.asLines)
     HEDDLE_RETURN_IF_ERROR(printer.asIds ? writeOut(joinIds(printer.ids)) : printer.stream.finish(/*newline=*/true));

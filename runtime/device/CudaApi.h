@@ -49,6 +49,8 @@ enum : uint32_t { streamNonBlocking = 1 };
   F(cuStreamSynchronize, "cuStreamSynchronize", (Stream))                                                              \
   F(cuMemAlloc, "cuMemAlloc_v2", (Address *, size_t))                                                                  \
   F(cuMemFree, "cuMemFree_v2", (Address))                                                                              \
+  F(cuMemHostAlloc, "cuMemHostAlloc", (void **, size_t, uint32_t))                                                     \
+  F(cuMemFreeHost, "cuMemFreeHost", (void *))                                                                          \
   F(cuMemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (Address, const void *, size_t, Stream))                                \
   F(cuMemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream))                                      \
   F(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))                                     \

@@ -3,6 +3,7 @@
 // NVIDIA GPUs, through the driver's interface. PTX is compiled by the driver at its first launch.
 #include "runtime/device/CudaApi.h"
 #include "runtime/device/Device.h"
+#include "runtime/device/LargestLogit.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -23,12 +24,13 @@ public:
   std::string description() const override;
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void release(uint8_t *address) override;
-  Status upload(uint8_t *to, const void *from, uint64_t size) override;
-  Status download(void *to, const uint8_t *from, uint64_t size) override;
-  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override;
+  Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) override;
+  void releaseOnHost(uint8_t *address) override;
+  const char *largestLogitCode() const override { return largest_logit::ptxCode; }
 
 protected:
   Status launch(const heddle_launch &launch) override;
+  Status transfer(Direction direction, void *to, const void *from, uint64_t size) override;
   Status finish() override;
   void close() override;
 
@@ -147,21 +149,34 @@ void CudaDevice::release(uint8_t *address) {
   api.cuMemFree(Address(address));
 }
 
-Status CudaDevice::upload(uint8_t *to, const void *from, uint64_t size) {
+// Locked pages, which the device reads by itself.
+Status CudaDevice::allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) {
+  void *memory = nullptr;
   api.cuCtxSetCurrent(context);
-  HEDDLE_RETURN_IF_ERROR(check("an upload", api.cuMemcpyHtoDAsync(Address(to), from, size, stream)));
-  return check("an upload", api.cuStreamSynchronize(stream));
+  if (api.cuMemHostAlloc(&memory, size, 0) != success)
+    return outOfMemory(format("no locked memory for %llu bytes of %s", (unsigned long long)size, what));
+  outAddress = static_cast<uint8_t *>(memory);
+  return Status();
 }
 
-Status CudaDevice::download(void *to, const uint8_t *from, uint64_t size) {
+void CudaDevice::releaseOnHost(uint8_t *address) {
   api.cuCtxSetCurrent(context);
-  HEDDLE_RETURN_IF_ERROR(check("a download", api.cuMemcpyDtoHAsync(to, Address(from), size, stream)));
-  return check("a download", api.cuStreamSynchronize(stream));
+  api.cuStreamSynchronize(stream);
+  api.cuMemFreeHost(address);
 }
 
-Status CudaDevice::copy(uint8_t *to, const uint8_t *from, uint64_t size) {
+// To memory of the host whose pages are not locked, the driver waits by itself.
+Status CudaDevice::transfer(Direction direction, void *to, const void *from, uint64_t size) {
   api.cuCtxSetCurrent(context);
-  return check("a copy", api.cuMemcpyDtoDAsync(Address(to), Address(from), size, stream));
+  switch (direction) {
+  case Direction::Upload:
+    return check("an upload", api.cuMemcpyHtoDAsync(Address(to), from, size, stream));
+  case Direction::Download:
+    return check("a download", api.cuMemcpyDtoHAsync(to, Address(from), size, stream));
+  case Direction::Copy:
+    return check("a copy", api.cuMemcpyDtoDAsync(Address(to), Address(from), size, stream));
+  }
+  return Status();
 }
 
 Status CudaDevice::loadFunction(const heddle_launch &launch, Function &outFunction) {
@@ -173,6 +188,7 @@ Status CudaDevice::loadFunction(const heddle_launch &launch, Function &outFuncti
     HEDDLE_RETURN_IF_ERROR(modules.makeRoom());
     HEDDLE_RETURN_IF_ERROR(check("loading PTX", api.cuModuleLoadData(&module, launch.code)));
     modules.add({launch.code, module});
+    ++counted.builtPrograms;
   }
   return check(launch.entry, api.cuModuleGetFunction(&outFunction, module, launch.entry));
 }

@@ -2,6 +2,7 @@
 #include "runtime/device/Device.h"
 
 #include "bytes/MutexLock.h"
+#include "runtime/device/LargestLogit.h"
 
 #include <cstdlib>
 
@@ -24,14 +25,62 @@ Status Device::open(std::string_view target, const std::string &selector, std::u
   return Status::failure("no device is called '" + std::string(target) + "'");
 }
 
+Status Device::allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) {
+  outAddress = static_cast<uint8_t *>(allocateMemory(size, 64));
+  return outAddress ? Status() : outOfMemory(format("no memory for %llu bytes of %s", (unsigned long long)size, what));
+}
+
+void Device::releaseOnHost(uint8_t *address) {
+  releaseMemory(address);
+}
+
+Status Device::enqueueTransfer(Direction direction, void *to, const void *from, uint64_t size) {
+  if (!size)
+    return Status();
+  MutexLock lock(mutex);
+  bool isUpload = direction == Direction::Upload, isDownload = direction == Direction::Download;
+  ++(isUpload ? counted.uploads : isDownload ? counted.downloads : counted.copies);
+  (isUpload ? counted.uploadedBytes : isDownload ? counted.downloadedBytes : counted.copiedBytes) += size;
+  return transfer(direction, to, from, size);
+}
+
+Status Device::enqueueUpload(uint8_t *to, const void *from, uint64_t size) {
+  return enqueueTransfer(Direction::Upload, to, from, size);
+}
+
+Status Device::enqueueDownload(void *to, const uint8_t *from, uint64_t size) {
+  return enqueueTransfer(Direction::Download, to, from, size);
+}
+
+Status Device::copy(uint8_t *to, const uint8_t *from, uint64_t size) {
+  return enqueueTransfer(Direction::Copy, to, from, size);
+}
+
+Status Device::upload(uint8_t *to, const void *from, uint64_t size) {
+  HEDDLE_RETURN_IF_ERROR(enqueueUpload(to, from, size));
+  return synchronise();
+}
+
+Status Device::download(void *to, const uint8_t *from, uint64_t size) {
+  HEDDLE_RETURN_IF_ERROR(enqueueDownload(to, from, size));
+  return synchronise();
+}
+
 Status Device::enqueue(const heddle_launch &newLaunch) {
   MutexLock lock(mutex);
+  ++counted.launches;
   return launch(newLaunch);
 }
 
 Status Device::synchronise() {
   MutexLock lock(mutex);
+  ++counted.waits;
   return finish();
+}
+
+DeviceCounts Device::counts() {
+  MutexLock lock(mutex);
+  return counted;
 }
 
 StepLaunches::StepLaunches() {
@@ -45,6 +94,23 @@ StepLaunches::StepLaunches() {
 void StepLaunches::begin(Device &newDevice) {
   device = &newDevice;
   failed = Status();
+}
+
+void StepLaunches::findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices) {
+  const void *arguments[] = {static_cast<const void *>(&logits), static_cast<const void *>(&outIndices), &count};
+  const size_t sizes[] = {0, 0, sizeof count};
+  heddle_launch largest = {};
+  largest.code = device->largestLogitCode();
+  largest.entry = largest_logit::entry;
+  largest.blocks[0] = uint32_t(rows);
+  largest.threads[0] = largest_logit::threads;
+  for (int axis = 1; axis < 3; ++axis)
+    largest.blocks[axis] = largest.threads[axis] = 1;
+  largest.shared_bytes = largest_logit::sharedBytes;
+  largest.num_arguments = 3;
+  largest.arguments = const_cast<void *const *>(arguments);
+  largest.argument_sizes = sizes;
+  launch(this, &largest);
 }
 
 Status StepLaunches::finish() {

@@ -24,6 +24,15 @@ namespace heddle {
 // Whether a package's target is a device: "opencl", "cuda:sm_80".
 bool isDeviceTarget(std::string_view target);
 
+// What a device was asked for since it was opened.
+struct DeviceCounts {
+  uint64_t launches = 0, waits = 0;
+  uint64_t uploads = 0, uploadedBytes = 0, downloads = 0, downloadedBytes = 0;
+  uint64_t copies = 0, copiedBytes = 0; // within its memory
+  uint64_t builtPrograms = 0;           // by the driver's compiler
+  uint64_t cachedPrograms = 0;          // that another process had built
+};
+
 // Addresses are the device's: the host computes with them and never reads through them.
 class Device {
 public:
@@ -35,17 +44,32 @@ public:
   // Memory until the device is closed or the address released; `what` is named in the error.
   virtual Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) = 0;
   virtual void release(uint8_t *address) = 0;
-  // `from` may change once upload returns.
-  virtual Status upload(uint8_t *to, const void *from, uint64_t size) = 0;
-  virtual Status download(void *to, const uint8_t *from, uint64_t size) = 0;
-  virtual Status copy(uint8_t *to, const uint8_t *from, uint64_t size) = 0;
+  // Memory of the host that the device copies from without another copy between.
+  virtual Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress);
+  virtual void releaseOnHost(uint8_t *address);
+
+  // Transfers, in the order of the launches. The host's bytes stay as they are, and are not there yet, until the next
+  // wait.
+  Status enqueueUpload(uint8_t *to, const void *from, uint64_t size);
+  Status enqueueDownload(void *to, const uint8_t *from, uint64_t size);
+  Status copy(uint8_t *to, const uint8_t *from, uint64_t size); // both are the device's
+  // The first, and a wait.
+  Status upload(uint8_t *to, const void *from, uint64_t size);
+  Status download(void *to, const uint8_t *from, uint64_t size);
   // Waits for all that was enqueued.
   Status synchronise();
   // Enqueues a kernel.
   Status enqueue(const heddle_launch &launch);
+  // What runs largest_logit (LargestLogit.h) here.
+  virtual const char *largestLogitCode() const = 0;
+
+  DeviceCounts counts();
 
 protected:
+  enum class Direction : uint8_t { Upload, Download, Copy };
+
   virtual Status launch(const heddle_launch &launch) = 0;
+  virtual Status transfer(Direction direction, void *to, const void *from, uint64_t size) = 0; // enqueues it; size > 0
   virtual Status finish() = 0;
   // Gives back what the driver has given, but for memory; once it has, there is nothing to give.
   virtual void close() {}
@@ -58,10 +82,13 @@ protected:
     close();
   }
 
-  // One caller at a time: a kernel's arguments are set, then it is enqueued.
+  // Whoever launches, transfers or waits holds the mutex: a kernel's arguments are set, then it is enqueued.
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  DeviceCounts counted;
 
 private:
+  Status enqueueTransfer(Direction direction, void *to, const void *from, uint64_t size);
+
   struct Driver : MemoryScope::Resource {
     explicit Driver(Device *device)
         : Resource([](Resource *resource) { static_cast<Driver *>(resource)->device->close(); }), device(device) {}
@@ -110,6 +137,8 @@ class StepLaunches : public heddle_device {
 public:
   StepLaunches();
   void begin(Device &newDevice);
+  // Enqueues what the step has no code for: the index of the largest of each of `rows` rows of `count` logits, or -1.
+  void findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices);
   // Waits for all that was enqueued. Fails with the first launch that failed.
   Status finish();
 
@@ -118,19 +147,20 @@ private:
   Status failed;
 };
 
-// Memory of a device, which it has to go before.
-class DeviceMemory {
+// Memory that a device gives, which it has to go before.
+template <Status (Device::*take)(uint64_t, const char *, uint8_t *&), void (Device::*give)(uint8_t *)>
+class MemoryOfDevice {
 public:
-  DeviceMemory() = default;
-  DeviceMemory(const DeviceMemory &) = delete;
-  DeviceMemory &operator=(const DeviceMemory &) = delete;
-  ~DeviceMemory() { release(); }
+  MemoryOfDevice() = default;
+  MemoryOfDevice(const MemoryOfDevice &) = delete;
+  MemoryOfDevice &operator=(const MemoryOfDevice &) = delete;
+  ~MemoryOfDevice() { release(); }
   void release() {
     MemoryScope::leave(&held);
     held.giveBack();
   }
   Status allocate(Device &device, uint64_t size, const char *what) {
-    HEDDLE_RETURN_IF_ERROR(device.allocate(size ? size : 1, what, held.address));
+    HEDDLE_RETURN_IF_ERROR((device.*take)(size ? size : 1, what, held.address));
     held.owner = &device;
     MemoryScope::enter(&held);
     return Status();
@@ -143,13 +173,16 @@ private:
     Held() : Resource([](Resource *resource) { static_cast<Held *>(resource)->giveBack(); }) {}
     void giveBack() {
       if (address)
-        owner->release(address);
+        (owner->*give)(address);
       address = nullptr;
     }
     Device *owner = nullptr;
     uint8_t *address = nullptr;
   } held;
 };
+
+using DeviceMemory = MemoryOfDevice<&Device::allocate, &Device::release>;
+using TransferMemory = MemoryOfDevice<&Device::allocateOnHost, &Device::releaseOnHost>; // of the host
 
 // The implementations; `architecture` is what follows the colon of the target.
 Status openOpenCl(const std::string &selector, std::unique_ptr<Device> &outDevice);

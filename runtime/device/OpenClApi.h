@@ -27,11 +27,18 @@ using Kernel = KernelHandle *;
 
 enum : int32_t { success = 0, deviceNotFound = -1, buildProgramFailure = -11, platformNotFound = -1001 };
 enum : uint32_t {
+  platformVersion = 0x0901,
+  platformName = 0x0902,
   deviceMaxAllocation = 0x1010,
   deviceSingleFpConfig = 0x101B,
   deviceName = 0x102B,
+  deviceVendor = 0x102C,
   driverVersion = 0x102D,
+  deviceVersion = 0x102F,
+  devicePlatform = 0x1031,
   deviceSvmCapabilities = 0x1053,
+  programBinarySizes = 0x1165,
+  programBinaries = 0x1166,
   programBuildLog = 0x1183,
 };
 enum : uint64_t {
@@ -45,6 +52,7 @@ enum : uint64_t {
 // Every function, as (result, name, parameters).
 #define HEDDLE_OPENCL_FUNCTIONS(F)                                                                                     \
   F(int32_t, clGetPlatformIDs, (uint32_t, Platform *, uint32_t *))                                                     \
+  F(int32_t, clGetPlatformInfo, (Platform, uint32_t, size_t, void *, size_t *))                                        \
   F(int32_t, clGetDeviceIDs, (Platform, uint64_t, uint32_t, DeviceId *, uint32_t *))                                   \
   F(int32_t, clGetDeviceInfo, (DeviceId, uint32_t, size_t, void *, size_t *))                                          \
   F(Context, clCreateContext,                                                                                          \
@@ -57,8 +65,11 @@ enum : uint64_t {
   F(void, clSVMFree, (Context, void *))                                                                                \
   F(int32_t, clEnqueueSVMMemcpy, (Queue, uint32_t, void *, const void *, size_t, uint32_t, const void *, void *))      \
   F(Program, clCreateProgramWithSource, (Context, uint32_t, const char **, const size_t *, int32_t *))                 \
+  F(Program, clCreateProgramWithBinary,                                                                                \
+    (Context, uint32_t, const DeviceId *, const size_t *, const uint8_t **, int32_t *, int32_t *))                     \
   F(int32_t, clBuildProgram, (Program, uint32_t, const DeviceId *, const char *, void (*)(Program, void *), void *))   \
   F(int32_t, clGetProgramBuildInfo, (Program, DeviceId, uint32_t, size_t, void *, size_t *))                           \
+  F(int32_t, clGetProgramInfo, (Program, uint32_t, size_t, void *, size_t *))                                          \
   F(int32_t, clReleaseProgram, (Program))                                                                              \
   F(Kernel, clCreateKernel, (Program, const char *, int32_t *))                                                        \
   F(int32_t, clReleaseKernel, (Kernel))                                                                                \

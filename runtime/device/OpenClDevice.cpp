@@ -1,9 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to, which buffer
-// objects have not. Programs are built from source at their first launch.
+// OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to,
+// which buffer objects have not. Programs are built at their first launch: from what an earlier process left in the
+// cache, else from source.
 #include "runtime/device/Device.h"
+#include "runtime/device/LargestLogit.h"
 #include "runtime/device/OpenClApi.h"
+#include "runtime/device/ProgramCache.h"
 
 #include <algorithm>
 #include <cctype>
@@ -23,18 +26,11 @@ public:
   std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void release(uint8_t *address) override;
-  Status upload(uint8_t *to, const void *from, uint64_t size) override {
-    return transfer(to, from, size, "an upload", true);
-  }
-  Status download(void *to, const uint8_t *from, uint64_t size) override {
-    return transfer(to, from, size, "a download", true);
-  }
-  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override {
-    return transfer(to, from, size, "a copy", false);
-  }
+  const char *largestLogitCode() const override { return largest_logit::openClCode; }
 
 protected:
   Status launch(const heddle_launch &launch) override;
+  Status transfer(Direction direction, void *to, const void *from, uint64_t size) override;
   Status finish() override;
   void close() override;
 
@@ -50,10 +46,15 @@ private:
 
   Status findDevice(const std::string &selector);
   Status checkDevice();
+  void openCache();
+  Sha256Digest programKey(const char *source) const;
+  const char *buildOptions() const;
   Status programOf(const char *code, Program &outProgram);
+  Status findProgram(const Sha256Digest &key, Program &outProgram);
+  Status buildProgram(const char *source, Program &outProgram);
+  Status storeProgram(const Sha256Digest &key, Program program);
   Status kernelOf(const heddle_launch &launch, Kernel &outKernel);
   int32_t setArgument(Kernel kernel, const heddle_launch &launch, uint32_t index);
-  Status transfer(void *to, const void *from, uint64_t size, const char *what, bool wait);
   std::string buildLog(Program program) const;
   std::string text(uint32_t property) const;
   template <typename T> T number(uint32_t property) const {
@@ -65,6 +66,8 @@ private:
   DeviceId device = nullptr;
   Context context = nullptr;
   Queue queue = nullptr;
+  ProgramCache cache;
+  Sha256 driverHash;                  // of what programs depend on besides their sources
   LoadedList<LoadedProgram> programs; // in order of first launch
   LoadedList<LoadedKernel> kernels;
 };
@@ -92,6 +95,12 @@ template <typename Read> std::string readText(Read read) {
     return "?";
   value.resize(strlen(value.c_str()));
   return oneLine(std::move(value));
+}
+
+void addText(Sha256 &hash, std::string_view text) {
+  uint64_t size = text.size();
+  hash.update(&size, sizeof size);
+  hash.update(text.data(), text.size());
 }
 
 std::string nameOf(const Api &api, DeviceId device, uint32_t property) {
@@ -169,7 +178,22 @@ Status OpenClDevice::open(const std::string &selector) {
   if (!context)
     return error("clCreateContext", code);
   queue = api.clCreateCommandQueueWithProperties(context, device, nullptr, &code);
-  return queue ? Status() : error("clCreateCommandQueueWithProperties", code);
+  if (!queue)
+    return error("clCreateCommandQueueWithProperties", code);
+  openCache();
+  return Status();
+}
+
+void OpenClDevice::openCache() {
+  auto *platform = number<Platform>(devicePlatform);
+  for (uint32_t property : {platformName, platformVersion})
+    addText(driverHash, readText([&](size_t size, void *value, size_t *outSize) {
+              return api.clGetPlatformInfo(platform, property, size, value, outSize);
+            }));
+  for (uint32_t property : {deviceVendor, deviceName, deviceVersion, driverVersion})
+    addText(driverHash, text(property));
+  addText(driverHash, buildOptions());
+  cache.open();
 }
 
 Status OpenClDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
@@ -187,9 +211,13 @@ void OpenClDevice::release(uint8_t *address) {
   api.clSVMFree(context, address);
 }
 
-Status OpenClDevice::transfer(void *to, const void *from, uint64_t size, const char *what, bool wait) {
-  int32_t code = size ? api.clEnqueueSVMMemcpy(queue, wait, to, from, size, 0, nullptr, nullptr) : success;
-  return code == success ? Status() : error(what, code);
+Status OpenClDevice::transfer(Direction direction, void *to, const void *from, uint64_t size) {
+  int32_t code = api.clEnqueueSVMMemcpy(queue, /*blocking=*/0, to, from, size, 0, nullptr, nullptr);
+  return code == success ? Status()
+                         : error(direction == Direction::Upload     ? "an upload"
+                                 : direction == Direction::Download ? "a download"
+                                                                    : "a copy",
+                                 code);
 }
 
 Status OpenClDevice::programOf(const char *code, Program &outProgram) {
@@ -199,18 +227,81 @@ Status OpenClDevice::programOf(const char *code, Program &outProgram) {
       return Status();
     }
   HEDDLE_RETURN_IF_ERROR(programs.makeRoom());
+  Sha256Digest key = programKey(code);
+  HEDDLE_RETURN_IF_ERROR(findProgram(key, outProgram));
+  if (outProgram) {
+    programs.add({code, outProgram});
+    ++counted.cachedPrograms;
+    return Status();
+  }
+  HEDDLE_RETURN_IF_ERROR(buildProgram(code, outProgram));
+  programs.add({code, outProgram});
+  ++counted.builtPrograms;
+  return storeProgram(key, outProgram);
+}
+
+Sha256Digest OpenClDevice::programKey(const char *source) const {
+  Sha256 hash = driverHash;
+  addText(hash, source);
+  return hash.finish();
+}
+
+const char *OpenClDevice::buildOptions() const {
+  bool isExact = number<uint64_t>(deviceSingleFpConfig) & correctlyRoundedDivideSqrt;
+  return isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "";
+}
+
+// Null where the cache has none, or where the driver refuses what it has.
+Status OpenClDevice::findProgram(const Sha256Digest &key, Program &outProgram) {
+  outProgram = nullptr;
+  ProgramBinary binary;
+  HEDDLE_RETURN_IF_ERROR(cache.find(key, binary));
+  if (binary.size() == 0)
+    return Status();
+  size_t size = binary.size();
+  const uint8_t *bytes = binary.data();
+  int32_t ofBinary = success, result = success;
+  Program program = api.clCreateProgramWithBinary(context, 1, &device, &size, &bytes, &ofBinary, &result);
+  if (!program)
+    return Status();
+  if (ofBinary == success && result == success &&
+      api.clBuildProgram(program, 1, &device, buildOptions(), nullptr, nullptr) == success)
+    outProgram = program;
+  else
+    api.clReleaseProgram(program);
+  return Status();
+}
+
+Status OpenClDevice::buildProgram(const char *source, Program &outProgram) {
   int32_t result = success;
-  Program program = api.clCreateProgramWithSource(context, 1, &code, nullptr, &result);
+  Program program = api.clCreateProgramWithSource(context, 1, &source, nullptr, &result);
   if (!program)
     return error("clCreateProgramWithSource", result);
-  programs.add({code, program});
-  bool isExact = number<uint64_t>(deviceSingleFpConfig) & correctlyRoundedDivideSqrt;
-  result = api.clBuildProgram(program, 1, &device, isExact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", nullptr,
-                              nullptr);
-  if (result == buildProgramFailure)
-    return Status::failure("OpenCL: the driver's compiler says: " + buildLog(program));
-  outProgram = program;
-  return result == success ? Status() : error("clBuildProgram", result);
+  result = api.clBuildProgram(program, 1, &device, buildOptions(), nullptr, nullptr);
+  if (result == success) {
+    outProgram = program;
+    return Status();
+  }
+  Status status = result == buildProgramFailure
+                      ? Status::failure("OpenCL: the driver's compiler says: " + buildLog(program))
+                      : error("clBuildProgram", result);
+  api.clReleaseProgram(program);
+  return status;
+}
+
+// A driver that gives no binary has nothing to store.
+Status OpenClDevice::storeProgram(const Sha256Digest &key, Program program) {
+  size_t size = 0;
+  if (!cache.isOpen() ||
+      api.clGetProgramInfo(program, programBinarySizes, sizeof size, static_cast<void *>(&size), nullptr) != success ||
+      size == 0 || size > ProgramCache::largestBinary)
+    return Status();
+  ProgramBinary binary;
+  HEDDLE_RETURN_IF_ERROR(binary.allocate(size));
+  uint8_t *bytes = binary.data();
+  if (api.clGetProgramInfo(program, programBinaries, sizeof bytes, static_cast<void *>(&bytes), nullptr) == success)
+    cache.store(key, binary);
+  return Status();
 }
 
 // The begin of what the driver's compiler says, as one line: it may say any amount, and memory may lack.

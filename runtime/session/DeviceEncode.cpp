@@ -23,13 +23,16 @@ int64_t largestPageTable(int64_t rows) {
 
 } // namespace
 
-Status DeviceEncode::create(Device &newDevice, const Sizes &newSizes, const RopeTables &newRope) {
+Status DeviceEncode::create(Device &newDevice, const Sizes &newSizes, RopeTables &newRope) {
   device = &newDevice;
   sizes = newSizes;
   HEDDLE_RETURN_IF_ERROR(arena.allocate(*device, sizes.arenaBytes, "activations"));
-  HEDDLE_RETURN_IF_ERROR(staged.reserve(
-      numArrays * aligned(sizes.maxRows) + aligned(2 * sizes.maxRows) + largestPageTable(sizes.maxRows), "inputs"));
-  HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, staged.size() * sizeof(int32_t), "inputs"));
+  int64_t inputBytes = (numArrays * aligned(sizes.maxRows) + aligned(2 * sizes.maxRows) +
+                        (sizes.hasSources ? largestPageTable(sizes.maxRows) : 0)) *
+                       int64_t(sizeof(int32_t));
+  HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
+  memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
+  HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, inputBytes, "inputs"));
   HEDDLE_RETURN_IF_ERROR(patches.allocate(*device, sizes.maxRows * sizes.patchWidth * sizeof(float), "patches"));
   for (int64_t width : sizes.outputWidths) {
     results.emplace_back(new (std::nothrow) DeviceMemory);
@@ -41,13 +44,13 @@ Status DeviceEncode::create(Device &newDevice, const Sizes &newSizes, const Rope
   return rope.create(*device, newRope, sizes.positions);
 }
 
-Status DeviceEncode::begin(heddle_step &step, const PagedKvCache *sources) {
+Status DeviceEncode::upload(heddle_step &step, const PagedKvCache *sources) {
   HEDDLE_RETURN_IF_ERROR(rope.begin(step));
   int64_t used = 0;
   // The next `count` values; the array's address on the device.
   auto add = [&](int64_t count, auto valueOf) {
     for (int64_t i = 0; i < count; ++i)
-      staged[used + i] = valueOf(i);
+      staged.as<int32_t>()[used + i] = valueOf(i);
     const int32_t *address = inputs.as<int32_t>() + used;
     used += aligned(count);
     return address;
@@ -77,14 +80,24 @@ Status DeviceEncode::begin(heddle_step &step, const PagedKvCache *sources) {
     PageTable table(sequences, step.num_sequences, *sources);
     step.source_page_table = inputs.as<int32_t>() + used;
     step.pages_per_source = table.pagesPerSequence();
-    used += table.write(staged.data() + used);
+    int64_t pages = table.pagesPerSequence();
+    add(table.size(), [&](int64_t i) { return table.numberOf(i / pages, i % pages); });
     step.source_cache = sources->base();
     step.source_page_stride = sources->pageStride();
     step.num_source_pages = sources->numPages();
   }
-  HEDDLE_RETURN_IF_ERROR(device->upload(inputs.data(), staged.data(), used * sizeof(int32_t)));
-  if (sizes.patchWidth)
-    HEDDLE_RETURN_IF_ERROR(device->upload(patches.data(), step.patches, step.rows * sizes.patchWidth * sizeof(float)));
+  HEDDLE_RETURN_IF_ERROR(device->enqueueUpload(inputs.data(), staged.data(), used * sizeof(int32_t)));
+  if (!sizes.patchWidth)
+    return Status();
+  return device->enqueueUpload(patches.data(), step.patches, step.rows * sizes.patchWidth * sizeof(float));
+}
+
+Status DeviceEncode::begin(heddle_step &step, const PagedKvCache *sources) {
+  if (Status status = upload(step, sources); !status.isOk()) {
+    rope.forget();
+    (void)device->synchronise(); // it may still read what is to be uploaded
+    return status;
+  }
   step.patches = patches.as<float>();
   step.arena = arena.data();
   step.outputs = resultRows.data();
@@ -94,11 +107,15 @@ Status DeviceEncode::begin(heddle_step &step, const PagedKvCache *sources) {
 }
 
 Status DeviceEncode::end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs) {
-  HEDDLE_RETURN_IF_ERROR(launches.finish());
-  for (size_t i = 0; i < outputs.size(); ++i)
-    HEDDLE_RETURN_IF_ERROR(
-        device->download(outputs[i], results[i]->data(), counts[i] * sizes.outputWidths[i] * sizeof(float)));
-  return Status();
+  Status downloaded;
+  for (size_t i = 0; i < outputs.size() && downloaded.isOk(); ++i)
+    downloaded =
+        device->enqueueDownload(outputs[i], results[i]->data(), counts[i] * sizes.outputWidths[i] * sizeof(float));
+  Status finished = launches.finish();
+  if (finished.isOk() && downloaded.isOk())
+    return Status();
+  rope.forget();
+  return finished.isOk() ? downloaded : finished;
 }
 
 } // namespace heddle

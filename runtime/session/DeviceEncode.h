@@ -6,7 +6,6 @@
 
 #include "runtime/session/DeviceRope.h"
 #include "runtime/session/PagedKvCache.h"
-#include "runtime/session/Reserved.h"
 
 #include <memory>
 #include <vector>
@@ -20,24 +19,27 @@ public:
     int64_t maxRows, positions;        // positions: of the rotary tables
     int64_t patchWidth;                // 0: it takes ids
     std::vector<int64_t> outputWidths; // by output
+    bool hasSources = false;           // it appends to a cache of them
   };
-  Status create(Device &device, const Sizes &sizes, const RopeTables &rope);
+  Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
-  // `step` as for the host. Uploads what it names and puts the device's addresses in its place.
-  // `sources`: the cache that the encode appends to, or null.
+  // `step` as for the host. Uploads what it names, which stays as it is until end() has returned, and puts the device's
+  // addresses in its place. `sources`: the cache that the encode appends to, or null.
   Status begin(heddle_step &step, const PagedKvCache *sources);
   // Waits, and downloads `counts[i]` rows of each output to where `outputs` says.
   Status end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs);
 
 private:
+  Status upload(heddle_step &step, const PagedKvCache *sources);
+
   Device *device = nullptr;
   Sizes sizes = {};
   StepLaunches launches;
   DeviceRope rope;
+  TransferMemory staged; // what `inputs` gets: seven arrays of rows, the sequences' rows, the page table
   DeviceMemory arena, inputs, patches;
   std::vector<std::unique_ptr<DeviceMemory>> results;
   std::vector<float *> resultRows; // (outputs): addresses of the device
-  ReservedArray<int32_t> staged;   // what `inputs` gets: seven arrays of rows, the sequences' rows, the page table
 };
 
 } // namespace heddle

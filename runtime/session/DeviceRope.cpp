@@ -2,15 +2,18 @@
 #include "runtime/session/DeviceRope.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace heddle {
+
+constexpr int64_t rowsAhead = 64;
 
 // Elements of a table: tables begin at multiples of 64 bytes.
 static int64_t tableSize(int64_t context, int64_t width) {
   return (context * width + 15) / 16 * 16;
 }
 
-Status DeviceRope::create(Device &newDevice, const RopeTables &newRope, int64_t newContext) {
+Status DeviceRope::create(Device &newDevice, RopeTables &newRope, int64_t newContext) {
   device = &newDevice;
   rope = &newRope;
   context = newContext;
@@ -23,20 +26,45 @@ Status DeviceRope::create(Device &newDevice, const RopeTables &newRope, int64_t 
     tables.push_back(next);
     next += tableSize(context, rope->rotaryDim(table));
   }
-  return Status();
+  return isThere.reserve(context, "rotary tables");
 }
 
-// The rows between the lowest and the highest position: what lies between them is as the host's table has it.
+void DeviceRope::forget() {
+  memset(isThere.data(), 0, isThere.size());
+}
+
 Status DeviceRope::begin(heddle_step &step) {
-  auto [first, last] = std::minmax_element(step.positions, step.positions + step.rows);
-  int64_t begin = *first, end = std::min<int64_t>(*last + 1, context);
+  step.rope_tables = tables.data();
+  if (tables.empty())
+    return Status();
+  if (!(rope->mode() == mode))
+    forget();
+  mode = rope->mode();
+  int64_t begin = 0, end = 0; // rows to upload: those of a prompt go together
+  for (int64_t row = 0; row < step.rows; ++row) {
+    int64_t position = step.positions[row];
+    if (position >= context || isThere[position])
+      continue;
+    if (position != end) {
+      HEDDLE_RETURN_IF_ERROR(upload(begin, end));
+      begin = position;
+    }
+    // To the end of the block. Frequencies that change with the length leave nothing for the next tokens.
+    int64_t wanted = mode.dynamicLength ? position + 1 : std::min(context, (position / rowsAhead + 1) * rowsAhead);
+    for (end = position; end < wanted && !isThere[end]; ++end)
+      isThere[end] = 1;
+  }
+  return upload(begin, end);
+}
+
+Status DeviceRope::upload(int64_t begin, int64_t end) {
+  rope->prepareRange(mode, begin, end);
   for (size_t table = 0; table < tables.size() && begin < end; ++table) {
     int64_t width = rope->rotaryDim(table);
-    HEDDLE_RETURN_IF_ERROR(device->upload(reinterpret_cast<uint8_t *>(tables[table] + begin * width),
-                                          rope->tables()[table] + begin * width,
-                                          (end - begin) * width * sizeof(float)));
+    HEDDLE_RETURN_IF_ERROR(device->enqueueUpload(reinterpret_cast<uint8_t *>(tables[table] + begin * width),
+                                                 rope->tables()[table] + begin * width,
+                                                 (end - begin) * width * sizeof(float)));
   }
-  step.rope_tables = tables.data();
   return Status();
 }
 

@@ -53,7 +53,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
                                maxRows,
                                int64_t(metadata.encoder()->context()) + metadata.position_offset(),
                                inputRowWidth(*metadata.encoder()),
-                               {}};
+                               {},
+                               sources != nullptr};
   if (!device)
     HEDDLE_RETURN_IF_ERROR(arena.reserve(sizes.arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
@@ -202,13 +203,13 @@ Status Encoder::runStep(heddle_step &step) {
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
   runStepOn(*pool, model.code().encode, step);
-  Status profiled;
-  std::swap(profiled, profileStatus);
-  HEDDLE_RETURN_IF_ERROR(profiled);
   std::vector<int64_t> counts;
   for (const package::EncoderOutput *output : *model.metadata().encoder()->outputs())
     counts.push_back(output->of_sequences() ? numSequences : rows);
-  return deviceEncode.end(counts, outputRows);
+  Status ended = deviceEncode.end(counts, outputRows);
+  Status profiled;
+  std::swap(profiled, profileStatus);
+  return profiled.isOk() ? ended : profiled;
 }
 
 Status Encoder::compute() {

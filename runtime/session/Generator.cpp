@@ -32,12 +32,14 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       }))
     return outOfMemory();
   Sampler &sampler = *made;
-  HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count))
-                                           : session.beginAnswer(sequence, prompt, int32_t(count)));
+  bool isLargestEnough = sampler.picksLargest() && mask.empty() && !options.givesLogits;
+  FeedRows rows = isLargestEnough ? FeedRows::Largest : FeedRows::Last;
+  HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count), rows)
+                                           : session.beginAnswer(sequence, prompt, int32_t(count), rows));
   sampler.accept(session.history(sequence), session.length(sequence));
   auto promptCount = size_t(session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
-    const float *logits = session.logits(0);
+    const float *logits = isLargestEnough ? nullptr : session.logits(0);
     const int32_t *ids = session.history(sequence);
     int64_t length = session.length(sequence);
     std::fill(mask.begin(), mask.end(), ~uint32_t(0));
@@ -47,10 +49,11 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       bool isLast = tokens == options.maxTokens || length == session.context();
       options.rules.allow({ids, size_t(length), promptCount, isLast, logits}, vocabSize, mask.data());
     }
-    int32_t id = sampler.sample(logits, mask.empty() ? nullptr : mask.data());
+    int32_t id =
+        isLargestEnough ? session.largestLogit(0) : sampler.sample(logits, mask.empty() ? nullptr : mask.data());
     if (id < 0)
       return invalidInput("the mask allows no token");
-    bool goesOn = sink(user, id, logits);
+    bool goesOn = sink(user, id, options.givesLogits ? logits : nullptr);
     if (std::find(options.eos.begin(), options.eos.end(), id) != options.eos.end()) {
       outReason = EndReason::EndToken;
       return Status();
@@ -61,7 +64,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
                                                 : EndReason::Context;
       return Status();
     }
-    HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1));
+    HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1, rows));
   }
 }
 

@@ -22,13 +22,15 @@ struct GenerateOptions {
   std::vector<int32_t> eos; // tokens that end the answer; they are its last
   TokenMask mask;           // without `set`: every token may come
   AnswerRules rules;
-  bool hasSource = false; // the sequence has its source, and the prompt is what the decoder begins with
+  bool givesLogits = false; // the sink has them
+  bool hasSource = false;   // the sequence has its source, and the prompt is what the decoder begins with
 };
 
 // Why an answer ended.
 enum class EndReason { EndToken, MaxTokens, Context, Stopped };
 
-// What the caller does with a token: `logits` are those that it was picked from. False ends the answer.
+// What the caller does with a token: `logits` are those that it was picked from, null unless GenerateOptions ask for
+// them. False ends the answer.
 using TokenSink = bool (*)(void *user, int32_t id, const float *logits);
 
 // The tokens that end an answer of the model where nobody says others: those of its generation config, else its tokenizer's.

@@ -5,6 +5,7 @@
 #define HEDDLE_RUNTIME_SESSION_PAGETABLE_H
 
 #include "runtime/session/PagedKvCache.h"
+#include "runtime/session/Reserved.h"
 
 #include <algorithm>
 
@@ -23,21 +24,56 @@ public:
 
   // Pages of the longest sequence.
   int64_t pagesPerSequence() const { return pages; }
-  // Writes (count, pagesPerSequence()) numbers and gives how many these are; 0 for a page that is not there.
-  int64_t write(int32_t *out) const {
-    for (int64_t i = 0; i < count; ++i)
-      for (int64_t page = 0; page < pages; ++page) {
-        bool isIts = page < pagesOf(int64_t(sequences[i].past) + sequences[i].num_rows);
-        const uint8_t *address = isIts ? sequences[i].pages[page] : nullptr;
-        out[i * pages + page] = address ? cache.indexOf(address) : 0;
-      }
-    return count * pages;
+  // Of (count, pagesPerSequence()).
+  int64_t size() const { return count * pages; }
+  // 0 for a page that is not there.
+  int32_t numberOf(int64_t sequence, int64_t page) const {
+    bool isIts = page < pagesOf(int64_t(sequences[sequence].past) + sequences[sequence].num_rows);
+    const uint8_t *address = isIts ? sequences[sequence].pages[page] : nullptr;
+    return address ? cache.indexOf(address) : 0;
   }
 
 private:
   const heddle_sequence *sequences;
   int64_t count, pages = 0;
   const PagedKvCache &cache;
+};
+
+// The table of a session's steps, of which the device keeps what the last step had: a step uploads the numbers from the
+// first to the last that are others, which are none in most steps of one token.
+class PageTableOnDevice {
+public:
+  // Room for tables of `size` numbers.
+  Status create(Device &newDevice, int64_t size) {
+    device = &newDevice;
+    HEDDLE_RETURN_IF_ERROR(memory.allocate(*device, size * sizeof(int32_t), "page tables"));
+    return known.reserve(size, "page tables");
+  }
+  Status upload(const PageTable &table) {
+    int64_t first = table.size(), end = 0, pages = table.pagesPerSequence();
+    for (int64_t i = 0; i < table.size(); ++i) {
+      int32_t number = table.numberOf(i / pages, i % pages);
+      if (i < numKnown && known[i] == number)
+        continue;
+      known[i] = number;
+      first = std::min(first, i);
+      end = i + 1;
+    }
+    numKnown = std::max(numKnown, end);
+    if (first >= end)
+      return Status();
+    return device->enqueueUpload(memory.data() + first * sizeof(int32_t), known.data() + first,
+                                 (end - first) * sizeof(int32_t));
+  }
+  // What was uploaded may not have arrived.
+  void forget() { numKnown = 0; }
+  const int32_t *address() const { return memory.as<int32_t>(); }
+
+private:
+  Device *device = nullptr;
+  DeviceMemory memory;
+  ReservedArray<int32_t> known; // what lies on the device, of which the first numKnown are certain
+  int64_t numKnown = 0;
 };
 
 } // namespace heddle

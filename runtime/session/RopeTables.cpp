@@ -89,12 +89,24 @@ void RopeTables::fillRow(Table &table, const Mode &mode, int64_t position) {
   table.filled[isLong][position] = mark;
 }
 
-void RopeTables::prepare(const Mode &mode, const int32_t *positions, int64_t count) {
-  for (size_t i = 0; i < all.size(); ++i) {
-    for (int64_t row = 0; row < count; ++row)
-      fillRow(all[i], mode, positions[row]);
+void RopeTables::select(const Mode &mode) {
+  currentMode = mode;
+  for (size_t i = 0; i < all.size(); ++i)
     current[i] = all[i].rows[all[i].source->scaling() == package::RopeScaling::Longrope && mode.isLong];
-  }
+}
+
+void RopeTables::prepare(const Mode &mode, const int32_t *positions, int64_t count) {
+  select(mode);
+  for (Table &table : all)
+    for (int64_t row = 0; row < count; ++row)
+      fillRow(table, mode, positions[row]);
+}
+
+void RopeTables::prepareRange(const Mode &mode, int64_t begin, int64_t end) {
+  select(mode);
+  for (Table &table : all)
+    for (int64_t position = begin; position < end; ++position)
+      fillRow(table, mode, position);
 }
 
 } // namespace heddle

@@ -30,6 +30,10 @@ public:
   Mode modeOf(int64_t length) const;
   // Fills the rows of `positions`, each in [0, context).
   void prepare(const Mode &mode, const int32_t *positions, int64_t count);
+  // The same of positions [begin, end).
+  void prepareRange(const Mode &mode, int64_t begin, int64_t end);
+  // Of the last prepare().
+  const Mode &mode() const { return currentMode; }
   // (num_tables): (context, rotary_dim) each, for the mode of the last prepare().
   const float *const *tables() const { return current.data(); }
   size_t numTables() const { return all.size(); }
@@ -44,10 +48,12 @@ private:
     int64_t dynamicLength = 0;
   };
 
+  void select(const Mode &mode);
   void fillRow(Table &table, const Mode &mode, int64_t position);
 
   std::vector<Table> all;
   std::vector<const float *> current;
+  Mode currentMode;
   Reserved memory;
   int64_t originalContext = 0; // of scaled tables, 0 without
   bool hasLongrope = false, hasDynamic = false;

@@ -54,6 +54,8 @@ public:
   // Tokens of the context, which the repetition penalty is about.
   void accept(int32_t id) { seen[id] = 1; }
   void accept(const int32_t *ids, int64_t count);
+  // Whether sample() without a mask picks the largest logit, of equal ones the first.
+  bool picksLargest() const { return isGreedy(options) && options.repetitionPenalty == 1; }
   // Picks from (vocab_size) logits and accepts the choice. Allocates nothing. `mask`, where it is not null, has a bit for each token,
   // bit i % 32 of word i / 32, set where it may be picked; -1 if it allows none.
   int32_t sample(const float *logits, const uint32_t *mask = nullptr);

@@ -94,6 +94,7 @@ Status Session::allocate(const SessionOptions &options) {
        {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken, &rowAdapters})
     HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
   HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(largest.reserve(maxRows, "rows"));
   HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
   if (options.profile && metadata.kernels())
     profile.create(*metadata.kernels());
@@ -122,9 +123,27 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst) {
   return Status();
 }
 
-Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count) {
-  Feed feed = {sequence, count, newIds};
+Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows) {
+  Feed feed = {sequence, count, newIds, nullptr, rows};
   return step(&feed, 1);
+}
+
+const float *Session::logits(size_t feed) {
+  if (!isAnswered(feed))
+    return nullptr;
+  if (areLogitsKept && !deviceStep.downloadLogits(numLargest, logitRows.as<float>() + firstLargest * vocabSize).isOk())
+    return nullptr;
+  areLogitsKept = false;
+  return logitRows.as<float>() + outputOfFeed[feed] * vocabSize;
+}
+
+int32_t Session::largestLogit(size_t feed) const {
+  if (!isAnswered(feed))
+    return -1;
+  int64_t output = outputOfFeed[feed];
+  return output >= firstLargest && output < firstLargest + numLargest
+             ? largest[output - firstLargest]
+             : indexOfLargest(logitRows.as<float>() + output * vocabSize, vocabSize);
 }
 
 void Session::setProgress(Progress newProgress) {
@@ -160,9 +179,9 @@ Status Session::encode(const EncoderInput *inputs, const int32_t *ofInputs, size
   return encoder->run(inputs, numInputs, take, user, ofInputs);
 }
 
-Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t count) {
+Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows) {
   if (!encoder)
-    return append(sequence, newIds, count);
+    return append(sequence, newIds, count, rows);
   if (int64_t limit = promptLimit(); count > limit)
     return Status(StatusCode::ContextFull,
                   format("the prompt has %d tokens, the context %lld", count, (long long)limit));
@@ -171,7 +190,7 @@ Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t cou
   source.ids = newIds;
   HEDDLE_RETURN_IF_ERROR(encode(&source, &sequence, 1));
   int32_t start = model.metadata().generation()->decoder_start();
-  return append(sequence, &start, 1);
+  return append(sequence, &start, 1, rows);
 }
 
 void Session::truncate(int32_t sequence, int64_t newLength) {
@@ -304,6 +323,8 @@ Status Session::checkProcess() const {
 
 Status Session::run(const Feed *feeds, size_t numFeeds, const RowSink *sink) {
   answeredFeeds = 0;
+  numLargest = 0;
+  areLogitsKept = false;
   HEDDLE_RETURN_IF_ERROR(checkProcess());
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds, sink));
   begin(feeds, numFeeds);
@@ -328,6 +349,8 @@ Status Session::runChunks(const RowSink *sink) {
       outputsDone = 0; // it has seen them
     Chunk chunk;
     HEDDLE_RETURN_IF_ERROR(fillChunk(chunk));
+    // The device keeps the logits of its last step alone.
+    chunk.isLargestEnough &= device && !sink && done + chunk.rows == total;
     HEDDLE_RETURN_IF_ERROR(compute(chunk));
     for (size_t i = 0; i < numRuns; ++i)
       runs[i].computed = runs[i].next;
@@ -376,6 +399,7 @@ Status Session::fillChunk(Chunk &chunk) {
         outputFeed[chunk.outputs] = int32_t(run.feed);
         outputToken[chunk.outputs] = int32_t(token - run.wanted);
         outputOfFeed[run.feed] = outputsDone + chunk.outputs;
+        chunk.isLargestEnough &= run.rows == FeedRows::Largest;
         ++chunk.outputs;
       }
     }
@@ -395,21 +419,27 @@ void Session::waitForKernel(void *session, int32_t) {
     self.profileStatus = self.device->synchronise();
 }
 
-// On return, logits and hidden states are where `step` names them.
-Status Session::runStep(heddle_step &step) {
+// On return, hidden states are where `step` names them, and logits, or the largest ones are known.
+Status Session::runStep(heddle_step &step, const Chunk &chunk) {
   if (!device) {
     runStepOn(*pool, model.code().step, step, observer);
     return Status();
   }
-  float *hostLogits = step.logits, *hostHidden = step.last_hidden_state;
+  DeviceStep::Results results;
+  if (chunk.isLargestEnough)
+    results.largest = largest.data();
+  else
+    results.logits = step.logits;
+  if (keepHidden)
+    results.hidden = step.last_hidden_state;
   HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache, sourceCache));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
   runStepOn(*pool, model.code().step, step);
+  Status ended = deviceStep.end(step, results);
   Status profiled;
   std::swap(profiled, profileStatus);
-  HEDDLE_RETURN_IF_ERROR(profiled);
-  return deviceStep.end(step, hostLogits, keepHidden ? hostHidden : nullptr);
+  return profiled.isOk() ? ended : profiled;
 }
 
 Status Session::compute(const Chunk &chunk) {
@@ -436,15 +466,25 @@ Status Session::compute(const Chunk &chunk) {
   step.max_rows = maxRows;
   step.fixed_forms = fixedForms;
   step.kernel_profile = profile.beginStep();
-  float *logitsOfStep = step.logits;
-  HEDDLE_RETURN_IF_ERROR(runStep(step));
+  HEDDLE_RETURN_IF_ERROR(runStep(step, chunk));
   profile.endStep(sequences.data(), chunk.sequences, StepProfile::Sees::UpToItself, step.sources);
   ++stepsDone;
-  for (int32_t output = 0; output < chunk.outputs; ++output)
-    if (!allFinite(logitsOfStep + output * vocabSize, vocabSize))
+  if (chunk.isLargestEnough) {
+    firstLargest = outputsDone;
+    numLargest = chunk.outputs;
+    areLogitsKept = true;
+  }
+  return checkFinite(chunk);
+}
+
+Status Session::checkFinite(const Chunk &chunk) {
+  for (int32_t output = 0; output < chunk.outputs; ++output) {
+    const float *logits = logitRows.as<float>() + (outputsDone + output) * vocabSize;
+    if (chunk.isLargestEnough ? largest[output] < 0 : !allFinite(logits, vocabSize))
       return Status(StatusCode::NotFinite,
                     format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
                            ids[outputRows[output]], cachePositions[outputRows[output]]));
+  }
   return Status();
 }
 

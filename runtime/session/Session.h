@@ -37,8 +37,9 @@ struct SessionOptions {
   ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
 };
 
-// Of which of a feed's tokens a call gives the logits.
-enum class FeedRows : uint8_t { Last, None, All };
+// Of which of a feed's tokens a call gives the logits. Largest: of the last one, where nobody but largestLogit() will
+// ask for most; a device then keeps the others.
+enum class FeedRows : uint8_t { Last, None, All, Largest };
 
 // Some tokens of one sequence of a ragged batch.
 struct Feed {
@@ -75,7 +76,7 @@ public:
   Status step(const Feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
   // Appends them and hands the logits that the feeds ask for to `sink`.
   Status forward(const Feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
-  Status append(int32_t sequence, const int32_t *ids, int32_t count);
+  Status append(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last);
   // Of a model that is told things otherwise than by ids of its vocabulary: `rows` (count, hidden_size) get the ids from `outFirst` on, which prompts of
   // all sequences may name as long as the session lives.
   Status give(const float *rows, int64_t count, int32_t &outFirst);
@@ -85,17 +86,17 @@ public:
                 void *user = nullptr);
   // Makes the sequence ready for its first new token, whose logits are those of feed 0: `count` ids are appended, or become the source behind
   // which the decoder starts.
-  Status beginAnswer(int32_t sequence, const int32_t *ids, int32_t count);
+  Status beginAnswer(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last);
   bool hasSources() const { return encoder != nullptr; }
   // Tokens of the longest prompt of beginAnswer(), and tokens of the sequence that answers it, behind it.
   int64_t promptLimit() const;
   int64_t tokensOfPrompt(int64_t promptSize) const { return hasSources() ? 1 : promptSize; }
 
-  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted none, and once
-  // a step failed.
-  const float *logits(size_t feed) const {
-    return isAnswered(feed) ? logitRows.as<float>() + outputOfFeed[feed] * vocabSize : nullptr;
-  }
+  // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted
+  // none, once a step failed, and where a device that has kept them does not give them.
+  const float *logits(size_t feed);
+  // The id with the largest of them, of equal ones the smallest; -1 where there are none.
+  int32_t largestLogit(size_t feed) const;
   const float *hiddenState(size_t feed) const {
     return keepHidden && isAnswered(feed) ? lastHidden.data() + feed * hiddenSize : nullptr;
   }
@@ -124,6 +125,9 @@ public:
   int32_t threads() const { return pool->size(); }
   ThreadPool &threadPool() { return *pool; }
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
+  // Of the device, whoever asked for it; none on the CPU.
+  bool hasDevice() const { return device; }
+  DeviceCounts deviceCounts() const { return device ? device->counts() : DeviceCounts(); }
   StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
   void setProgress(Progress newProgress);
   // The call that runs, or else the next one, ends as Cancelled before its next chunk. From any thread, and from a signal handler.
@@ -146,11 +150,12 @@ private:
     FeedRows rows;
 
     bool gives(int64_t token) const {
-      return rows == FeedRows::All ? token >= wanted : rows == FeedRows::Last && token + 1 == end;
+      return rows == FeedRows::All ? token >= wanted : rows != FeedRows::None && token + 1 == end;
     }
   };
   struct Chunk {
     int32_t rows = 0, sequences = 0, outputs = 0;
+    bool isLargestEnough = true; // of every output
   };
 
   explicit Session(Package &package) : model(package) {}
@@ -166,7 +171,8 @@ private:
   void rollBack();
   Status fillChunk(Chunk &chunk);
   Status compute(const Chunk &chunk);
-  Status runStep(heddle_step &step);
+  Status runStep(heddle_step &step, const Chunk &chunk);
+  Status checkFinite(const Chunk &chunk);
   // barrier_wait of a device under --profile: a kernel's time ends when it has run, not when it is enqueued.
   static void waitForKernel(void *session, int32_t thread);
   void deliver(const Chunk &chunk, const RowSink *sink);
@@ -213,7 +219,12 @@ private:
   ReservedArray<int32_t> ids, positions, rowSequence, cachePositions, outputRows; // (maxRows)
   ReservedArray<int32_t> rowAdapters;                                             // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
-  ReservedArray<int64_t> outputOfFeed;             // (maxSequences): row of logitRows, -1: none
+  ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
+  // Of the rows of the last chunk from `firstLargest` on the device has told the largest logits; all are there as well,
+  // unless it keeps them.
+  ReservedArray<int32_t> largest; // (maxRows)
+  int64_t firstLargest = 0, numLargest = 0;
+  bool areLogitsKept = false;
   size_t answeredFeeds = 0;                        // of the last step, if it was one and succeeded
   std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven, hiddenSize); null where there are none
   int64_t numGiven = 0;

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/StepRun.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace heddle {
@@ -55,6 +56,10 @@ bool allFinite(const float *values, int64_t count) {
     bad |= (bits & 0x7f800000u) == 0x7f800000u;
   }
   return bad == 0;
+}
+
+int32_t indexOfLargest(const float *values, int64_t count) {
+  return int32_t(std::max_element(values, values + count) - values);
 }
 
 } // namespace heddle

@@ -37,6 +37,9 @@ inline int64_t scratchStride(const package::MemoryPlan &plan) {
 // Whether none of `values` is infinite or NaN.
 bool allFinite(const float *values, int64_t count);
 
+// The index of the largest of `values`, of equal ones the first.
+int32_t indexOfLargest(const float *values, int64_t count);
+
 } // namespace heddle
 
 #endif

@@ -154,6 +154,19 @@ int32_t cuMemFree_v2(cuda::Address address) {
   return cuda::success;
 }
 
+int32_t cuMemHostAlloc(void **memory, size_t size, uint32_t) {
+  *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
+  if (!*memory)
+    return size ? noMemory : invalidValue;
+  ++driver_objects;
+  return cuda::success;
+}
+int32_t cuMemFreeHost(void *memory) {
+  --driver_objects;
+  free(memory);
+  return cuda::success;
+}
+
 int32_t cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t size, cuda::Stream) {
   if (!isAllocated(to, size))
     return invalidValue;

@@ -17,6 +17,7 @@ public:
   ~FakeDevice() override { EXPECT_TRUE(memory.empty()) << memory.size() << " allocations were not released"; }
 
   std::string description() const override { return "fake"; }
+  const char *largestLogitCode() const override { return ""; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override {
     if (size > largest)
       return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
@@ -29,33 +30,28 @@ public:
     free(memory.at(address));
     memory.erase(address);
   }
-  Status upload(uint8_t *to, const void *from, uint64_t size) override {
-    uploaded += size;
-    memcpy(host(to), from, size);
-    return Status();
-  }
-  Status download(void *to, const uint8_t *from, uint64_t size) override {
-    memcpy(to, host(from), size);
-    return Status();
-  }
-  Status copy(uint8_t *to, const uint8_t *from, uint64_t size) override {
-    if (failsToCopy)
-      return Status::failure("the copy failed");
-    memcpy(host(to), host(from), size);
-    return Status();
-  }
 
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   template <typename T> static T *host(T *address) { return reinterpret_cast<T *>(uintptr_t(address) ^ unreadable); }
 
-  uint64_t largest = uint64_t(1) << 30, uploaded = 0;
-  bool failsToCopy = false;
+  uint64_t largest = uint64_t(1) << 30;
+  bool failsToUpload = false, failsToCopy = false;
   int launches = 0;
 
 protected:
   Status launch(const heddle_launch &launch) override {
     ++launches;
     return strcmp(launch.entry, "good") == 0 ? Status() : Status::failure(std::string(launch.entry) + " failed");
+  }
+  Status transfer(Direction direction, void *to, const void *from, uint64_t size) override {
+    auto hostOf = [](const void *address) { return host(static_cast<uint8_t *>(const_cast<void *>(address))); };
+    if (direction == Direction::Copy && failsToCopy)
+      return Status::failure("the copy failed");
+    if (direction == Direction::Upload && failsToUpload)
+      return Status::failure("the upload failed");
+    memcpy(direction == Direction::Download ? to : hostOf(to), direction == Direction::Upload ? from : hostOf(from),
+           size);
+    return Status();
   }
   Status finish() override { return Status(); }
 
@@ -256,28 +252,71 @@ TEST_F(DeviceStepTest, resultsComeBack) {
   FakeDevice::host(step.logits)[vocabSize] = 1.5f;
   FakeDevice::host(step.last_hidden_state)[size_t(2) * hiddenSize] = 2.5f;
   std::vector<float> logits(size_t(2) * vocabSize), hidden(size_t(3) * hiddenSize);
-  ASSERT_TRUE(onDevice.end(step, logits.data(), nullptr).isOk());
+  ASSERT_TRUE(onDevice.end(step, {logits.data()}).isOk());
   EXPECT_EQ(logits[vocabSize], 1.5f);
-  ASSERT_TRUE(onDevice.end(step, logits.data(), hidden.data()).isOk());
+  ASSERT_TRUE(onDevice.end(step, {logits.data(), nullptr, hidden.data()}).isOk());
   EXPECT_EQ(hidden[size_t(2) * hiddenSize], 2.5f);
 
   heddle_launch launch = {};
   launch.entry = "broken";
   step.device->launch(step.device, &launch);
-  EXPECT_EQ(onDevice.end(step, logits.data(), nullptr).message(), "broken failed");
+  EXPECT_EQ(onDevice.end(step, {logits.data()}).message(), "broken failed");
 }
 
-// Weights stay where they are, and of the rotary tables only what the step reads is moved.
-TEST_F(DeviceStepTest, aStepUploadsLittle) {
+// What a step needs that the device has already, is not uploaded again: rotary rows of a block of tokens, numbers of
+// pages. And a step waits once.
+TEST_F(DeviceStepTest, aStepUploadsWhatChanged) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
-  const int32_t position = 70;
+  std::vector<float> logits(vocabSize);
+  auto run = [&](int32_t position, int32_t sequence) {
+    heddle_sequence fed = {};
+    fed.pages = cache.pages(sequence);
+    fed.past = position;
+    fed.num_rows = 1;
+    heddle_step step = host;
+    rope.prepare(rope.modeOf(72), &position, 1);
+    step.positions = step.cache_positions = &position;
+    step.sequences = &fed;
+    step.output_rows = rowSequence;
+    step.rows = step.num_sequences = step.num_outputs = 1;
+    DeviceCounts before = device.counts();
+    EXPECT_TRUE(onDevice.begin(step, cache, sources).isOk());
+    EXPECT_EQ(read(step.page_table, 1)[0], cache.indexOf(fed.pages[0]));
+    EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(position) * headDim,
+                     rope.tables()[0] + int64_t(position) * headDim, headDim * sizeof(float)),
+              0)
+        << "rotary row " << position;
+    EXPECT_TRUE(onDevice.end(step, {logits.data()}).isOk());
+    DeviceCounts after = device.counts();
+    EXPECT_EQ(after.waits - before.waits, 1u);
+    EXPECT_EQ(after.downloads - before.downloads, 1u);
+    return after.uploads - before.uploads;
+  };
+  EXPECT_EQ(run(0, 0), 3u) << "inputs, rotary rows, pages";
+  EXPECT_EQ(run(1, 0), 1u) << "inputs";
+  EXPECT_EQ(run(63, 0), 1u);
+  EXPECT_EQ(run(64, 0), 3u) << "the next block, and the next page";
+  EXPECT_EQ(run(65, 0), 1u);
+  EXPECT_EQ(run(5, 0), 1u);
+  EXPECT_EQ(run(0, 1), 2u) << "the page of another sequence";
+  EXPECT_EQ(run(0, 1), 1u);
+}
+
+// What a failed upload was to bring is not taken to be there.
+TEST_F(DeviceStepTest, aFailedUploadIsRepeated) {
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
+  device.failsToUpload = true;
   heddle_step step = host;
-  step.positions = step.cache_positions = &position;
-  step.rows = step.num_sequences = step.num_outputs = 1;
-  uint64_t before = device.uploaded;
+  EXPECT_EQ(onDevice.begin(step, cache, sources).message(), "the upload failed");
+  device.failsToUpload = false;
+  step = host;
   ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
-  EXPECT_LE(device.uploaded - before, headDim * sizeof(float) + size_t(6) * 64 + 2 * sizeof(int32_t));
+  EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
+  EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(70) * headDim,
+                   rope.tables()[0] + int64_t(70) * headDim, headDim * sizeof(float)),
+            0);
 }
 
 TEST_F(DeviceStepTest, lackOfMemoryIsNamed) {

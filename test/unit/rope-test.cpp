@@ -31,7 +31,7 @@ std::vector<int32_t> someIds(int count) {
   return ids;
 }
 
-std::vector<float> lastLogits(const Session &session) {
+std::vector<float> lastLogits(Session &session) {
   return {session.logits(0), session.logits(0) + vocabSize};
 }
 
@@ -48,7 +48,7 @@ TEST(RopeTables, rowsAreCosinesThenSines) {
   ASSERT_TRUE(tables.create(model.package->metadata(), context).isOk());
   int32_t positions[] = {0, 100};
   tables.prepare(tables.modeOf(101), positions, 2);
-  const float *row = tables.tables()[0] + 100 * headDim;
+  const float *row = tables.tables()[0] + int64_t(100) * headDim;
   float frequency = model.metadata.rope[0]->inverse_frequency[3];
   EXPECT_EQ(row[3], float(std::cos(double(100.0f * frequency))));
   EXPECT_EQ(row[headDim / 2 + 3], float(std::sin(double(100.0f * frequency))));

@@ -310,7 +310,8 @@ HEDDLE_API heddle_status heddle_session_prefill(heddle_session *session, int32_t
 HEDDLE_API heddle_status heddle_session_decode(heddle_session *session, int32_t sequence, int32_t id);
 
 /* (vocab_size) logits of the last token of `feed`, an index into the last step's feeds; valid until the next step. Null for a feed
- * that the last step had not or wanted none of, and once a call that was to compute has failed, for whatever reason. */
+ * that the last step had not or wanted none of, and once a call that was to compute has failed, for whatever reason. Behind a greedy
+ * heddle_session_generate a device is asked for them, and they are null where it fails. */
 HEDDLE_API const float *heddle_session_logits(const heddle_session *session, size_t feed);
 /* (hidden_size) of the same token after the final norm; null where the logits are, and without keep_hidden. */
 HEDDLE_API const float *heddle_session_hidden_state(const heddle_session *session, size_t feed);

@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An OpenCL of two devices, a CPU and a GPU, that computes nothing and fails where the variable FAKE_OPENCL says: it stands for
-// the drivers that a test machine has not.
+// An OpenCL of two devices, a CPU and a GPU, that computes nothing and fails where the variable FAKE_OPENCL says: it
+// stands for the drivers that a test machine has not. A program's binary is its source behind a word; $FAKE_OPENCL_LOG
+// gets a line for each program that is made, and $FAKE_OPENCL_VERSION is the driver's version.
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,12 +45,18 @@ static int32_t text(const char *value, size_t capacity, void *out, size_t *size)
   return 0;
 }
 
+int32_t clGetPlatformInfo(handle of, uint32_t property, size_t capacity, void *out, size_t *size) {
+  return of == platform ? text(property == 0x0902 ? "Mill" : "OpenCL 3.0", capacity, out, size) : -32;
+}
+
 int32_t clGetDeviceInfo(handle device, uint32_t property, size_t capacity, void *out, size_t *size) {
   if (property == 0x102B) // name
     return text(device == gpu ? "Loom 9000" : "Spindle", capacity, out, size);
   if (property == 0x102D) // driver's version
-    return text("1.2.3", capacity, out, size);
-  uint64_t value = 0;
+    return text(getenv("FAKE_OPENCL_VERSION") ? getenv("FAKE_OPENCL_VERSION") : "1.2.3", capacity, out, size);
+  if (property == 0x102C || property == 0x102F) // vendor, version
+    return text("OpenCL 3.0 Weavers", capacity, out, size);
+  uint64_t value = property == 0x1031 ? platform : 0;
   if (property == 0x1010) // largest allocation
     value = fails("largest") ? 65536 : (uint64_t)1 << 40;
   if (property == 0x1053) // shared virtual memory
@@ -92,10 +100,44 @@ int32_t clEnqueueSVMMemcpy(handle queue, uint32_t wait, void *to, const void *fr
   return 0;
 }
 
+static void record(const char *what) {
+  const char *path = getenv("FAKE_OPENCL_LOG");
+  FILE *log = path ? fopen(path, "a") : NULL;
+  if (!log)
+    return;
+  fprintf(log, "%s\n", what);
+  fclose(log);
+}
+
+static const char woven[] = "woven";
+
+// A program is the number of bytes of its source; what a driver keeps of it is left out.
 handle clCreateProgramWithSource(handle context, uint32_t count, const char **sources, const size_t *lengths,
                                  int32_t *code) {
+  record("source");
   *code = 0;
-  return other;
+  return (handle)strlen(sources[0]);
+}
+
+handle clCreateProgramWithBinary(handle context, uint32_t count, const handle *devices, const size_t *lengths,
+                                 const unsigned char **binaries, int32_t *status, int32_t *code) {
+  int isGood = !fails("binary") && lengths[0] > sizeof woven && memcmp(binaries[0], woven, sizeof woven) == 0;
+  record(isGood ? "binary" : "refused binary");
+  *code = *status = isGood ? 0 : -42;
+  return isGood ? (handle)(lengths[0] - sizeof woven) : 0;
+}
+
+int32_t clGetProgramInfo(handle program, uint32_t property, size_t capacity, void *out, size_t *size) {
+  if (fails("no binaries"))
+    return -30;
+  if (property == 0x1165) {
+    *(size_t *)out = (size_t)program + sizeof woven;
+    return 0;
+  }
+  unsigned char *to = *(unsigned char **)out;
+  memcpy(to, woven, sizeof woven);
+  memset(to + sizeof woven, 'w', (size_t)program);
+  return 0;
 }
 
 int32_t clBuildProgram(handle program, uint32_t count, const handle *devices, const char *options, void *callback,
