@@ -26,7 +26,7 @@ public:
   void release(uint8_t *address) override;
   Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void releaseOnHost(uint8_t *address) override;
-  const char *largestLogitCode() const override { return largest_logit::ptxCode; }
+  const char *largestLogitCode() const override { return largest_logit::ptxCode(); }
 
 protected:
   Status launch(const heddle_launch &launch) override;

@@ -6,8 +6,9 @@
 #include "runtime/device/LargestLogit.h"
 
 namespace heddle::largest_logit {
+namespace {
 
-const char openClCode[] = R"(
+const char openCl[] = R"(
 __kernel void heddle_largest_logit(__global const float *logits, __global int *result, int count,
                                    __local float *values) {
   int thread = get_local_id(0), threads = get_local_size(0);
@@ -42,7 +43,7 @@ __kernel void heddle_largest_logit(__global const float *logits, __global int *r
 }
 )";
 
-const char ptxCode[] = R"(
+const char ptx[] = R"(
 .version 7.0
 .target sm_80
 .address_size 64
@@ -131,5 +132,15 @@ $L_end:
 	ret;
 }
 )";
+
+} // namespace
+
+const char *openClCode() {
+  return openCl;
+}
+
+const char *ptxCode() {
+  return ptx;
+}
 
 } // namespace heddle::largest_logit

@@ -13,7 +13,8 @@ constexpr char entry[] = "heddle_largest_logit";
 constexpr unsigned threads = 128;
 constexpr unsigned sharedBytes = threads * 8; // a number and its index for each thread
 
-extern const char openClCode[], ptxCode[];
+const char *openClCode();
+const char *ptxCode();
 
 } // namespace heddle::largest_logit
 

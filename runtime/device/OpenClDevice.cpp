@@ -26,7 +26,7 @@ public:
   std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void release(uint8_t *address) override;
-  const char *largestLogitCode() const override { return largest_logit::openClCode; }
+  const char *largestLogitCode() const override { return largest_logit::openClCode(); }
 
 protected:
   Status launch(const heddle_launch &launch) override;
@@ -59,7 +59,8 @@ private:
   std::string text(uint32_t property) const;
   template <typename T> T number(uint32_t property) const {
     T value = 0;
-    return api.clGetDeviceInfo(device, property, sizeof value, &value, nullptr) == success ? value : 0;
+    return api.clGetDeviceInfo(device, property, sizeof(T), static_cast<void *>(&value), nullptr) == success ? value
+                                                                                                             : 0;
   }
 
   Api api;

@@ -148,10 +148,13 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
   std::vector<int64_t> numbers;
   std::optional<PackedLayout> layout; // the type behind the numbers
   for (std::string word; words >> word && !layout;)
-    if (isdigit((unsigned char)word.front()))
-      numbers.push_back(atoll(word.c_str()));
-    else if (!(layout = layoutNamed(word)))
-      return false;
+    if (isdigit((unsigned char)word.front())) {
+      numbers.push_back(strtoll(word.c_str(), nullptr, 10));
+    } else {
+      layout = layoutNamed(word);
+      if (!layout)
+        return false;
+    }
   Figure figure;
   if (name == "matmul" && numbers.size() == 3) {
     figure = timeMatmul(numbers[0], numbers[1], numbers[2], target, rounds);
@@ -182,7 +185,7 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
 
 int main(int argc, char **argv) {
   std::string target = argc > 1 ? argv[1] : "cuda:sm_80";
-  int rounds = argc > 2 ? std::max(1, atoi(argv[2])) : 20;
+  int rounds = argc > 2 ? std::max(1, int(strtol(argv[2], nullptr, 10))) : 20;
   try {
     if (!GpuDriver::get()) {
       fprintf(stderr, "heddle-gpu-bench: times kernels on a driver: set HEDDLE_GPU_TESTS=driver\n");

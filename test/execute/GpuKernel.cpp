@@ -34,18 +34,26 @@ GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build, StringR
   module = ptx::parseModule(text);
 }
 
-void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
+static std::vector<const void *> addressesOf(std::initializer_list<GpuArgument> arguments) {
+  std::vector<const void *> addresses;
+  for (const GpuArgument &argument : arguments)
+    addresses.push_back(argument.at);
+  return addresses;
+}
+
+void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
                     ptx::WarpOrder order) const {
   const ptx::Kernel &kernel = module.kernels.begin()->second;
   if (GpuDriver *driver = GpuDriver::get())
-    driver->run(text, kernel, launch, arguments.begin(), memory);
+    driver->run(text, kernel, launch, addressesOf(arguments).data(), memory);
   else
-    ptx::run(kernel, launch, arguments.begin(), memory, order);
+    ptx::run(kernel, launch, addressesOf(arguments).data(), memory, order);
 }
 
-std::vector<float> GpuKernel::time(const ptx::Launch &launch, std::initializer_list<const void *> arguments,
+std::vector<float> GpuKernel::time(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments,
                                    ptx::Memory &memory, int rounds) const {
-  return GpuDriver::get()->time(text, module.kernels.begin()->second, launch, arguments.begin(), memory, rounds);
+  return GpuDriver::get()->time(text, module.kernels.begin()->second, launch, addressesOf(arguments).data(), memory,
+                                rounds);
 }
 
 uint16_t heddle::test::bf16BitsOf(float value) {

@@ -12,6 +12,12 @@
 
 namespace heddle::test {
 
+// Where a value that a launch takes lies, be it an address itself.
+struct GpuArgument {
+  template <typename T> GpuArgument(const T *value) : at(static_cast<const void *>(value)) {}
+  const void *at;
+};
+
 class GpuKernel {
 public:
   // `build` adds the only kernel to a module.
@@ -23,10 +29,10 @@ public:
   const std::string &ptx() const { return text; }
 
   // Throws ptx::Error where the kernel does what it must not. A driver has an order of its own.
-  void run(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
+  void run(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
            ptx::WarpOrder order) const;
   // Microseconds of each of `rounds` launches on the driver, which must be there.
-  std::vector<float> time(const ptx::Launch &launch, std::initializer_list<const void *> arguments, ptx::Memory &memory,
+  std::vector<float> time(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
                           int rounds) const;
 
 private:

@@ -34,7 +34,7 @@ std::vector<uint32_t> runKernel(const std::string &text, uint32_t threads, const
   memory.allow(source.data(), 4 * in.size(), Memory::Access::Read);
   memory.allow(out.data(), 4 * out.size(), Memory::Access::ReadWrite);
   const void *from = source.data(), *to = out.data();
-  const void *arguments[] = {&from, &to};
+  const void *arguments[] = {static_cast<const void *>(&from), static_cast<const void *>(&to)};
   Launch launch;
   launch.threads[0] = threads;
   run(module.kernels.at("test"), launch, arguments, memory, order);
@@ -98,8 +98,8 @@ TEST(Ptx, Floats) {
 // D = A B with A the rows' and B the columns' numbers in one column and row: an outer product.
 TEST(Ptx, MultiplyTakesFragmentsWhereTheIsaHasThem) {
   // A[row][0] = row, held by lanes 4 g in the lower halves of registers 0 and 1; B[0][column] = column, by lanes 4 g.
-  std::vector<uint32_t> in(32 * 3);
-  for (uint32_t g = 0; g < 8; ++g) {
+  std::vector<uint32_t> in(96);
+  for (size_t g = 0; g < 8; ++g) {
     in[3 * 4 * g] = bits(float(g)) >> 16, in[3 * 4 * g + 1] = bits(float(g + 8)) >> 16;
     in[3 * 4 * g + 2] = bits(float(g)) >> 16;
   }
@@ -112,8 +112,10 @@ TEST(Ptx, MultiplyTakesFragmentsWhereTheIsaHasThem) {
                  "st.global.b32 [%rd3], %q" +
                  std::to_string(result) + ";"),
         32, in);
-    for (uint32_t lane = 0; lane < 32; ++lane)
-      EXPECT_EQ(out[lane], bits(float((lane / 4 + result / 2 * 8) * (2 * (lane % 4) + result % 2)))) << lane;
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+      uint32_t row = lane / 4 + result / 2 * 8, column = 2 * (lane % 4) + result % 2;
+      EXPECT_EQ(out[lane], bits(float(row * column))) << lane;
+    }
   }
 }
 
@@ -130,7 +132,8 @@ TEST(Ptx, CopiesArriveWhenTheyAreWaitedFor) {
     Memory memory;
     memory.allow(source, sizeof source, Memory::Access::Read);
     memory.allow(&out, sizeof out, Memory::Access::ReadWrite);
-    const void *from = source, *to = &out, *arguments[] = {&from, &to};
+    const void *from = source, *to = &out;
+    const void *arguments[] = {static_cast<const void *>(&from), static_cast<const void *>(&to)};
     heddle::ptx::run(module.kernels.at("test"), {}, arguments, memory);
     return out;
   };

@@ -24,6 +24,7 @@ void Memory::forbid(const void *begin) {
 
 std::vector<Memory::Span> Memory::spans() const {
   std::vector<Span> spans;
+  spans.reserve(ranges.size());
   for (const auto &[begin, range] : ranges) // NOLINTNEXTLINE(performance-no-int-to-ptr)
     spans.push_back({reinterpret_cast<void *>(begin), range.end - begin, range.access});
   return spans;
@@ -40,7 +41,7 @@ uint8_t *Memory::at(uint64_t address, size_t size, size_t alignment, Access acce
   }
   if (access == Access::ReadWrite && last.second.access == Access::Read)
     throw Error("a store to memory that is only read");
-  return reinterpret_cast<uint8_t *>(address);
+  return reinterpret_cast<uint8_t *>(address); // NOLINT(performance-no-int-to-ptr)
 }
 
 namespace {
@@ -357,7 +358,7 @@ void Block::waitCopies(Thread &thread, size_t left) {
   while (thread.groups.size() > left) {
     for (const Copy &copy : thread.groups.front()) {
       uint8_t *to = shared.data() + copy.to;
-      if (copy.bytes)
+      if (copy.bytes) // NOLINTNEXTLINE(performance-no-int-to-ptr)
         std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.bytes);
       std::memset(to + copy.bytes, 0, copy.size - copy.bytes);
     }

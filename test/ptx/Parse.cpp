@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -57,6 +58,14 @@ std::optional<Type> typeOf(std::string_view name) {
     if (name == known)
       return type;
   return std::nullopt;
+}
+
+// The decimal number that the text begins with, behind blanks; 0 where there is none.
+uint32_t leadingNumber(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  uint32_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 std::string_view trim(std::string_view text) {
@@ -222,7 +231,7 @@ void Parser::parseKernel(Module &module) {
   for (std::string_view token = word(); !token.empty(); token = word()) {
     if (token == ".maxntid")
       for (int axis = 0; axis < 3; ++axis) {
-        kernel->threads[axis] = uint32_t(atoi(std::string(word()).c_str()));
+        kernel->threads[axis] = leadingNumber(word());
         skipBlanks();
         if (at < text.size() && text[at] == ',')
           ++at;
@@ -242,7 +251,7 @@ void Parser::parseKernel(Module &module) {
   kernel->code.back().action = Action::Exit;
   kernel->numRegisters = int(registers.size());
   if (!dynamicShared.empty())
-    kernel->sharedBytes = (kernel->sharedBytes + 15) / 16 * 16;
+    kernel->sharedBytes = uint64_t(kernel->sharedBytes + 15) / 16 * 16;
 }
 
 void Parser::parseParameters(std::string_view list) {
@@ -308,8 +317,7 @@ void Parser::parseStatement(std::string_view statement) {
 // .shared .align 16 .b8 name[64]: returns its address, and moves `end` behind it.
 uint32_t Parser::placeVariable(std::string_view declaration, uint32_t &end, std::string &name) {
   size_t align = declaration.find(".align"), bracket = declaration.find('[');
-  uint32_t alignment =
-      align == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(align + 6)).c_str()));
+  uint32_t alignment = align == std::string_view::npos ? 1 : leadingNumber(declaration.substr(align + 6));
   std::string_view head = trim(declaration.substr(0, bracket));
   size_t begin = head.find_last_of(" \t") + 1;
   name = head.substr(begin);
@@ -319,10 +327,9 @@ uint32_t Parser::placeVariable(std::string_view declaration, uint32_t &end, std:
       type = found;
   if (!type || !alignment)
     fail("a variable without type or alignment: " + std::string(declaration));
-  uint32_t count =
-      bracket == std::string_view::npos ? 1 : uint32_t(atoi(std::string(declaration.substr(bracket + 1)).c_str()));
+  uint32_t count = bracket == std::string_view::npos ? 1 : leadingNumber(declaration.substr(bracket + 1));
   uint32_t offset = (end + alignment - 1) / alignment * alignment;
-  end = offset + count * sizeOf(*type);
+  end = offset + count * uint32_t(sizeOf(*type));
   return offset;
 }
 
@@ -344,7 +351,7 @@ Operand Parser::operand(std::string_view name) {
     return {Operand::Kind::Register, uint64_t(registerOf(name))};
   // What a launch adds lies behind the variables, which are declared first.
   if (name == dynamicShared)
-    return {Operand::Kind::Immediate, (kernel->sharedBytes + 15) / 16 * 16};
+    return {Operand::Kind::Immediate, uint64_t(kernel->sharedBytes + 15) / 16 * 16};
   if (auto symbol = symbols.find(name); symbol != symbols.end())
     return {Operand::Kind::Immediate, symbol->second};
   std::string spelled(name);

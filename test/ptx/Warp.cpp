@@ -139,7 +139,7 @@ void loadMatrices(const std::function<const uint8_t *(int)> &row, bool isTranspo
     std::memcpy(matrices[lane / 8][lane % 8], row(lane), 16);
   for (int lane = 0; lane < 32; ++lane)
     for (auto &matrix : matrices) {
-      int g = lane / 4, t = lane % 4;
+      size_t g = size_t(lane) / 4, t = size_t(lane) % 4;
       uint32_t low = isTransposed ? matrix[2 * t][g] : matrix[g][2 * t];
       uint32_t high = isTransposed ? matrix[2 * t + 1][g] : matrix[g][2 * t + 1];
       results[lane].push_back(high << 16 | low);

@@ -24,7 +24,9 @@ using Halide::Var;
 
 namespace {
 
-// Funcs over experts and rows, computed once for each row by threads that each take an expert (or a group of them).
+// Funcs over experts and rows, computed once for each row by threads that each take an expert (or a group of them). All are f32, counts and indices too:
+// Halide puts Funcs of a block into the same bytes one after the other, and a driver's compiler may take stores of integers for what leaves floats alone,
+// and move them before the loads that come first.
 class RowScores {
 public:
   RowScores(PipelineBuilder &b, const MoeRouteSpec &spec)
@@ -36,10 +38,10 @@ public:
   }
 
   // The sum over all experts e of what `term` makes of e, at `place`.
-  Func sumOver(const char *name, const Var &place, Halide::Type type, const std::function<Expr(Expr e)> &term) {
+  Func sumOver(const char *name, const Var &place, const std::function<Expr(Expr e)> &term) {
     Func sum = b.func(name);
     RDom e(0, int(spec.numExperts), "e");
-    sum(place, row) = Halide::cast(type, 0);
+    sum(place, row) = 0.0f;
     sum(place, row) += term(e);
     return sum;
   }
@@ -48,6 +50,7 @@ public:
   Expr logit(Expr e) { return logits(e, row); }
   // Before weights of a row are normalised and scaled.
   Expr weight(Expr e) { return weights(e, row); }
+  Expr isAt(Expr e, const Var &place) { return rank(e, row) == Halide::cast<float>(place); }
 
   // Everything is computed for a block's row.
   void schedule(Func out, const Var &thread) {
@@ -86,8 +89,8 @@ Func RowScores::rankOf(const char *name, const Func &values, int64_t count) {
   Func ranks = b.func(name);
   RDom other(0, int(count), "other");
   Expr mine = values(expert, row), its = values(other, row);
-  ranks(expert, row) = 0;
-  ranks(expert, row) += Halide::cast<int32_t>(its > mine || (its == mine && other < expert));
+  ranks(expert, row) = 0.0f;
+  ranks(expert, row) += Halide::cast<float>(its > mine || (its == mine && other < expert));
   return stage(ranks, count);
 }
 
@@ -97,15 +100,15 @@ void RowScores::keepTopGroups() {
   Func inGroup = b.func("in_group"), groupScore = b.func("group_score"), kept = b.func("kept");
   RDom other(0, size, "other"), e(0, size, "e");
   Expr it = expert / size * size + other, mine = scores(expert, row), its = scores(it, row);
-  inGroup(expert, row) = 0;
-  inGroup(expert, row) += Halide::cast<int32_t>(its > mine || (its == mine && it < expert));
+  inGroup(expert, row) = 0.0f;
+  inGroup(expert, row) += Halide::cast<float>(its > mine || (its == mine && it < expert));
   stage(inGroup, spec.numExperts);
   groupScore(expert, row) = 0.0f;
   Expr member = expert * size + e;
-  groupScore(expert, row) += Halide::select(inGroup(member, row) < summands, scores(member, row), 0.0f);
+  groupScore(expert, row) += Halide::select(inGroup(member, row) < float(summands), scores(member, row), 0.0f);
   stage(groupScore, spec.numGroups);
   Func groupRank = rankOf("group_rank", groupScore, spec.numGroups);
-  kept(expert, row) = Halide::select(groupRank(expert / size, row) < int(spec.topGroups), scores(expert, row),
+  kept(expert, row) = Halide::select(groupRank(expert / size, row) < float(spec.topGroups), scores(expert, row),
                                      -std::numeric_limits<float>::infinity());
   scores = stage(kept, spec.numExperts);
 }
@@ -150,11 +153,12 @@ static FailureOr<std::string> emitExperts(Location loc, const Target &target, St
     Var place("place");
     Func out = b.func("out");
     // Scores that compare with nothing (NaN) have no rank of their own.
-    Func chosen =
-        scores.stage(scores.sumOver("chosen", place, Halide::Int(32),
-                                    [&](Expr e) { return Halide::select(scores.rank(e, scores.row) == place, e, 0); }),
-                     spec.topK);
-    out(place, scores.row) = Halide::clamp(chosen(place, scores.row), 0, int(spec.numExperts - 1));
+    Func chosen = scores.stage(
+        scores.sumOver("chosen", place,
+                       [&](Expr e) { return Halide::select(scores.isAt(e, place), Halide::cast<float>(e), 0.0f); }),
+        spec.topK);
+    Expr index = Halide::cast<int32_t>(chosen(place, scores.row));
+    out(place, scores.row) = Halide::clamp(index, 0, int(spec.numExperts - 1));
     out.output_buffer().dim(0).set_bounds(0, int(spec.topK));
     out.output_buffer().dim(1).set_min(0);
     out.bound(place, 0, int(spec.topK));
@@ -171,19 +175,20 @@ static FailureOr<std::string> emitWeights(Location loc, const Target &target, St
     RowScores scores(b, spec);
     Var place("place"), whole("whole");
     const Var &row = scores.row;
-    auto isAt = [&](Expr e) { return scores.rank(e, row) == place; };
-    Func own = scores.stage(scores.sumOver("own", place, Halide::Float(32),
-                                           [&](Expr e) { return Halide::select(isAt(e), scores.weight(e), 0.0f); }),
-                            spec.topK);
+    Func own = scores.stage(
+        scores.sumOver("own", place,
+                       [&](Expr e) { return Halide::select(scores.isAt(e, place), scores.weight(e), 0.0f); }),
+        spec.topK);
     Func weight = own;
     if (spec.jitter) {
       // A sparse mixer's weights are of the experts that are not taken yet and not far below.
       Func competing = scores.stage(
-          scores.sumOver("competing", place, Halide::Float(32),
+          scores.sumOver("competing", place,
                          [&](Expr e) {
                            Expr mine = own(place, row), its = scores.logit(e);
                            Expr isFar = (mine - its) / Halide::max(Halide::abs(its), mine) > float(2 * *spec.jitter);
-                           return Halide::select(isFar || scores.rank(e, row) <= place, 0.0f, expExpr(its - mine));
+                           return Halide::select(isFar || scores.rank(e, row) <= Halide::cast<float>(place), 0.0f,
+                                                 expExpr(its - mine));
                          }),
           spec.topK);
       weight = b.func("mixed");
