@@ -99,9 +99,9 @@ TEST(Ptx, Floats) {
 TEST(Ptx, MultiplyTakesFragmentsWhereTheIsaHasThem) {
   // A[row][0] = row, held by lanes 4 g in the lower halves of registers 0 and 1; B[0][column] = column, by lanes 4 g.
   std::vector<uint32_t> in(96);
-  for (size_t g = 0; g < 8; ++g) {
-    in[3 * 4 * g] = bits(float(g)) >> 16, in[3 * 4 * g + 1] = bits(float(g + 8)) >> 16;
-    in[3 * 4 * g + 2] = bits(float(g)) >> 16;
+  for (uint32_t g = 0; g < 8; ++g) {
+    uint32_t *lane = &in[12 * size_t(g)];
+    lane[0] = bits(float(g)) >> 16, lane[1] = bits(float(g + 8)) >> 16, lane[2] = bits(float(g)) >> 16;
   }
   for (int result = 0; result < 4; ++result) {
     std::vector<uint32_t> out = runKernel(
