@@ -60,6 +60,28 @@ static void nameCarriedBuffers(ModuleOp module) {
   (void)applyOpPatternsGreedily(loops, std::move(patterns));
 }
 
+// Where strides are known to the run alone, a part of a tensor may be cast to a whole one, whose rows would lie elsewhere: it is copied instead.
+static void copyParts(ModuleOp module) {
+  SmallVector<memref::CastOp> casts;
+  module.walk([&](memref::CastOp cast) {
+    auto part = dyn_cast<MemRefType>(cast.getSource().getType()), whole = dyn_cast<MemRefType>(cast.getType());
+    if (part && whole && !part.getLayout().isIdentity() && whole.getLayout().isIdentity())
+      casts.push_back(cast);
+  });
+  for (memref::CastOp cast : casts) {
+    OpBuilder b(cast);
+    auto type = llvm::cast<MemRefType>(cast.getType());
+    SmallVector<Value> sizes;
+    for (int64_t i = 0; i < type.getRank(); ++i)
+      if (type.isDynamicDim(unsigned(i)))
+        sizes.push_back(memref::DimOp::create(b, cast.getLoc(), cast.getSource(), i));
+    Value whole = memref::AllocOp::create(b, cast.getLoc(), type, sizes);
+    memref::CopyOp::create(b, cast.getLoc(), cast.getSource(), whole);
+    cast.replaceAllUsesWith(whole);
+    cast.erase();
+  }
+}
+
 namespace {
 
 // Functions that are out of the module as long as this lives.
@@ -144,6 +166,7 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
       if (failed(bufferization::eliminateEmptyTensors(rewriter, module)) ||
           failed(bufferize(module, /*allocatesInLoops=*/true)))
         return failure();
+      copyParts(module);
       nameCarriedBuffers(module);
     }
     // Not canonicalised: that would turn a load from a weight's buffer back into an extract from its tensor.
