@@ -3,8 +3,6 @@
 // RNN, GRU and LSTM: what an input adds to the gates is one product over the whole sequence, the rest a loop over its elements.
 #include "frontends/onnx/import/Quantized.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 using namespace mlir;
 using namespace heddle;
 
@@ -109,55 +107,65 @@ SmallVector<GraphValue> lstmStep(const Layer &l, const GraphValue &x, ArrayRef<G
   return {g.mul(out, l.activations[2](g, cell)), cell};
 }
 
+// Numbers of an attribute, each taken by the next activation that has such a parameter.
+struct Parameters {
+  ArrayRef<float> left;
+  double next(double otherwise) {
+    if (left.empty())
+      return otherwise;
+    double number = left.front();
+    left = left.drop_front();
+    return number;
+  }
+};
+
 // By name, with the parameters of the ONNX specification where the node has none.
-Activation activationOf(NodeImport &n, StringRef name, std::optional<double> givenAlpha,
-                        std::optional<double> givenBeta) {
-  auto defaults = llvm::StringSwitch<std::pair<double, double>>(name.lower())
-                      .Case("hardsigmoid", {0.2, 0.5})
-                      .Case("leakyrelu", {0.01, 0})
-                      .Default({1, name.equals_insensitive("affine") ? 0.0 : 1.0});
-  double a = givenAlpha.value_or(defaults.first), b = givenBeta.value_or(defaults.second);
+Activation activationOf(NodeImport &n, StringRef name, Parameters &alphas, Parameters &betas) {
   using Builder = GraphBuilder;
   using V = const GraphValue &;
-  Activation made =
-      llvm::StringSwitch<Activation>(name.lower())
-          .Case("sigmoid", [](Builder &g, V x) { return g.sigmoid(x); })
-          .Case("tanh", [](Builder &g, V x) { return g.tanh(x); })
-          .Case("relu", [](Builder &g, V x) { return g.maximum(x, g.like(x, 0)); })
-          .Case("affine", [=](Builder &g, V x) { return g.add(g.mul(g.like(x, a), x), g.like(x, b)); })
-          .Case("scaledtanh", [=](Builder &g, V x) { return g.mul(g.like(x, a), g.tanh(g.mul(g.like(x, b), x))); })
-          .Case("softsign", [](Builder &g, V x) { return g.div(x, g.add(g.like(x, 1), g.abs(x))); })
-          .Case("hardsigmoid",
-                [=](Builder &g, V x) {
-                  GraphValue line = g.add(g.mul(g.like(x, a), x), g.like(x, b));
-                  return g.maximum(g.like(x, 0), g.minimum(g.like(x, 1), line));
-                })
-          .Case("leakyrelu",
-                [=](Builder &g, V x) {
-                  return g.select(g.compare(Predicate::Less, x, g.like(x, 0)), g.mul(g.like(x, a), x), x);
-                })
-          .Default({});
-  if (!made)
-    n.unsupported("with activation '" + name + "' is not supported");
-  return made;
+  std::string lower = name.lower();
+  if (lower == "sigmoid")
+    return [](Builder &g, V x) { return g.sigmoid(x); };
+  if (lower == "tanh")
+    return [](Builder &g, V x) { return g.tanh(x); };
+  if (lower == "relu")
+    return [](Builder &g, V x) { return g.maximum(x, g.like(x, 0)); };
+  if (lower == "softsign")
+    return [](Builder &g, V x) { return g.div(x, g.add(g.like(x, 1), g.abs(x))); };
+  if (lower == "leakyrelu")
+    return [a = alphas.next(0.01)](Builder &g, V x) {
+      return g.select(g.compare(Predicate::Less, x, g.like(x, 0)), g.mul(g.like(x, a), x), x);
+    };
+  if (lower == "affine")
+    return [a = alphas.next(1), b = betas.next(0)](Builder &g, V x) {
+      return g.add(g.mul(g.like(x, a), x), g.like(x, b));
+    };
+  if (lower == "scaledtanh")
+    return [a = alphas.next(1), b = betas.next(1)](Builder &g, V x) {
+      return g.mul(g.like(x, a), g.tanh(g.mul(g.like(x, b), x)));
+    };
+  if (lower == "hardsigmoid")
+    return [a = alphas.next(0.2), b = betas.next(0.5)](Builder &g, V x) {
+      GraphValue line = g.add(g.mul(g.like(x, a), x), g.like(x, b));
+      return g.maximum(g.like(x, 0), g.minimum(g.like(x, 1), line));
+    };
+  n.unsupported("with activation '" + name + "' is not supported");
+  return {};
 }
 
-// The activations of direction `d`: as many of the node's as one direction has, or the kind's.
-SmallVector<Activation> activationsOf(NodeImport &n, const Kind &kind, size_t d, size_t directions) {
-  const OnnxAttribute *names = n.attribute("activations", 8), *alphas = n.attribute("activation_alpha", 6),
-                      *betas = n.attribute("activation_beta", 6);
-  size_t count = kind.activations.size();
-  if (names && names->strings.size() != count * directions)
-    n.fail("attribute 'activations' has " + Twine(names->strings.size()) + " names, expected " +
-           Twine(count * directions));
+// Those of the node, direction after direction, or the kind's.
+SmallVector<Activation> activationsOf(NodeImport &n, const Kind &kind, size_t directions) {
+  const OnnxAttribute *names = n.attribute("activations", 8), *alpha = n.attribute("activation_alpha", 6),
+                      *beta = n.attribute("activation_beta", 6);
+  size_t count = kind.activations.size() * directions;
+  if (names && names->strings.size() != count)
+    n.fail("attribute 'activations' has " + Twine(names->strings.size()) + " names, expected " + Twine(count));
+  Parameters alphas{alpha ? ArrayRef<float>(alpha->floats) : ArrayRef<float>()};
+  Parameters betas{beta ? ArrayRef<float>(beta->floats) : ArrayRef<float>()};
   SmallVector<Activation> made;
-  for (size_t i = d * count; i < (d + 1) * count && !n.g.failed(); ++i) {
-    auto parameter = [&](const OnnxAttribute *list) {
-      return list && i < list->floats.size() ? std::optional<double>(list->floats[i]) : std::nullopt;
-    };
-    made.push_back(activationOf(n, names ? StringRef(names->strings[i]) : kind.activations[i - d * count],
-                                parameter(alphas), parameter(betas)));
-  }
+  for (size_t i = 0; i < count && !n.g.failed(); ++i)
+    made.push_back(activationOf(n, names ? StringRef(names->strings[i]) : kind.activations[i % kind.activations.size()],
+                                alphas, betas));
   return made;
 }
 
@@ -174,14 +182,15 @@ Dim hiddenSize(NodeImport &n, const Kind &kind) {
 }
 
 // Direction `d` of the node, x of which is (T, B, input size).
-Layer layerOf(NodeImport &n, const Kind &kind, const GraphValue &x, size_t d, size_t directions, bool isReverse) {
+Layer layerOf(NodeImport &n, const Kind &kind, const GraphValue &x, size_t d, ArrayRef<Activation> activations,
+              bool isReverse) {
   GraphBuilder &g = n.g;
   auto own = [&](size_t i) { return at(g, n.in(i), int64_t(d)); };
   auto wide = [&](size_t i) { return g.cast(own(i), x.type); };
   auto weights = [&](size_t i, size_t scale) {
     return kind.isQuantized ? Weights{{}, {own(i), own(scale), own(scale + 1)}} : Weights{wide(i), {}};
   };
-  Layer l{n, g, hiddenSize(n, kind), {}, weights(2, 10), {}, {}, activationsOf(n, kind, d, directions), isReverse};
+  Layer l{n, g, hiddenSize(n, kind), {}, weights(2, 10), {}, {}, SmallVector<Activation>(activations), isReverse};
   Dim rows = x.dims[0] * x.dims[1], size = l.hidden * kind.gates;
   GraphValue flat = weights(1, 8).times(g, g.reshape(x, {rows, x.dims[2]}), 0, size);
   l.x = g.reshape(flat, {x.dims[0], x.dims[1], size});
@@ -256,10 +265,14 @@ void recurrentLayer(NodeImport &n, const Kind &kind, Step step) {
     lengths = g.unsqueeze(n.in(4), {1});
   if (g.failed())
     return;
+  SmallVector<Activation> activations = activationsOf(n, kind, directions);
+  if (g.failed())
+    return;
+  size_t each = kind.activations.size();
   SmallVector<GraphValue> outputs;
   SmallVector<SmallVector<GraphValue>> last(kind.states);
   for (size_t d = 0; d < directions; ++d) {
-    Layer l = layerOf(n, kind, x, d, directions, direction == "reverse" || d == 1);
+    Layer l = layerOf(n, kind, x, d, ArrayRef(activations).slice(d * each, each), direction == "reverse" || d == 1);
     SmallVector<GraphValue> initial;
     for (size_t s = 0; s < kind.states; ++s) {
       GraphValue zeros = g.full(x.type, {x.dims[1], hidden}, 0);
