@@ -18,7 +18,6 @@
 #include "dialect/Locations.h"
 #include "frontends/mlir/MlirStatus.h"
 #include "frontends/mlir/ReadGraph.h"
-#include "frontends/read/ReadModel.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/Pass.h"
@@ -559,34 +558,9 @@ Status Compilation::run() {
   return writeBinary({options, program, variants, sources(), progress}, notes.summary);
 }
 
-static bool isMlir(StringRef path) {
-  return llvm::sys::path::extension(path) == ".mlir";
-}
-
-bool heddle::holdsGraph(const CompileOptions &options) {
-  return isMlir(options.model) || isOnnx(options.model);
-}
-
 std::string heddle::folderOf(StringRef path) {
   StringRef folder = llvm::sys::path::parent_path(path);
   return folder.empty() ? "." : folder.str();
-}
-
-Status heddle::importProgram(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
-                             Program &program) {
-  program.pipeline = options.pipeline;
-  program.files = ModelFiles(options.model);
-  bool isGraph = isMlir(options.model) || isOnnx(program.files);
-  if (isGraph && !(options.mergedAdapters.empty() && options.adapters.empty()))
-    return errorIn(
-        options.model,
-        "--merge-adapter, --adapter: an adapter names the modules of a Hugging Face model; expected a Hugging "
-        "Face folder or a GGUF file");
-  if (!options.dims.empty() && !isOnnx(program.files))
-    return errorIn(options.model, "--dim: expected an ONNX file, whose inputs leave sizes open");
-  if (isMlir(options.model))
-    return importMlir(options, target, context, program);
-  return isGraph ? importOnnx(options, context, program) : importDecoder(options, target, context, program);
 }
 
 Status heddle::compileModel(const CompileOptions &options, CompileNotes *notes) {
