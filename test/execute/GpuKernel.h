@@ -40,6 +40,11 @@ private:
   ptx::Module module;
 };
 
+// What lies around rows that a kernel writes.
+constexpr float canary = -12345.678f;
+// `rows` rows of `width` numbers out of (rows + 2, stride), of which the rest still is canaries, which is expected.
+std::vector<float> takeRows(const std::vector<float> &out, int64_t rows, int64_t stride, int64_t width);
+
 float roundToBf16(float value);
 uint16_t bf16BitsOf(float value);
 
