@@ -300,13 +300,20 @@ bool AttentionMatcher::collectEnds(Expr expr) {
   return true;
 }
 
+// A number that hides a score by taking its place, as one that hides it where it is added: a row of which every key is replaced is their
+// average, whatever the scores were, so that the number has to absorb those that attention adds it to. Larger numbers stay larger.
+static double absorbing(double hiding) {
+  return std::abs(hiding) < 0x1p64 ? hiding * 0x1p50 : hiding;
+}
+
 // What is added to the scores: the diagram with its ends freed of them.
 Expr AttentionMatcher::addedOf(Expr expr) {
   return exprs.mapEnds(expr, [&](Expr end) {
+    if (!exprs.contains(end, score))
+      return end->isConstant() ? exprs.constant(absorbing(end->constant)) : end;
     double factor, cap;
-    Expr rest = end;
-    if (exprs.contains(end, score))
-      splitTerminal(end, factor, cap, rest);
+    Expr rest;
+    splitTerminal(end, factor, cap, rest);
     return rest;
   });
 }

@@ -69,6 +69,23 @@ func.func @lowest_number_where_the_input_says(%q: !heads {heddle.dims = #s}, %k:
   return %o : !heads
 }
 
+// The first two queries see nothing, and what hides takes the place of their scores: the mean of all values, whatever the scores were.
+// CHECK-LABEL: @any_number_in_the_place_of_scores
+// CHECK: heddle.attention {{.*}} bias({{.*}}) <full>
+func.func @any_number_in_the_place_of_scores(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
+                                             %input: !mask {heddle.dims = ["s", "s"]}) -> !heads {
+  %hidden = arith.constant -1.0e+4 : f32
+  %one = arith.constant 1 : i64
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %i = call @query_index(%s) : (!scores) -> !grid
+  %ones = call @everywhere(%s, %one) : (!scores, i64) -> !grid
+  %later = arith.cmpi sgt, %i, %ones : !grid
+  %visible = arith.andi %later, %input : !mask
+  %masked = call @keep(%s, %visible, %hidden) : (!scores, !mask, f32) -> !scores
+  %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
 // A score of 0 is no hidden one.
 // CHECK-LABEL: @where_with_zero
 // CHECK-NOT: heddle.attention
