@@ -132,6 +132,17 @@ def roofline(report):
     return plot.svg()
 
 
+def write(report, folder):
+    """report.json, report.md and roofline.svg, each whole or as it was; returns the table."""
+    table = markdown(report)
+    files = {"report.json": json.dumps(report, indent=1) + "\n", "report.md": table, "roofline.svg": roofline(report)}
+    for name, text in files.items():
+        if text:
+            (folder / f"{name}.part").write_text(text)
+            (folder / f"{name}.part").replace(folder / name)
+    return table
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=pathlib.Path)

@@ -6,8 +6,8 @@ suite.py [MODEL] [--quick] [--cases REGEX] [--list] …
 Without MODEL: SmolLM2 and files of real shapes with random weights (model_files.py makes them once). Of each model that generates: a prompt,
 and generation behind each of --depths and with each of --batches sequences; of encoders one run of a shape. Engines take turns, each in
 its own process; of each the best round counts, and a round during which other processes used the CPU is repeated. Then kernels alone, and what
-compiling, starting and generating cost beside speed. Writes report.json, report.md and roofline.svg into --out and prints the table. What
-cannot be measured here is said and left out.
+compiling, starting and generating cost beside speed. Writes report.json, report.md and roofline.svg into --out after each model, and prints the
+table; Ctrl-C ends it early with what it has. What cannot be measured here is said and left out.
 """
 import argparse
 import datetime
@@ -516,6 +516,10 @@ class Suite:
                 self.skip(str(why))
             except subprocess.TimeoutExpired as why:
                 self.skip(f"{model}: {pathlib.Path(why.cmd[0]).name} took more than {why.timeout:.0f} s")
+            except KeyboardInterrupt:
+                self.skip(f"{model}: interrupted, and what follows")
+                break
+            reports.write(self.report(), self.options.out)  # all cases take hours: what ends them early loses one model
 
     def names(self):
         models = [self.options.model.stem] if self.options.model else GENERATING
@@ -579,12 +583,7 @@ def main():
         print("\n".join(suite.names()))
         return 0
     suite.measure()
-    report = suite.report()
-    (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-    table = reports.markdown(report)
-    (options.out / "report.md").write_text(table)
-    if drawn := reports.roofline(report):
-        (options.out / "roofline.svg").write_text(drawn)
+    table = reports.write(suite.report(), options.out)
     print(f"\n{table}\nreport.json, report.md and roofline.svg are in {options.out}")
     return 0
 
