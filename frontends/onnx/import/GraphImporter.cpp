@@ -37,6 +37,7 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
                                 convolutionOps(),
                                 reductionOps(),
                                 resizeOps(),
+                                fourierOps(),
                                 sequenceOps(),
                                 sortingOps(),
                                 normalizationOps(),

@@ -130,6 +130,7 @@ llvm::ArrayRef<OpRow> contractionOps();
 llvm::ArrayRef<OpRow> convolutionOps();
 llvm::ArrayRef<OpRow> reductionOps();
 llvm::ArrayRef<OpRow> resizeOps();
+llvm::ArrayRef<OpRow> fourierOps();
 llvm::ArrayRef<OpRow> sequenceOps();
 llvm::ArrayRef<OpRow> sortingOps();
 llvm::ArrayRef<OpRow> normalizationOps();
