@@ -360,7 +360,7 @@ LogicalResult KernelLowering::run() {
   SmallVector<Operation *> ops;
   func.walk([&](Operation *op) {
     if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp,
-            RaggedAttentionOp>(op))
+            CombineSplitsOp, RaggedAttentionOp>(op))
       ops.push_back(op);
   });
   return success(llvm::all_of(ops, [&](Operation *op) { return succeeded(lower(op)); }));

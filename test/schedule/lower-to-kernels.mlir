@@ -89,3 +89,15 @@ func.func @vector_of_a_caller(%x: tensor<?x64xf32>, %norm: tensor<64xf32>) -> te
   %0 = heddle.rms_norm %x, %norm {eps = 1.0e-5} : tensor<?x64xf32>, tensor<64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// Sinks are read by what merges splits as by the attention that is not split: as numbers of the layer that lie there once.
+// CHECK-LABEL: @sinks_of_both_ways
+// CHECK-SAME: %[[SINKS:[a-z0-9]+]]: tensor<4xbf16>
+// CHECK: %[[MERGED:.*]] = heddle.pack <vector> "f32"(%[[SINKS]] : tensor<4xbf16>) -> tensor<4xf32>
+// CHECK: heddle.combine_splits <causal> ins({{.*}} sinks %[[MERGED]] :
+func.func private @sinks_of_both_ways(%outputs: tensor<4x64xf32>, %maxima: tensor<4x4xf32>, %sums: tensor<4x4xf32>, %cache: !heddle.kv_cache<1 x 2 x 16 x bf16>, %sinks: tensor<4xbf16>, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %0 = heddle.combine_splits <causal> ins(%outputs, %maxima, %sums, %cache sinks %sinks : tensor<4x64xf32>, tensor<4x4xf32>, tensor<4x4xf32>, <1 x 2 x 16 x bf16>, tensor<4xbf16>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, split_kv = 512 : i64} -> tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}
