@@ -109,12 +109,14 @@ struct PoolingConfig {
 struct ImageConfig {
   int64_t channels = 0, size = 0, patch = 0; // 0: it takes ids
   int64_t specialTokens = 0;
-  int64_t window = 0; // patches on a side of what a patch attends to within; 0: it attends to all
+  bool padsPatches = false; // zeros fill patches that the image fills in part; else no token sees its last pixels
+  int64_t window = 0;       // patches on a side of what a patch attends to within; 0: it attends to all
   int64_t patchWidth() const { return channels * patch * patch; }
   // What a token is given as: the numbers of its patch, then 1 where it is each special token, or a patch; else zeros.
   int64_t rowWidth() const { return patchWidth() + specialTokens + 1; }
-  int64_t grid() const { return (size + patch - 1) / patch; } // patches on a side, the last of which may lack pixels
-  int64_t tokens() const { return specialTokens + (size / patch) * (size / patch); }
+  // Patches on a side.
+  int64_t grid() const { return padsPatches ? (size + patch - 1) / patch : size / patch; }
+  int64_t tokens() const { return specialTokens + grid() * grid(); }
 };
 
 // How a file of an image becomes the numbers that the model sees: resized, cropped in the middle, multiplied and normalized, in this order.

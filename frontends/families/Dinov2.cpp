@@ -60,7 +60,6 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
   if (!(ratio > 0 && ratio <= 1024))
     object.fail("mlp_ratio", "is " + std::to_string(ratio) + ", expected a number above 0, at most 1024");
   readImage(object, config.image, /*patch=*/hasRegisters ? 16 : 14);
-  requireWholePatches(object, config.image);
   if (registers < int64_t(hasRegisters) || registers > 1024)
     object.fail("num_register_tokens", "is " + std::to_string(registers) + ", expected 1 to 1024");
   if (!object.status().isOk() || config.hiddenSize > 1 << 20)

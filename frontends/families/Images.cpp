@@ -86,10 +86,4 @@ std::vector<float> interpolateGrid(const std::vector<float> &table, int64_t from
   return out;
 }
 
-void requireWholePatches(JsonObject &object, const ImageConfig &image) {
-  if (object.status().isOk() && image.size % image.patch != 0)
-    object.fail("patch_size", "is " + std::to_string(image.patch) + ", expected a divisor of image_size (" +
-                                  std::to_string(image.size) + ")");
-}
-
 } // namespace heddle

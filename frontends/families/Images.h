@@ -12,8 +12,6 @@ class JsonObject;
 
 // num_channels, image_size and patch_size, which is `patch` where config.json does not say it.
 void readImage(JsonObject &object, ImageConfig &image, int64_t patch);
-// Refuses patches that do not fill the image.
-void requireWholePatches(JsonObject &object, const ImageConfig &image);
 
 // A table of positions, (from * from, width), as one of (to * to, width) by bicubic interpolation (Keys 1981) between the centers of patches. As torch
 // has it: four rows on a side with a = -3/4, or, where it is antialiased, as many as become one with a = -1/2.

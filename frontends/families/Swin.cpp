@@ -87,6 +87,7 @@ static void readStages(JsonObject &object, ModelConfig &config) {
 static void readSwinSizes(JsonObject &object, ModelConfig &config) {
   for (const char *derived : {"hidden_size", "num_layers"}) // of embed_dim and depths, whatever they say
     object.pass(derived);
+  config.image.padsPatches = true;
   readImage(object, config.image, /*patch=*/4);
   readStages(object, config);
   config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);

@@ -60,7 +60,6 @@ void readTextTower(JsonObject &text, ModelConfig &config, const TowerDefaults &d
 void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults) {
   readStack(vision, config.encoder, defaults);
   readImage(vision, config.image, defaults.patch);
-  requireWholePatches(vision, config.image);
   config.image.specialTokens = defaults.specialTokens;
   if (vision.status().isOk())
     config.encoder.contextLength = config.image.tokens();

@@ -67,7 +67,6 @@ static void readSizes(JsonObject &object, ModelConfig &config, int64_t specialTo
   config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
   ImageConfig &image = config.image;
   readImage(object, image, /*patch=*/16);
-  requireWholePatches(object, image);
   image.specialTokens = specialTokens;
   checkEvenHeads(object, config);
   if (!object.status().isOk())

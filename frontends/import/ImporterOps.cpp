@@ -173,7 +173,7 @@ TensorHandle ModelImporter::pixelPatches() {
   enter("patches");
   const ImageConfig &image = config().image;
   auto type = RankedTensorType::get({dynamic, image.channels, image.size, image.size}, b.getF32Type());
-  return wrap(patchesOf(b, loc, input("pixel_values", type, {batchName, "", "", ""}), image.patch));
+  return wrap(patchesOf(b, loc, input("pixel_values", type, {batchName, "", "", ""}), image.patch, image.grid()));
 }
 
 TensorHandle ModelImporter::gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,

@@ -86,10 +86,14 @@ static Value transpose(OpBuilder &b, Location loc, Value x, ArrayRef<int64_t> pe
   return linalg::TransposeOp::create(b, loc, x, roomFor(b, loc, shape, x), permutation).getResult()[0];
 }
 
-Value heddle::patchesOf(OpBuilder &b, Location loc, Value pixels, int64_t patch) {
-  int64_t channels = typeOf(pixels).getDimSize(1), size = typeOf(pixels).getDimSize(2);
-  int64_t grid = (size + patch - 1) / patch, missing = grid * patch - size;
-  if (missing) {
+Value heddle::patchesOf(OpBuilder &b, Location loc, Value pixels, int64_t patch, int64_t grid) {
+  int64_t channels = typeOf(pixels).getDimSize(1), missing = grid * patch - typeOf(pixels).getDimSize(2);
+  if (missing < 0) {
+    SmallVector<OpFoldResult> from(4, b.getIndexAttr(0)), step(4, b.getIndexAttr(1)),
+        sizes = {tensor::DimOp::create(b, loc, pixels, 0).getResult(), b.getIndexAttr(channels),
+                 b.getIndexAttr(grid * patch), b.getIndexAttr(grid * patch)};
+    pixels = tensor::ExtractSliceOp::create(b, loc, pixels, from, sizes, step);
+  } else if (missing > 0) {
     Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
     SmallVector<OpFoldResult> low(4, b.getIndexAttr(0)), high(4, b.getIndexAttr(0));
     high[2] = high[3] = b.getIndexAttr(missing);

@@ -11,8 +11,9 @@
 
 namespace heddle {
 
-// Pixels (batch, channels, size, size) as rows of patches, each (channels, patch, patch); what the image lacks of the last ones is zeros.
-mlir::Value patchesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pixels, int64_t patch);
+// Pixels (batch, channels, size, size) as rows of patches, grid on a side, each (channels, patch, patch): what the
+// image lacks of the last ones is zeros, and what lies behind them is left out.
+mlir::Value patchesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value pixels, int64_t patch, int64_t grid);
 // `tokens` of x, for -1 zeros or the vector `other` where it is not null, `group` of them side by side as one.
 mlir::Value tokensOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int32_t> tokens,
                      int64_t group, mlir::Value other = {});

@@ -217,8 +217,8 @@ Status checkImage(const package::Package &root, const std::string &path) {
   constexpr uint32_t mostPixels = 1 << 14; // of a side
   if (image->channels() == 0 || image->channels() > maxOutputs)
     return wrong(path, "encoder.image.channels", image->channels(), "1 … 64");
-  if (image->size() == 0 || image->size() > mostPixels || image->patch() == 0 || image->size() % image->patch())
-    return wrong(path, "encoder.image.patch", image->patch(), "a divisor of the image's size, which is at most 2^14");
+  if (image->size() == 0 || image->size() > mostPixels || image->patch() == 0 || image->patch() > image->size())
+    return wrong(path, "encoder.image.patch", image->patch(), "at most the image's size, which is at most 2^14");
   uint64_t side = image->size() / image->patch();
   if (image->special_tokens() > maxOutputs || side * side + image->special_tokens() > root.context())
     return wrong(path, "encoder.image.special_tokens", image->special_tokens(),

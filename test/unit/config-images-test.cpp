@@ -195,7 +195,7 @@ TEST(ConfigOfImages, towersAreRefused) {
       {vision({{"num_hidden_layers", 0}}), "vision_config.num_hidden_layers is 0, expected 1 to 4096"},
       {vision({{"num_hidden_layers", 2}}), "vision_model.encoder.layers.2.layer_norm1.bias' and 15 more are not part"},
       {vision({{"intermediate_size", 49}}), "mlp.fc1.weight has shape (48, 32), the config asks for (49, 32)"},
-      {vision({{"patch_size", 5}}), "vision_config.patch_size is 5, expected a divisor of image_size (12)"},
+      {vision({{"patch_size", 5}}), "patch_embedding.weight"},
       {vision({{"image_size", 16}}), "position_embedding.weight has shape (10, 32), the config asks for (17, 32)"},
       {vision({{"hidden_act", "cubic"}}), "vision_config.hidden_act is 'cubic', an unknown activation"},
       {{{"projection_dim", 0}}, "projection_dim is 0, expected 1 to"},

@@ -304,10 +304,10 @@ TEST(PackageErrors, fieldsOutOfRange) {
          makeEncoder(m);
          m.encoder->image = std::make_unique<package::ImageInputT>();
        }},
-      {"encoder.image.patch is 5, expected a divisor",
+      {"encoder.image.patch is 65, expected at most the image's size",
        [](package::PackageT &m) {
          makeImageEncoder(m);
-         m.encoder->image->patch = 5;
+         m.encoder->image->patch = 65;
        }},
       {"encoder.image.special_tokens is 65",
        [](package::PackageT &m) {
