@@ -39,8 +39,9 @@ Status Device::enqueueTransfer(Direction direction, void *to, const void *from, 
     return Status();
   MutexLock lock(mutex);
   bool isUpload = direction == Direction::Upload, isDownload = direction == Direction::Download;
-  ++(isUpload ? counted.uploads : isDownload ? counted.downloads : counted.copies);
-  (isUpload ? counted.uploadedBytes : isDownload ? counted.downloadedBytes : counted.copiedBytes) += size;
+  DeviceCounts &counts = countsOfThread();
+  ++(isUpload ? counts.uploads : isDownload ? counts.downloads : counts.copies);
+  (isUpload ? counts.uploadedBytes : isDownload ? counts.downloadedBytes : counts.copiedBytes) += size;
   return transfer(direction, to, from, size);
 }
 
@@ -68,8 +69,50 @@ Status Device::download(void *to, const uint8_t *from, uint64_t size) {
 
 Status Device::enqueue(const heddle_launch &newLaunch) {
   MutexLock lock(mutex);
-  ++counted.launches;
+  ++countsOfThread().launches;
   return launch(newLaunch);
+}
+
+Status Device::beginRecording() {
+  pthread_mutex_lock(&recordersTurn);
+  MutexLock lock(mutex);
+  Status status = beginCapture();
+  hasRecorder = status.isOk();
+  recorder = pthread_self();
+  recorded = DeviceCounts();
+  if (!hasRecorder)
+    pthread_mutex_unlock(&recordersTurn);
+  return status;
+}
+
+Status Device::endRecording(DeviceGraph &outGraph) {
+  MutexLock lock(mutex);
+  Status status = endCapture(outGraph.handle);
+  outGraph.counts = recorded;
+  hasRecorder = false;
+  pthread_mutex_unlock(&recordersTurn);
+  return status;
+}
+
+Status Device::enqueueGraph(const DeviceGraph &graph) {
+  MutexLock lock(mutex);
+  ++counted.graphLaunches;
+  counted.graphKernels += graph.counts.launches;
+  counted.uploads += graph.counts.uploads;
+  counted.uploadedBytes += graph.counts.uploadedBytes;
+  counted.downloads += graph.counts.downloads;
+  counted.downloadedBytes += graph.counts.downloadedBytes;
+  counted.copies += graph.counts.copies;
+  counted.copiedBytes += graph.counts.copiedBytes;
+  return launchGraph(graph.handle);
+}
+
+void Device::releaseGraph(DeviceGraph &graph) {
+  if (!graph.handle)
+    return;
+  MutexLock lock(mutex);
+  destroyGraph(graph.handle);
+  graph = DeviceGraph();
 }
 
 Status Device::synchronise() {

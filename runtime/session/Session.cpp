@@ -432,11 +432,13 @@ Status Session::runStep(heddle_step &step, const Chunk &chunk) {
     results.logits = step.logits;
   if (keepHidden)
     results.hidden = step.last_hidden_state;
-  HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache, sourceCache));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
-  runStepOn(*pool, model.code().step, step);
-  Status ended = deviceStep.end(step, results);
+  auto runCode = [](void *session, const heddle_step &onDevice) {
+    auto &self = *static_cast<Session *>(session);
+    runStepOn(*self.pool, self.model.code().step, onDevice);
+  };
+  Status ended = deviceStep.run(step, cache, sourceCache, results, {runCode, this});
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;

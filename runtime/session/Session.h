@@ -127,6 +127,8 @@ public:
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
   // Of the device, whoever asked for it; none on the CPU.
   bool hasDevice() const { return device; }
+  // Why a device's tokens are launched kernel by kernel; a success where they are graphs.
+  const Status &graphRefusal() const { return deviceStep.graphRefusal(); }
   DeviceCounts deviceCounts() const { return device ? device->counts() : DeviceCounts(); }
   StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
   void setProgress(Progress newProgress);
