@@ -150,7 +150,7 @@ private:
       feeds[sequence].sequence = int32_t(sequence);
       feeds[sequence].count = 1;
       feeds[sequence].ids = ids.data() + index;
-      feeds[sequence].rows = FeedRows::Largest;
+      feeds[sequence].rows = FeedRows::Chosen;
     }
     return session->step(feeds.data(), feeds.size());
   }

@@ -3,7 +3,6 @@
 // NVIDIA GPUs, through the driver's interface. PTX is compiled by the driver at its first launch.
 #include "runtime/device/CudaApi.h"
 #include "runtime/device/Device.h"
-#include "runtime/device/LargestLogit.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +25,7 @@ public:
   void release(uint8_t *address) override;
   Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void releaseOnHost(uint8_t *address) override;
-  const char *largestLogitCode() const override { return largest_logit::ptxCode(); }
+  TokenChooser chooser() const override { return token_chooser::ofCuda(); }
   Status canRecord() const override { return api.graphs; }
 
 protected:
@@ -64,7 +63,7 @@ private:
   DeviceId device = -1;
   Context context = nullptr;
   Stream stream = nullptr;
-  Stream recording = nullptr; // where nothing runs: others may launch in the first while one thread records
+  Stream recording = nullptr;       // where nothing runs: others may launch in the first while one thread records
   LoadedList<LoadedModule> modules; // in order of first launch
   LoadedList<LoadedFunction> functions;
 };

@@ -9,6 +9,8 @@
 #include "bytes/Allocator.h"
 #include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
+#include "runtime/device/TokenChoice.h"
+#include "runtime/device/TokenChooser.h"
 #include "runtime/model/ModelAbi.h"
 
 #include <cstddef>
@@ -26,7 +28,7 @@ bool isDeviceTarget(std::string_view target);
 
 // What a device was asked for since it was opened. Transfers are those within graphs as well.
 struct DeviceCounts {
-  uint64_t launches = 0;                       // of kernels, one by one
+  uint64_t launches = 0;                        // of kernels, one by one
   uint64_t graphLaunches = 0, graphKernels = 0; // of graphs, and how many kernels those ran
   uint64_t waits = 0;
   uint64_t uploads = 0, uploadedBytes = 0, downloads = 0, downloadedBytes = 0;
@@ -83,8 +85,7 @@ public:
   // Once nothing runs it. Does nothing where there is none.
   void releaseGraph(DeviceGraph &graph);
 
-  // What runs largest_logit (LargestLogit.h) here.
-  virtual const char *largestLogitCode() const = 0;
+  virtual TokenChooser chooser() const = 0;
 
   DeviceCounts counts();
 
@@ -173,8 +174,9 @@ class StepLaunches : public heddle_device {
 public:
   StepLaunches();
   void begin(Device &newDevice);
-  // Enqueues what the step has no code for: the index of the largest of each of `rows` rows of `count` logits, or -1.
-  void findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices);
+  // Enqueues what the step has no code for: the token that is chosen from each of `rows` rows of `count` logits. `choices` null: the largest.
+  void chooseTokens(const float *logits, const heddle_token_choice *choices, int64_t rows, int32_t count,
+                    int32_t *outIds);
   // The first launch that failed.
   const Status &failure() const { return failed; }
   // Waits for all that was enqueued. Fails with the first launch that failed.

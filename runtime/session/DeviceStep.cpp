@@ -7,7 +7,8 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t alignment = 16;                 // of the arrays of a step's inputs, in elements: 64 bytes
+constexpr int64_t alignment = 16; // of the arrays of a step's inputs, in elements: 64 bytes
+constexpr int64_t choiceSize = sizeof(heddle_token_choice) / sizeof(int32_t);
 constexpr int64_t lockedBytes = int64_t(32) << 20; // for the rows of results, where one row takes no more
 
 int64_t aligned(int64_t count) {
@@ -28,17 +29,20 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   graphs.begin(*device);
   HEDDLE_RETURN_IF_ERROR(arena.allocate(*device, sizes.arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxRows * sizes.vocabSize * sizeof(float), "logits"));
-  HEDDLE_RETURN_IF_ERROR(largest.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
-  int64_t inputBytes = (5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences)) * int64_t(sizeof(int32_t));
+  int64_t inputNumbers =
+      5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) + aligned(choiceSize * sizes.maxRows);
+  int64_t inputBytes = inputNumbers * int64_t(sizeof(int32_t));
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, inputBytes, "inputs"));
   int64_t rowBytes = (sizes.vocabSize + sizes.hiddenSize) * int64_t(sizeof(float));
   lockedRows = std::clamp<int64_t>(lockedBytes / rowBytes, 1, std::min(sizes.maxRows, sizes.maxSequences));
   HEDDLE_RETURN_IF_ERROR(lockedLogits.allocate(*device, lockedRows * sizes.vocabSize * sizeof(float), "logits"));
-  HEDDLE_RETURN_IF_ERROR(lockedLargest.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
-  HEDDLE_RETURN_IF_ERROR(lockedHidden.allocate(*device, lockedRows * sizes.hiddenSize * sizeof(float), "hidden states"));
+  HEDDLE_RETURN_IF_ERROR(lockedChosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(
+      lockedHidden.allocate(*device, lockedRows * sizes.hiddenSize * sizeof(float), "hidden states"));
   for (ReservedArray<heddle_sequence> *equal : {&equalSequences, &equalSources})
     HEDDLE_RETURN_IF_ERROR(equal->reserve(sizes.maxSequences, "sequences"));
   HEDDLE_RETURN_IF_ERROR(pages.create(*device, sizes.maxSequences * PageTable::pagesOf(sizes.context)));
@@ -47,7 +51,7 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   return rope.create(*device, newRope, sizes.context);
 }
 
-void DeviceStep::stageInputs(heddle_step &step) {
+void DeviceStep::stageInputs(heddle_step &step, const Results &results) {
   int64_t used = 0;
   // Takes the next `count` numbers; `values` becomes the address that they will have.
   auto take = [&](const int32_t *&values, int64_t count) {
@@ -75,12 +79,19 @@ void DeviceStep::stageInputs(heddle_step &step) {
     for (int64_t i = 0; i < step.num_sequences; ++i)
       lengths[i] = step.sources[i].past + step.sources[i].num_rows;
   }
+  choices = nullptr;
+  if (results.choices) {
+    const int32_t *address = nullptr;
+    memcpy(take(address, choiceSize * step.num_outputs), results.choices, step.num_outputs * sizeof *results.choices);
+    choices = reinterpret_cast<const heddle_token_choice *>(address);
+  }
   stagedBytes = used * sizeof(int32_t);
 }
 
-Status DeviceStep::upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, bool isWide) {
+Status DeviceStep::upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources,
+                          const Results &results, bool isWide) {
   HEDDLE_RETURN_IF_ERROR(rope.begin(step));
-  stageInputs(step);
+  stageInputs(step, results);
   PageTable table(step.sequences, step.num_sequences, cache);
   if (isWide)
     table.widen(PageTable::pagesOf(sizes.context));
@@ -122,8 +133,7 @@ std::array<DeviceStep::Download, DeviceStep::numResults> DeviceStep::downloads(c
                                                                                const Results &results) const {
   uint64_t logitBytes = sizes.vocabSize * sizeof(float), hiddenBytes = sizes.hiddenSize * sizeof(float);
   return {{{results.logits, logits, lockedLogits, step.num_outputs * logitBytes, lockedRows * logitBytes},
-           {results.largest, largest, lockedLargest, step.num_outputs * sizeof(int32_t),
-            sizes.maxRows * sizeof(int32_t)},
+           {results.chosen, chosen, lockedChosen, step.num_outputs * sizeof(int32_t), sizes.maxRows * sizeof(int32_t)},
            {results.hidden, hidden, lockedHidden, step.rows * hiddenBytes, lockedRows * hiddenBytes}}};
 }
 
@@ -137,7 +147,7 @@ bool DeviceStep::mayBeGraph(const heddle_step &step, const Results &results) con
 Status DeviceStep::run(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources,
                        const Results &results, const Code &code) {
   bool isOfGraphs = mayBeGraph(step, results);
-  Status status = upload(step, cache, sources, isOfGraphs);
+  Status status = upload(step, cache, sources, results, isOfGraphs);
   if (status.isOk()) {
     placeBuffers(step, cache, sources);
     // All that code reads of the host is now the same in steps whose heddle_step is.
@@ -161,8 +171,8 @@ Status DeviceStep::enqueue(const heddle_step &step, const Results &results, cons
   launches.begin(*device);
   HEDDLE_RETURN_IF_ERROR(device->enqueueUpload(inputs.data(), staged.data(), stagedBytes));
   code.run(code.user, step);
-  if (results.largest && step.num_outputs)
-    launches.findLargest(step.logits, step.num_outputs, int32_t(sizes.vocabSize), largest.as<int32_t>());
+  if (results.chosen && step.num_outputs)
+    launches.chooseTokens(step.logits, choices, step.num_outputs, int32_t(sizes.vocabSize), chosen.as<int32_t>());
   for (const Download &one : downloads(step, results))
     if (one.to)
       HEDDLE_RETURN_IF_ERROR(
@@ -186,7 +196,7 @@ void DeviceStep::record(StepGraphs::Kind &kind, const heddle_step &step, const R
 }
 
 Status DeviceStep::launch(const heddle_step &step, const Results &results, const Code &code, bool isOfGraphs) {
-  uint32_t which = (results.logits ? 1 : 0) | (results.largest ? 2 : 0) | (results.hidden ? 4 : 0);
+  uint32_t which = (results.logits ? 1 : 0) | (results.chosen ? 2 : 0) | (results.hidden ? 4 : 0) | (choices ? 8 : 0);
   StepGraphs::Kind *kind = isOfGraphs ? graphs.find(step, which) : nullptr;
   if (kind && !kind->graph.handle)
     record(*kind, step, results, code);

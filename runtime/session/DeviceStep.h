@@ -28,9 +28,10 @@ public:
 
   // Where what a step gives goes; null: it stays on the device, until the next step.
   struct Results {
-    float *logits = nullptr;    // (num_outputs, vocab_size)
-    int32_t *largest = nullptr; // (num_outputs): which logit is the largest, -1 where one is not finite
-    float *hidden = nullptr;    // (rows, hidden_size)
+    float *logits = nullptr;                      // (num_outputs, vocab_size)
+    int32_t *chosen = nullptr;                    // (num_outputs): tokens, -1 where a logit is not finite
+    float *hidden = nullptr;                      // (rows, hidden_size)
+    const heddle_token_choice *choices = nullptr; // (num_outputs): how tokens are chosen; null: the largest logit each
   };
   // What tells a device, step.device, the launches of a step.
   struct Code {
@@ -50,8 +51,9 @@ public:
 private:
   // Whether a step may be launched as a graph: whether all that it downloads goes to locked memory.
   bool mayBeGraph(const heddle_step &step, const Results &results) const;
-  Status upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, bool isWide);
-  void stageInputs(heddle_step &step);
+  Status upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, const Results &results,
+                bool isWide);
+  void stageInputs(heddle_step &step, const Results &results);
   void placeBuffers(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources);
   Status launch(const heddle_step &step, const Results &results, const Code &code, bool isOfGraphs);
   void record(StepGraphs::Kind &kind, const heddle_step &step, const Results &results, const Code &code);
@@ -75,11 +77,13 @@ private:
   DeviceRope rope;
   PageTableOnDevice pages, sourcePages;
   ReservedArray<heddle_sequence> equalSequences, equalSources; // (maxSequences): what code of graphs sees
-  TransferMemory staged; // what `inputs` gets: five arrays of rows, the sequences' rows, the sources' lengths
+  TransferMemory
+      staged; // what `inputs` gets: five arrays of rows, the sequences' rows, the sources' lengths, the choices
   uint64_t stagedBytes = 0;
-  int64_t lockedRows = 0;                                       // of logits and hidden states
-  TransferMemory lockedLogits, lockedLargest, lockedHidden;     // where downloads arrive
-  DeviceMemory arena, logits, largest, hidden, inputs;
+  const heddle_token_choice *choices = nullptr;            // within inputs, or null
+  int64_t lockedRows = 0;                                  // of logits and hidden states
+  TransferMemory lockedLogits, lockedChosen, lockedHidden; // where downloads arrive
+  DeviceMemory arena, logits, chosen, hidden, inputs;
 };
 
 } // namespace heddle

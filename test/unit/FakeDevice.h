@@ -23,7 +23,7 @@ public:
   }
 
   std::string description() const override { return "fake"; }
-  const char *largestLogitCode() const override { return ""; }
+  TokenChooser chooser() const override { return {"", "choose", 1, 0, true}; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override {
     if (size > largest)
       return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
