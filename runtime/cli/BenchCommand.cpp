@@ -144,25 +144,33 @@ private:
     return measure(prefill, useOfPrefill, figures.prefill, promptSize, [&] { return beginAnswer(0); });
   }
 
+  // A token more in every sequence, as of greedy answers.
+  Status decodeToken(std::vector<Feed> &feeds, int64_t index) {
+    for (size_t sequence = 0; sequence < feeds.size(); ++sequence) {
+      feeds[sequence].sequence = int32_t(sequence);
+      feeds[sequence].count = 1;
+      feeds[sequence].ids = ids.data() + index;
+      feeds[sequence].rows = FeedRows::Chosen;
+    }
+    return session->step(feeds.data(), feeds.size());
+  }
+
+  // Of the tokens before, the last two are decoded on a device: the second of a kind records the graph of those that are measured.
   Status measureDecode() {
+    std::vector<Feed> feeds(size_t(options.benchBatch));
+    int64_t before = options.benchDepth + 1, decoded = session->hasDevice() ? std::min<int64_t>(before - 1, 2) : 0;
     for (int32_t sequence = 0; sequence < options.benchBatch; ++sequence) {
       session->truncate(sequence, 0);
       if (session->hasSources())
         HEDDLE_RETURN_IF_ERROR(beginAnswer(sequence));
-      if (int64_t count = options.benchDepth + 1 - session->length(sequence); count > 0)
+      if (int64_t count = before - decoded - session->length(sequence); count > 0)
         HEDDLE_RETURN_IF_ERROR(session->append(sequence, ids.data(), int32_t(count)));
     }
-    std::vector<Feed> feeds(size_t(options.benchBatch));
+    for (int64_t i = 0; i < decoded; ++i)
+      HEDDLE_RETURN_IF_ERROR(decodeToken(feeds, i));
     return measure(decode, useOfDecode, figures.decode, options.benchGenerate * options.benchBatch, [&] {
-      for (int64_t i = 0; i < options.benchGenerate; ++i) {
-        for (size_t sequence = 0; sequence < feeds.size(); ++sequence) {
-          feeds[sequence].sequence = int32_t(sequence);
-          feeds[sequence].count = 1;
-          feeds[sequence].ids = ids.data() + i;
-          feeds[sequence].rows = FeedRows::Largest; // as a greedy answer
-        }
-        HEDDLE_RETURN_IF_ERROR(session->step(feeds.data(), feeds.size()));
-      }
+      for (int64_t i = 0; i < options.benchGenerate; ++i)
+        HEDDLE_RETURN_IF_ERROR(decodeToken(feeds, i));
       return Status();
     });
   }
@@ -177,7 +185,8 @@ private:
     DeviceCounts counts = session->deviceCounts();
     return ",\"device\":{\"prefill\":" + useOfPrefill.asJson(double(options.benchRounds)) +
            ",\"decode_step\":" + useOfDecode.asJson(numSteps()) +
-           format(",\"programs_built\":%llu,\"programs_cached\":%llu}", (unsigned long long)counts.builtPrograms,
+           format(",\"graphs\":%s,\"programs_built\":%llu,\"programs_cached\":%llu}",
+                  session->graphRefusal().isOk() ? "true" : "false", (unsigned long long)counts.builtPrograms,
                   (unsigned long long)counts.cachedPrograms);
   }
 
@@ -185,6 +194,7 @@ private:
     DeviceCounts counts = session->deviceCounts();
     return "device, the prompt: " + useOfPrefill.asText(double(options.benchRounds)) +
            "\ndevice, a step of decode: " + useOfDecode.asText(numSteps()) +
+           (session->graphRefusal().isOk() ? "" : "\ndevice, no graphs: " + session->graphRefusal().message()) +
            format("\ndevice, programs: %llu built, %llu from the cache\n", (unsigned long long)counts.builtPrograms,
                   (unsigned long long)counts.cachedPrograms);
   }

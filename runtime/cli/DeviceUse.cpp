@@ -10,7 +10,10 @@ struct Count {
 };
 
 constexpr Count counts[] = {
-    {"launches", &DeviceCounts::launches},   {"waits", &DeviceCounts::waits},
+    {"launches", &DeviceCounts::launches},
+    {"graph_launches", &DeviceCounts::graphLaunches},
+    {"graph_kernels", &DeviceCounts::graphKernels},
+    {"waits", &DeviceCounts::waits},
     {"uploads", &DeviceCounts::uploads},     {"uploaded_bytes", &DeviceCounts::uploadedBytes},
     {"downloads", &DeviceCounts::downloads}, {"downloaded_bytes", &DeviceCounts::downloadedBytes},
     {"copies", &DeviceCounts::copies},       {"copied_bytes", &DeviceCounts::copiedBytes}};
@@ -30,9 +33,11 @@ std::string DeviceUse::asJson(double parts) const {
 }
 
 std::string DeviceUse::asText(double parts) const {
-  return format("%.4g launches, %.4g waits, %.4g uploads (%.4g bytes), %.4g downloads (%.4g bytes)",
-                double(sum.launches) / parts, double(sum.waits) / parts, double(sum.uploads) / parts,
-                double(sum.uploadedBytes) / parts, double(sum.downloads) / parts, double(sum.downloadedBytes) / parts);
+  return format("%.4g launches, %.4g graphs (%.4g kernels), %.4g waits, %.4g uploads (%.4g bytes), %.4g downloads (%.4g "
+                "bytes)",
+                double(sum.launches) / parts, double(sum.graphLaunches) / parts, double(sum.graphKernels) / parts,
+                double(sum.waits) / parts, double(sum.uploads) / parts, double(sum.uploadedBytes) / parts,
+                double(sum.downloads) / parts, double(sum.downloadedBytes) / parts);
 }
 
 } // namespace heddle

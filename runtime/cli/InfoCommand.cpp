@@ -17,6 +17,10 @@ Status addDevice(const OpenedModel &program, std::string &out) {
   if (status.code() == StatusCode::InvalidInput)
     return status;
   out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
+  if (!status.isOk())
+    return Status();
+  Status graphs = device->canRecord();
+  out += packageFact("graphs", graphs.isOk() ? "a step of decode is one" : "none: " + graphs.message());
   return Status();
 }
 

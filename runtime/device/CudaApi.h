@@ -15,10 +15,14 @@ struct ContextHandle;
 struct StreamHandle;
 struct ModuleHandle;
 struct FunctionHandle;
+struct GraphHandle;
+struct GraphExecHandle;
 using Context = ContextHandle *;
 using Stream = StreamHandle *;
 using Module = ModuleHandle *;
 using Function = FunctionHandle *;
+using Graph = GraphHandle *;
+using GraphExec = GraphExecHandle *; // a graph that can be launched
 using DeviceId = int32_t;
 using Address = uint64_t;
 
@@ -32,6 +36,7 @@ enum : int32_t {
   functionMaxDynamicShared = 8,
 };
 enum : uint32_t { streamNonBlocking = 1 };
+enum : uint32_t { captureGlobal = 0, captureThreadLocal = 1, captureRelaxed = 2 };
 
 #define HEDDLE_CUDA_FUNCTIONS(F)                                                                                       \
   F(cuInit, "cuInit", (uint32_t))                                                                                      \
@@ -61,17 +66,37 @@ enum : uint32_t { streamNonBlocking = 1 };
   F(cuLaunchKernel, "cuLaunchKernel",                                                                                  \
     (Function, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Stream, void **, void **))
 
+// What a driver before 11.4 lacks.
+#define HEDDLE_CUDA_GRAPH_FUNCTIONS(F)                                                                                 \
+  F(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream, uint32_t))                                               \
+  F(cuStreamEndCapture, "cuStreamEndCapture", (Stream, Graph *))                                                       \
+  F(cuGraphInstantiate, "cuGraphInstantiateWithFlags", (GraphExec *, Graph, uint64_t))                                 \
+  F(cuGraphDestroy, "cuGraphDestroy", (Graph))                                                                         \
+  F(cuGraphExecDestroy, "cuGraphExecDestroy", (GraphExec))                                                             \
+  F(cuGraphLaunch, "cuGraphLaunch", (GraphExec, Stream))
+
 struct Api {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): the parts of a declaration
 #define HEDDLE_MEMBER(name, symbol, parameters) int32_t(*name) parameters = nullptr;
   HEDDLE_CUDA_FUNCTIONS(HEDDLE_MEMBER)
+  HEDDLE_CUDA_GRAPH_FUNCTIONS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
+  Status graphs; // why there are none; a success where there are
 
   Status open() {
     DynamicLibrary library;
     HEDDLE_RETURN_IF_ERROR(library.open("libcuda.so.1", "no CUDA driver on this machine"));
 #define HEDDLE_LOAD(name, symbol, parameters) HEDDLE_RETURN_IF_ERROR(library.load(symbol, name));
     HEDDLE_CUDA_FUNCTIONS(HEDDLE_LOAD)
+#undef HEDDLE_LOAD
+    graphs = loadGraphs(library);
+    return Status();
+  }
+
+private:
+  Status loadGraphs(DynamicLibrary &library) {
+#define HEDDLE_LOAD(name, symbol, parameters) HEDDLE_RETURN_IF_ERROR(library.load(symbol, name));
+    HEDDLE_CUDA_GRAPH_FUNCTIONS(HEDDLE_LOAD)
 #undef HEDDLE_LOAD
     return Status();
   }

@@ -3,7 +3,6 @@
 // NVIDIA GPUs, through the driver's interface. PTX is compiled by the driver at its first launch.
 #include "runtime/device/CudaApi.h"
 #include "runtime/device/Device.h"
-#include "runtime/device/LargestLogit.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -26,12 +25,17 @@ public:
   void release(uint8_t *address) override;
   Status allocateOnHost(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void releaseOnHost(uint8_t *address) override;
-  const char *largestLogitCode() const override { return largest_logit::ptxCode(); }
+  TokenChooser chooser() const override { return token_chooser::ofCuda(); }
+  Status canRecord() const override { return api.graphs; }
 
 protected:
   Status launch(const heddle_launch &launch) override;
   Status transfer(Direction direction, void *to, const void *from, uint64_t size) override;
   Status finish() override;
+  Status beginCapture() override;
+  Status endCapture(void *&outGraph) override;
+  Status launchGraph(void *graph) override;
+  void destroyGraph(void *graph) override;
   void close() override;
 
 private:
@@ -49,6 +53,7 @@ private:
   Status functionOf(const heddle_launch &launch, Function &outFunction);
   Status loadFunction(const heddle_launch &launch, Function &outFunction);
   Status check(const char *what, int32_t code) const;
+  Stream queue() const { return isRecording() ? recording : stream; }
   int32_t attribute(int32_t which) const {
     int32_t value = 0;
     return api.cuDeviceGetAttribute(&value, which, device) == success ? value : 0;
@@ -58,6 +63,7 @@ private:
   DeviceId device = -1;
   Context context = nullptr;
   Stream stream = nullptr;
+  Stream recording = nullptr;       // where nothing runs: others may launch in the first while one thread records
   LoadedList<LoadedModule> modules; // in order of first launch
   LoadedList<LoadedFunction> functions;
 };
@@ -82,8 +88,10 @@ void CudaDevice::close() {
       api.cuModuleUnload(loaded.module);
     api.cuStreamDestroy(stream);
   }
+  if (recording)
+    api.cuStreamDestroy(recording);
   api.cuDevicePrimaryCtxRelease(device);
-  stream = nullptr;
+  stream = recording = nullptr;
   context = nullptr;
 }
 
@@ -123,7 +131,8 @@ Status CudaDevice::open(std::string_view architecture, const std::string &select
   HEDDLE_RETURN_IF_ERROR(checkArchitecture(architecture));
   HEDDLE_RETURN_IF_ERROR(check("cuDevicePrimaryCtxRetain", api.cuDevicePrimaryCtxRetain(&context, device)));
   HEDDLE_RETURN_IF_ERROR(check("cuCtxSetCurrent", api.cuCtxSetCurrent(context)));
-  return check("cuStreamCreate", api.cuStreamCreate(&stream, streamNonBlocking));
+  HEDDLE_RETURN_IF_ERROR(check("cuStreamCreate", api.cuStreamCreate(&stream, streamNonBlocking)));
+  return api.graphs.isOk() ? check("cuStreamCreate", api.cuStreamCreate(&recording, streamNonBlocking)) : Status();
 }
 
 std::string CudaDevice::description() const {
@@ -170,11 +179,11 @@ Status CudaDevice::transfer(Direction direction, void *to, const void *from, uin
   api.cuCtxSetCurrent(context);
   switch (direction) {
   case Direction::Upload:
-    return check("an upload", api.cuMemcpyHtoDAsync(Address(to), from, size, stream));
+    return check("an upload", api.cuMemcpyHtoDAsync(Address(to), from, size, queue()));
   case Direction::Download:
-    return check("a download", api.cuMemcpyDtoHAsync(to, Address(from), size, stream));
+    return check("a download", api.cuMemcpyDtoHAsync(to, Address(from), size, queue()));
   case Direction::Copy:
-    return check("a copy", api.cuMemcpyDtoDAsync(Address(to), Address(from), size, stream));
+    return check("a copy", api.cuMemcpyDtoDAsync(Address(to), Address(from), size, queue()));
   }
   return Status();
 }
@@ -215,13 +224,42 @@ Status CudaDevice::launch(const heddle_launch &launch) {
         check(launch.entry, api.cuFuncSetAttribute(function, functionMaxDynamicShared, int32_t(launch.shared_bytes))));
   return check(launch.entry,
                api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
-                                  launch.threads[1], launch.threads[2], launch.shared_bytes, stream,
+                                  launch.threads[1], launch.threads[2], launch.shared_bytes, queue(),
                                   const_cast<void **>(launch.arguments), nullptr));
 }
 
 Status CudaDevice::finish() {
   api.cuCtxSetCurrent(context);
   return check("a kernel", api.cuStreamSynchronize(stream));
+}
+
+// This thread's calls that cannot be part of a graph fail until the end, those of others do not.
+Status CudaDevice::beginCapture() {
+  HEDDLE_RETURN_IF_ERROR(api.graphs);
+  api.cuCtxSetCurrent(context);
+  return check("cuStreamBeginCapture", api.cuStreamBeginCapture(recording, captureThreadLocal));
+}
+
+Status CudaDevice::endCapture(void *&outGraph) {
+  Graph graph = nullptr;
+  GraphExec executable = nullptr;
+  outGraph = nullptr;
+  HEDDLE_RETURN_IF_ERROR(check("cuStreamEndCapture", api.cuStreamEndCapture(recording, &graph)));
+  Status status = check("cuGraphInstantiate", api.cuGraphInstantiate(&executable, graph, 0));
+  api.cuGraphDestroy(graph);
+  outGraph = executable;
+  return status;
+}
+
+Status CudaDevice::launchGraph(void *graph) {
+  api.cuCtxSetCurrent(context);
+  return check("cuGraphLaunch", api.cuGraphLaunch(static_cast<GraphExec>(graph), stream));
+}
+
+void CudaDevice::destroyGraph(void *graph) {
+  api.cuCtxSetCurrent(context);
+  api.cuStreamSynchronize(stream);
+  api.cuGraphExecDestroy(static_cast<GraphExec>(graph));
 }
 
 Status openCuda(std::string_view architecture, const std::string &selector, std::unique_ptr<Device> &outDevice) {

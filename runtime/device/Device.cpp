@@ -2,7 +2,6 @@
 #include "runtime/device/Device.h"
 
 #include "bytes/MutexLock.h"
-#include "runtime/device/LargestLogit.h"
 
 #include <cstdlib>
 
@@ -39,8 +38,9 @@ Status Device::enqueueTransfer(Direction direction, void *to, const void *from, 
     return Status();
   MutexLock lock(mutex);
   bool isUpload = direction == Direction::Upload, isDownload = direction == Direction::Download;
-  ++(isUpload ? counted.uploads : isDownload ? counted.downloads : counted.copies);
-  (isUpload ? counted.uploadedBytes : isDownload ? counted.downloadedBytes : counted.copiedBytes) += size;
+  DeviceCounts &counts = countsOfThread();
+  ++(isUpload ? counts.uploads : isDownload ? counts.downloads : counts.copies);
+  (isUpload ? counts.uploadedBytes : isDownload ? counts.downloadedBytes : counts.copiedBytes) += size;
   return transfer(direction, to, from, size);
 }
 
@@ -68,8 +68,50 @@ Status Device::download(void *to, const uint8_t *from, uint64_t size) {
 
 Status Device::enqueue(const heddle_launch &newLaunch) {
   MutexLock lock(mutex);
-  ++counted.launches;
+  ++countsOfThread().launches;
   return launch(newLaunch);
+}
+
+Status Device::beginRecording() {
+  pthread_mutex_lock(&recordersTurn);
+  MutexLock lock(mutex);
+  Status status = beginCapture();
+  hasRecorder = status.isOk();
+  recorder = pthread_self();
+  recorded = DeviceCounts();
+  if (!hasRecorder)
+    pthread_mutex_unlock(&recordersTurn);
+  return status;
+}
+
+Status Device::endRecording(DeviceGraph &outGraph) {
+  MutexLock lock(mutex);
+  Status status = endCapture(outGraph.handle);
+  outGraph.counts = recorded;
+  hasRecorder = false;
+  pthread_mutex_unlock(&recordersTurn);
+  return status;
+}
+
+Status Device::enqueueGraph(const DeviceGraph &graph) {
+  MutexLock lock(mutex);
+  ++counted.graphLaunches;
+  counted.graphKernels += graph.counts.launches;
+  counted.uploads += graph.counts.uploads;
+  counted.uploadedBytes += graph.counts.uploadedBytes;
+  counted.downloads += graph.counts.downloads;
+  counted.downloadedBytes += graph.counts.downloadedBytes;
+  counted.copies += graph.counts.copies;
+  counted.copiedBytes += graph.counts.copiedBytes;
+  return launchGraph(graph.handle);
+}
+
+void Device::releaseGraph(DeviceGraph &graph) {
+  if (!graph.handle)
+    return;
+  MutexLock lock(mutex);
+  destroyGraph(graph.handle);
+  graph = DeviceGraph();
 }
 
 Status Device::synchronise() {
@@ -96,21 +138,31 @@ void StepLaunches::begin(Device &newDevice) {
   failed = Status();
 }
 
-void StepLaunches::findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices) {
-  const void *arguments[] = {static_cast<const void *>(&logits), static_cast<const void *>(&outIndices), &count};
-  const size_t sizes[] = {0, 0, sizeof count};
-  heddle_launch largest = {};
-  largest.code = device->largestLogitCode();
-  largest.entry = largest_logit::entry;
-  largest.blocks[0] = uint32_t(rows);
-  largest.threads[0] = largest_logit::threads;
+void StepLaunches::chooseTokens(const float *logits, const heddle_token_choice *choices, int64_t rows, int32_t count,
+                                int32_t *outIds) {
+  TokenChooser chooser = device->chooser();
+  const void *arguments[4];
+  size_t sizes[4];
+  heddle_launch choose = {};
+  auto add = [&](const void *value, size_t size) {
+    arguments[choose.num_arguments] = value;
+    sizes[choose.num_arguments++] = size;
+  };
+  add(static_cast<const void *>(&logits), 0);
+  if (chooser.takesChoices)
+    add(static_cast<const void *>(&choices), 0);
+  add(static_cast<const void *>(&outIds), 0);
+  add(&count, sizeof count);
+  choose.code = chooser.code;
+  choose.entry = chooser.entry;
+  choose.blocks[0] = uint32_t(rows);
+  choose.threads[0] = chooser.threads;
   for (int axis = 1; axis < 3; ++axis)
-    largest.blocks[axis] = largest.threads[axis] = 1;
-  largest.shared_bytes = largest_logit::sharedBytes;
-  largest.num_arguments = 3;
-  largest.arguments = const_cast<void *const *>(arguments);
-  largest.argument_sizes = sizes;
-  launch(this, &largest);
+    choose.blocks[axis] = choose.threads[axis] = 1;
+  choose.shared_bytes = chooser.sharedBytes;
+  choose.arguments = const_cast<void *const *>(arguments);
+  choose.argument_sizes = sizes;
+  launch(this, &choose);
 }
 
 Status StepLaunches::finish() {

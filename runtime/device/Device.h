@@ -9,6 +9,8 @@
 #include "bytes/Allocator.h"
 #include "bytes/MemoryScope.h"
 #include "bytes/Status.h"
+#include "runtime/device/TokenChoice.h"
+#include "runtime/device/TokenChooser.h"
 #include "runtime/model/ModelAbi.h"
 
 #include <cstddef>
@@ -24,13 +26,21 @@ namespace heddle {
 // Whether a package's target is a device: "opencl", "cuda:sm_80".
 bool isDeviceTarget(std::string_view target);
 
-// What a device was asked for since it was opened.
+// What a device was asked for since it was opened. Transfers are those within graphs as well.
 struct DeviceCounts {
-  uint64_t launches = 0, waits = 0;
+  uint64_t launches = 0;                        // of kernels, one by one
+  uint64_t graphLaunches = 0, graphKernels = 0; // of graphs, and how many kernels those ran
+  uint64_t waits = 0;
   uint64_t uploads = 0, uploadedBytes = 0, downloads = 0, downloadedBytes = 0;
   uint64_t copies = 0, copiedBytes = 0; // within its memory
   uint64_t builtPrograms = 0;           // by the driver's compiler
   uint64_t cachedPrograms = 0;          // that another process had built
+};
+
+// Launches and transfers that the driver keeps, to run as one.
+struct DeviceGraph {
+  void *handle = nullptr; // the driver's; null: there is no graph
+  DeviceCounts counts;    // of what was recorded
 };
 
 // Addresses are the device's: the host computes with them and never reads through them.
@@ -38,7 +48,10 @@ class Device {
 public:
   // `selector` is what --device says: a number, part of a name, or empty for the best device there is.
   static Status open(std::string_view target, const std::string &selector, std::unique_ptr<Device> &outDevice);
-  virtual ~Device() { pthread_mutex_destroy(&mutex); }
+  virtual ~Device() {
+    pthread_mutex_destroy(&recordersTurn);
+    pthread_mutex_destroy(&mutex);
+  }
 
   virtual std::string description() const = 0; // its name, and the driver's
   // Memory until the device is closed or the address released; `what` is named in the error.
@@ -60,8 +73,19 @@ public:
   Status synchronise();
   // Enqueues a kernel.
   Status enqueue(const heddle_launch &launch);
-  // What runs largest_logit (LargestLogit.h) here.
-  virtual const char *largestLogitCode() const = 0;
+
+  // Why nothing can be recorded here; a success where it can.
+  virtual Status canRecord() const { return Status::failure("this kind of device has none"); }
+  // What this thread enqueues between the two does not run, but becomes a graph: kernels with the values of their arguments, transfers with
+  // their addresses, which move what lies there whenever the graph runs. Each of the kernels has run before, the host's memory is that of
+  // allocateOnHost, and nobody waits meanwhile. The second is called in any case where the first has not failed.
+  Status beginRecording();
+  Status endRecording(DeviceGraph &outGraph);
+  Status enqueueGraph(const DeviceGraph &graph);
+  // Once nothing runs it. Does nothing where there is none.
+  void releaseGraph(DeviceGraph &graph);
+
+  virtual TokenChooser chooser() const = 0;
 
   DeviceCounts counts();
 
@@ -71,6 +95,13 @@ protected:
   virtual Status launch(const heddle_launch &launch) = 0;
   virtual Status transfer(Direction direction, void *to, const void *from, uint64_t size) = 0; // enqueues it; size > 0
   virtual Status finish() = 0;
+  // What canRecord() promises. endCapture() gives no graph where it fails.
+  virtual Status beginCapture() { return canRecord(); }
+  virtual Status endCapture(void *&outGraph) { return outGraph = nullptr, canRecord(); }
+  virtual Status launchGraph(void *) { return canRecord(); }
+  virtual void destroyGraph(void *) {}
+  // Whether what the calling thread, which holds the mutex, enqueues is recorded.
+  bool isRecording() const { return hasRecorder && pthread_equal(recorder, pthread_self()); }
   // Gives back what the driver has given, but for memory; once it has, there is nothing to give.
   virtual void close() {}
   // Called before the driver is asked for anything: where the call that opens the device lacks memory, no destructor runs, and the
@@ -87,6 +118,7 @@ protected:
   DeviceCounts counted;
 
 private:
+  DeviceCounts &countsOfThread() { return isRecording() ? recorded : counted; }
   Status enqueueTransfer(Direction direction, void *to, const void *from, uint64_t size);
 
   struct Driver : MemoryScope::Resource {
@@ -94,6 +126,11 @@ private:
         : Resource([](Resource *resource) { static_cast<Driver *>(resource)->device->close(); }), device(device) {}
     Device *device;
   } driver{this};
+  // One thread records at a time; others go on to launch.
+  pthread_mutex_t recordersTurn = PTHREAD_MUTEX_INITIALIZER;
+  bool hasRecorder = false;
+  pthread_t recorder = {};
+  DeviceCounts recorded;
 };
 
 // What a device keeps of the code that it has loaded. It grows while a step launches and holds the device's lock: where memory lacks, the
@@ -137,8 +174,11 @@ class StepLaunches : public heddle_device {
 public:
   StepLaunches();
   void begin(Device &newDevice);
-  // Enqueues what the step has no code for: the index of the largest of each of `rows` rows of `count` logits, or -1.
-  void findLargest(const float *logits, int64_t rows, int32_t count, int32_t *outIndices);
+  // Enqueues what the step has no code for: the token that is chosen from each of `rows` rows of `count` logits. `choices` null: the largest.
+  void chooseTokens(const float *logits, const heddle_token_choice *choices, int64_t rows, int32_t count,
+                    int32_t *outIds);
+  // The first launch that failed.
+  const Status &failure() const { return failed; }
   // Waits for all that was enqueued. Fails with the first launch that failed.
   Status finish();
 

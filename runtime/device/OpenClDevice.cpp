@@ -4,7 +4,6 @@
 // which buffer objects have not. Programs are built at their first launch: from what an earlier process left in the
 // cache, else from source.
 #include "runtime/device/Device.h"
-#include "runtime/device/LargestLogit.h"
 #include "runtime/device/OpenClApi.h"
 #include "runtime/device/ProgramCache.h"
 
@@ -26,7 +25,7 @@ public:
   std::string description() const override { return text(deviceName) + " (OpenCL driver " + text(driverVersion) + ")"; }
   Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override;
   void release(uint8_t *address) override;
-  const char *largestLogitCode() const override { return largest_logit::openClCode(); }
+  TokenChooser chooser() const override { return token_chooser::ofOpenCl(); }
 
 protected:
   Status launch(const heddle_launch &launch) override;

@@ -1,15 +1,24 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/DeviceStep.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace heddle {
 namespace {
 
 constexpr int64_t alignment = 16; // of the arrays of a step's inputs, in elements: 64 bytes
+constexpr int64_t choiceSize = sizeof(heddle_token_choice) / sizeof(int32_t);
+constexpr int64_t lockedBytes = int64_t(32) << 20; // for the rows of results, where one row takes no more
 
 int64_t aligned(int64_t count) {
   return (count + alignment - 1) / alignment * alignment;
+}
+
+// Sequences of a row each that fill `pages` pages.
+void setEqual(const ReservedArray<heddle_sequence> &sequences, int64_t count, int64_t pages) {
+  for (int64_t i = 0; i < count; ++i)
+    sequences[i] = {int32_t(i), 1, int32_t(pages * HEDDLE_KV_PAGE_SIZE - 1), 0, nullptr};
 }
 
 } // namespace
@@ -17,21 +26,32 @@ int64_t aligned(int64_t count) {
 Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &newRope) {
   device = &newDevice;
   sizes = newSizes;
+  graphs.begin(*device);
   HEDDLE_RETURN_IF_ERROR(arena.allocate(*device, sizes.arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxRows * sizes.vocabSize * sizeof(float), "logits"));
-  HEDDLE_RETURN_IF_ERROR(largest.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
-  int64_t inputBytes = (5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences)) * int64_t(sizeof(int32_t));
+  int64_t inputNumbers =
+      5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) + aligned(choiceSize * sizes.maxRows);
+  int64_t inputBytes = inputNumbers * int64_t(sizeof(int32_t));
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, inputBytes, "inputs"));
+  int64_t rowBytes = (sizes.vocabSize + sizes.hiddenSize) * int64_t(sizeof(float));
+  lockedRows = std::clamp<int64_t>(lockedBytes / rowBytes, 1, std::min(sizes.maxRows, sizes.maxSequences));
+  HEDDLE_RETURN_IF_ERROR(lockedLogits.allocate(*device, lockedRows * sizes.vocabSize * sizeof(float), "logits"));
+  HEDDLE_RETURN_IF_ERROR(lockedChosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(
+      lockedHidden.allocate(*device, lockedRows * sizes.hiddenSize * sizeof(float), "hidden states"));
+  for (ReservedArray<heddle_sequence> *equal : {&equalSequences, &equalSources})
+    HEDDLE_RETURN_IF_ERROR(equal->reserve(sizes.maxSequences, "sequences"));
   HEDDLE_RETURN_IF_ERROR(pages.create(*device, sizes.maxSequences * PageTable::pagesOf(sizes.context)));
   if (sizes.sourceContext)
     HEDDLE_RETURN_IF_ERROR(sourcePages.create(*device, sizes.maxSequences * PageTable::pagesOf(sizes.sourceContext)));
   return rope.create(*device, newRope, sizes.context);
 }
 
-Status DeviceStep::uploadInputs(heddle_step &step) {
+void DeviceStep::stageInputs(heddle_step &step, const Results &results) {
   int64_t used = 0;
   // Takes the next `count` numbers; `values` becomes the address that they will have.
   auto take = [&](const int32_t *&values, int64_t count) {
@@ -59,19 +79,30 @@ Status DeviceStep::uploadInputs(heddle_step &step) {
     for (int64_t i = 0; i < step.num_sequences; ++i)
       lengths[i] = step.sources[i].past + step.sources[i].num_rows;
   }
-  return device->enqueueUpload(inputs.data(), staged.data(), used * sizeof(int32_t));
+  choices = nullptr;
+  if (results.choices) {
+    const int32_t *address = nullptr;
+    memcpy(take(address, choiceSize * step.num_outputs), results.choices, step.num_outputs * sizeof *results.choices);
+    choices = reinterpret_cast<const heddle_token_choice *>(address);
+  }
+  stagedBytes = used * sizeof(int32_t);
 }
 
-Status DeviceStep::upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources) {
+Status DeviceStep::upload(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources,
+                          const Results &results, bool isWide) {
   HEDDLE_RETURN_IF_ERROR(rope.begin(step));
-  HEDDLE_RETURN_IF_ERROR(uploadInputs(step));
+  stageInputs(step, results);
   PageTable table(step.sequences, step.num_sequences, cache);
+  if (isWide)
+    table.widen(PageTable::pagesOf(sizes.context));
   step.page_table = pages.address();
   step.pages_per_sequence = table.pagesPerSequence();
   HEDDLE_RETURN_IF_ERROR(pages.upload(table));
   if (!sizes.sourceContext)
     return Status();
   PageTable ofSources(step.sources, step.num_sequences, sources);
+  if (isWide)
+    ofSources.widen(PageTable::pagesOf(sizes.sourceContext));
   step.source_page_table = sourcePages.address();
   step.pages_per_source = ofSources.pagesPerSequence();
   return sourcePages.upload(ofSources);
@@ -83,16 +114,10 @@ void DeviceStep::forget() {
   sourcePages.forget();
 }
 
-Status DeviceStep::begin(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources) {
-  if (Status status = upload(step, cache, sources); !status.isOk()) {
-    forget();
-    (void)device->synchronise(); // it may still read what is to be uploaded
-    return status;
-  }
+void DeviceStep::placeBuffers(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources) {
   step.arena = arena.data();
   step.logits = logits.as<float>();
   step.last_hidden_state = hidden.as<float>();
-  launches.begin(*device);
   step.device = &launches;
   step.cache = cache.base();
   step.page_stride = cache.pageStride();
@@ -102,25 +127,86 @@ Status DeviceStep::begin(heddle_step &step, const PagedKvCache &cache, const Pag
     step.source_page_stride = sources.pageStride();
     step.num_source_pages = sources.numPages();
   }
-  return Status();
 }
 
-Status DeviceStep::end(const heddle_step &step, const Results &results) {
-  if (results.largest && step.num_outputs)
-    launches.findLargest(step.logits, step.num_outputs, int32_t(sizes.vocabSize), largest.as<int32_t>());
-  auto download = [&](void *to, const DeviceMemory &from, int64_t bytes) {
-    return to ? device->enqueueDownload(to, from.data(), bytes) : Status();
-  };
-  Status downloaded = download(results.logits, logits, step.num_outputs * sizes.vocabSize * sizeof(float));
-  if (downloaded.isOk())
-    downloaded = download(results.largest, largest, step.num_outputs * sizeof(int32_t));
-  if (downloaded.isOk())
-    downloaded = download(results.hidden, hidden, step.rows * sizes.hiddenSize * sizeof(float));
-  Status finished = launches.finish();
-  if (finished.isOk() && downloaded.isOk())
-    return Status();
-  forget();
-  return finished.isOk() ? downloaded : finished;
+std::array<DeviceStep::Download, DeviceStep::numResults> DeviceStep::downloads(const heddle_step &step,
+                                                                               const Results &results) const {
+  uint64_t logitBytes = sizes.vocabSize * sizeof(float), hiddenBytes = sizes.hiddenSize * sizeof(float);
+  return {{{results.logits, logits, lockedLogits, step.num_outputs * logitBytes, lockedRows * logitBytes},
+           {results.chosen, chosen, lockedChosen, step.num_outputs * sizeof(int32_t), sizes.maxRows * sizeof(int32_t)},
+           {results.hidden, hidden, lockedHidden, step.rows * hiddenBytes, lockedRows * hiddenBytes}}};
+}
+
+bool DeviceStep::mayBeGraph(const heddle_step &step, const Results &results) const {
+  if (!graphs.refusal().isOk() || step.rows != step.num_sequences || step.kernel_profile)
+    return false;
+  auto all = downloads(step, results);
+  return std::all_of(all.begin(), all.end(), [](const Download &one) { return !one.to || one.isLocked(); });
+}
+
+Status DeviceStep::run(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources,
+                       const Results &results, const Code &code) {
+  bool isOfGraphs = mayBeGraph(step, results);
+  Status status = upload(step, cache, sources, results, isOfGraphs);
+  if (status.isOk()) {
+    placeBuffers(step, cache, sources);
+    // All that code reads of the host is now the same in steps whose heddle_step is.
+    if (isOfGraphs) {
+      setEqual(equalSequences, step.num_sequences, step.pages_per_sequence);
+      setEqual(equalSources, step.num_sequences, step.pages_per_source);
+      step.sequences = equalSequences.data();
+      step.sources = step.sources ? equalSources.data() : nullptr;
+    }
+    status = launch(step, results, code, isOfGraphs);
+  }
+  if (!status.isOk()) {
+    forget();
+    (void)device->synchronise(); // it may still read what is to be uploaded
+  }
+  return status;
+}
+
+// What is enqueued on the launches of a step, in a graph as well.
+Status DeviceStep::enqueue(const heddle_step &step, const Results &results, const Code &code) {
+  launches.begin(*device);
+  HEDDLE_RETURN_IF_ERROR(device->enqueueUpload(inputs.data(), staged.data(), stagedBytes));
+  code.run(code.user, step);
+  if (results.chosen && step.num_outputs)
+    launches.chooseTokens(step.logits, choices, step.num_outputs, int32_t(sizes.vocabSize), chosen.as<int32_t>());
+  for (const Download &one : downloads(step, results))
+    if (one.to)
+      HEDDLE_RETURN_IF_ERROR(
+          device->enqueueDownload(one.isLocked() ? one.locked.data() : one.to, one.from.data(), one.bytes));
+  return launches.failure();
+}
+
+// Where that fails, the step is launched kernel by kernel, and says what is wrong with it.
+void DeviceStep::record(StepGraphs::Kind &kind, const heddle_step &step, const Results &results, const Code &code) {
+  Status status = device->beginRecording();
+  if (status.isOk()) {
+    status = enqueue(step, results, code);
+    Status ended = device->endRecording(kind.graph);
+    if (status.isOk())
+      status = ended;
+  }
+  if (status.isOk())
+    return;
+  device->releaseGraph(kind.graph);
+  graphs.giveUp(std::move(status));
+}
+
+Status DeviceStep::launch(const heddle_step &step, const Results &results, const Code &code, bool isOfGraphs) {
+  uint32_t which = (results.logits ? 1 : 0) | (results.chosen ? 2 : 0) | (results.hidden ? 4 : 0) | (choices ? 8 : 0);
+  StepGraphs::Kind *kind = isOfGraphs ? graphs.find(step, which) : nullptr;
+  if (kind && !kind->graph.handle)
+    record(*kind, step, results, code);
+  bool isGraph = kind && kind->graph.handle;
+  HEDDLE_RETURN_IF_ERROR(isGraph ? device->enqueueGraph(kind->graph) : enqueue(step, results, code));
+  HEDDLE_RETURN_IF_ERROR(device->synchronise());
+  for (const Download &one : downloads(step, results))
+    if (one.to && one.isLocked())
+      memcpy(one.to, one.locked.data(), one.bytes);
+  return Status();
 }
 
 Status DeviceStep::downloadLogits(int64_t numOutputs, float *outLogits) {

@@ -32,14 +32,16 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       }))
     return outOfMemory();
   Sampler &sampler = *made;
-  bool isLargestEnough = sampler.picksLargest() && mask.empty() && !options.givesLogits;
-  FeedRows rows = isLargestEnough ? FeedRows::Largest : FeedRows::Last;
-  HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count), rows)
-                                           : session.beginAnswer(sequence, prompt, int32_t(count), rows));
+  bool isChoiceEnough = sampler.choosesFromLogits() && mask.empty() && !options.givesLogits;
+  FeedRows rows = isChoiceEnough ? FeedRows::Chosen : FeedRows::Last;
+  auto draw = [&] { return isChoiceEnough ? sampler.draw() : heddle_token_choice(); };
+  heddle_token_choice choice = draw();
+  HEDDLE_RETURN_IF_ERROR(options.hasSource ? session.append(sequence, prompt, int32_t(count), rows, choice)
+                                           : session.beginAnswer(sequence, prompt, int32_t(count), rows, choice));
   sampler.accept(session.history(sequence), session.length(sequence));
   auto promptCount = size_t(session.length(sequence));
   for (int64_t tokens = 1;; ++tokens) {
-    const float *logits = isLargestEnough ? nullptr : session.logits(0);
+    const float *logits = isChoiceEnough ? nullptr : session.logits(0);
     const int32_t *ids = session.history(sequence);
     int64_t length = session.length(sequence);
     std::fill(mask.begin(), mask.end(), ~uint32_t(0));
@@ -49,8 +51,7 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
       bool isLast = tokens == options.maxTokens || length == session.context();
       options.rules.allow({ids, size_t(length), promptCount, isLast, logits}, vocabSize, mask.data());
     }
-    int32_t id =
-        isLargestEnough ? session.largestLogit(0) : sampler.sample(logits, mask.empty() ? nullptr : mask.data());
+    int32_t id = isChoiceEnough ? session.chosenToken(0) : sampler.sample(logits, mask.empty() ? nullptr : mask.data());
     if (id < 0)
       return invalidInput("the mask allows no token");
     bool goesOn = sink(user, id, options.givesLogits ? logits : nullptr);
@@ -64,7 +65,8 @@ Status generateTokens(Session &session, int32_t sequence, const int32_t *prompt,
                                                 : EndReason::Context;
       return Status();
     }
-    HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1, rows));
+    choice = draw();
+    HEDDLE_RETURN_IF_ERROR(session.append(sequence, &id, 1, rows, choice));
   }
 }
 

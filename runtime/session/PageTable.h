@@ -22,7 +22,14 @@ public:
       pages = std::max(pages, pagesOf(int64_t(sequences[i].past) + sequences[i].num_rows));
   }
 
-  // Pages of the longest sequence.
+  // Room for sequences to grow: pages for the next power of two, at least 8, at most `limit`.
+  void widen(int64_t limit) {
+    int64_t wide = 8;
+    while (wide < pages)
+      wide *= 2;
+    pages = std::max(pages, std::min(wide, limit));
+  }
+  // Pages of the longest sequence, or what the table was widened to.
   int64_t pagesPerSequence() const { return pages; }
   // Of (count, pagesPerSequence()).
   int64_t size() const { return count * pages; }
@@ -47,7 +54,9 @@ public:
   Status create(Device &newDevice, int64_t size) {
     device = &newDevice;
     HEDDLE_RETURN_IF_ERROR(memory.allocate(*device, size * sizeof(int32_t), "page tables"));
-    return known.reserve(size, "page tables");
+    HEDDLE_RETURN_IF_ERROR(known.reserve(size, "page tables"));
+    numKnown = size;
+    return device->upload(memory.data(), known.data(), size * sizeof(int32_t));
   }
   Status upload(const PageTable &table) {
     int64_t first = table.size(), end = 0, pages = table.pagesPerSequence();

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Sampler.h"
 
+#include "runtime/session/HostChoice.h"
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -46,7 +48,7 @@ uint64_t Random::next() {
 
 Sampler::Sampler(const SamplerOptions &options, int64_t vocabSize)
     : options(options), vocabSize(vocabSize), random(options.seed), seen(vocabSize),
-      candidates(isGreedy(options) ? 0 : vocabSize) {}
+      ranks(isGreedy(options) ? 0 : vocabSize) {}
 
 void Sampler::accept(const int32_t *ids, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
@@ -66,85 +68,43 @@ static bool isAllowed(const uint32_t *mask, int64_t id) {
 }
 
 int32_t Sampler::best(const float *logits, const uint32_t *mask) const {
-  Candidate best = {0, -1};
+  float largest = 0;
+  int32_t best = -1;
   for (int64_t id = 0; id < vocabSize; ++id)
-    if (float logit = penalized(logits, id); isAllowed(mask, id) && (best.id < 0 || logit > best.logit))
-      best = {logit, int32_t(id)};
-  return best.id;
+    if (float logit = penalized(logits, id); isAllowed(mask, id) && (best < 0 || logit > largest)) {
+      largest = logit;
+      best = int32_t(id);
+    }
+  return best;
 }
 
-// Orders the first `count` candidates; those behind are smaller.
-void Sampler::sortFirst(size_t count) {
-  if (count <= sorted)
-    return;
-  if (count < numCandidates)
-    std::nth_element(candidates.begin() + sorted, candidates.begin() + count, candidates.begin() + numCandidates,
-                     precedes);
-  std::sort(candidates.begin() + sorted, candidates.begin() + count, precedes);
-  sorted = count;
-}
-
-// Candidates carry (logit - `top`, the largest logit) / temperature, so that exp() of the best one is 1 at every temperature. What is too
-// far below it to be a float is as improbable as the lowest float.
-void Sampler::setCandidates(const float *logits, const uint32_t *mask, double top) {
-  double temperature = options.temperature;
-  numCandidates = sorted = 0;
-  for (int64_t id = 0; id < vocabSize; ++id)
-    if (isAllowed(mask, id))
-      candidates[numCandidates++] = {float(std::max((penalized(logits, id) - top) / temperature, -double(FLT_MAX))),
-                                     int32_t(id)};
-}
-
-// How many of the first `count` hold top_p of their probability: the smallest number whose sum reaches it.
-size_t Sampler::keepTopP(size_t count) {
-  double total = 0, reached = 0;
-  for (size_t i = 0; i < count; ++i)
-    total += std::exp(double(candidates[i].logit));
-  for (size_t kept = 0; kept < count; ++kept) {
-    if (kept == sorted) // a few are enough nearly always: the vocabulary is not sorted as a whole
-      sortFirst(std::min(count, std::max<size_t>(64, 4 * sorted)));
-    reached += std::exp(double(candidates[kept].logit));
-    if (reached >= options.topP * total)
-      return kept + 1;
-  }
-  return count;
+heddle_token_choice Sampler::draw() {
+  heddle_token_choice choice = {};
+  if (isGreedy(options))
+    return choice;
+  choice.inverse_temperature = std::clamp(1 / options.temperature, FLT_MIN, FLT_MAX);
+  choice.least = options.minP > 0 ? std::min(float(std::log(double(options.minP))), 0.0f) : -FLT_MAX;
+  choice.top_k = std::max(options.topK, 0);
+  if (options.topP < 1) // the part is at least one of 2^32: something is left
+    choice.top_p = uint32_t(std::clamp(std::ceil(double(options.topP) * 0x1p32), 1.0, 0x1p32 - 1));
+  choice.random = random.next();
+  return choice;
 }
 
 int32_t Sampler::sample(const float *logits, const uint32_t *mask) {
   int32_t id = best(logits, mask);
   if (id < 0)
     return id;
-  if (isGreedy(options)) {
-    accept(id);
-    return id;
+  if (heddle_token_choice choice = draw(); choice.inverse_temperature != 0) {
+    float top = penalized(logits, id);
+    size_t count = 0;
+    for (int64_t token = 0; token < vocabSize; ++token)
+      if (isAllowed(mask, token))
+        ranks[count++] = rankOfToken(penalized(logits, token), top, choice.inverse_temperature, int32_t(token));
+    id = chooseByRank(ranks.data(), count, choice);
   }
-  setCandidates(logits, mask, penalized(logits, id));
-  size_t count = numCandidates;
-  if (options.topK > 0 && size_t(options.topK) < count) {
-    count = options.topK;
-    sortFirst(count);
-  }
-  if (options.topP < 1)
-    count = keepTopP(count);
-  sortFirst(1);
-  if (options.minP > 0) {
-    double least = std::log(double(options.minP));
-    count = std::partition(candidates.begin(), candidates.begin() + count,
-                           [&](const Candidate &c) { return c.logit >= least; }) -
-            candidates.begin();
-  }
-  double total = 0;
-  for (size_t i = 0; i < count; ++i)
-    total += std::exp(double(candidates[i].logit));
-  double left = random.uniform() * total;
-  size_t chosen = 0;
-  for (; chosen + 1 < count; ++chosen) {
-    left -= std::exp(double(candidates[chosen].logit));
-    if (left < 0)
-      break;
-  }
-  accept(candidates[chosen].id);
-  return candidates[chosen].id;
+  accept(id);
+  return id;
 }
 
 void logSoftmax(const float *logits, int64_t vocabSize, float *out) {

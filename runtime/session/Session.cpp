@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Session.h"
 
+#include "runtime/session/HostChoice.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -94,7 +96,9 @@ Status Session::allocate(const SessionOptions &options) {
        {&ids, &positions, &rowSequence, &cachePositions, &outputRows, &outputFeed, &outputToken, &rowAdapters})
     HEDDLE_RETURN_IF_ERROR(rows->reserve(maxRows, "rows"));
   HEDDLE_RETURN_IF_ERROR(outputOfFeed.reserve(sequenceLimit, "sequences"));
-  HEDDLE_RETURN_IF_ERROR(largest.reserve(maxRows, "rows"));
+  HEDDLE_RETURN_IF_ERROR(chosen.reserve(maxRows, "rows"));
+  HEDDLE_RETURN_IF_ERROR(choices.reserve(maxRows, "rows"));
+  HEDDLE_RETURN_IF_ERROR(ranks.reserve(vocabSize, "ranks of tokens"));
   HEDDLE_RETURN_IF_ERROR(lastHidden.reserve(keepHidden ? sequenceLimit * hiddenSize : 0, "hidden states"));
   if (options.profile && metadata.kernels())
     profile.create(*metadata.kernels());
@@ -123,27 +127,28 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst) {
   return Status();
 }
 
-Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows) {
-  Feed feed = {sequence, count, newIds, nullptr, rows};
+Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows,
+                       const heddle_token_choice &choice) {
+  Feed feed = {sequence, count, newIds, nullptr, rows, /*adapter=*/0, choice};
   return step(&feed, 1);
 }
 
 const float *Session::logits(size_t feed) {
   if (!isAnswered(feed))
     return nullptr;
-  if (areLogitsKept && !deviceStep.downloadLogits(numLargest, logitRows.as<float>() + firstLargest * vocabSize).isOk())
+  if (areLogitsKept && !deviceStep.downloadLogits(numChosen, logitRows.as<float>() + firstChosen * vocabSize).isOk())
     return nullptr;
   areLogitsKept = false;
   return logitRows.as<float>() + outputOfFeed[feed] * vocabSize;
 }
 
-int32_t Session::largestLogit(size_t feed) const {
+int32_t Session::chosenToken(size_t feed) {
   if (!isAnswered(feed))
     return -1;
   int64_t output = outputOfFeed[feed];
-  return output >= firstLargest && output < firstLargest + numLargest
-             ? largest[output - firstLargest]
-             : indexOfLargest(logitRows.as<float>() + output * vocabSize, vocabSize);
+  if (output >= firstChosen && output < firstChosen + numChosen)
+    return chosen[output - firstChosen];
+  return chooseToken(logitRows.as<float>() + output * vocabSize, vocabSize, runs[feed].choice, ranks.data());
 }
 
 void Session::setProgress(Progress newProgress) {
@@ -179,9 +184,10 @@ Status Session::encode(const EncoderInput *inputs, const int32_t *ofInputs, size
   return encoder->run(inputs, numInputs, take, user, ofInputs);
 }
 
-Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows) {
+Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t count, FeedRows rows,
+                            const heddle_token_choice &choice) {
   if (!encoder)
-    return append(sequence, newIds, count, rows);
+    return append(sequence, newIds, count, rows, choice);
   if (int64_t limit = promptLimit(); count > limit)
     return Status(StatusCode::ContextFull,
                   format("the prompt has %d tokens, the context %lld", count, (long long)limit));
@@ -190,7 +196,7 @@ Status Session::beginAnswer(int32_t sequence, const int32_t *newIds, int32_t cou
   source.ids = newIds;
   HEDDLE_RETURN_IF_ERROR(encode(&source, &sequence, 1));
   int32_t start = model.metadata().generation()->decoder_start();
-  return append(sequence, &start, 1, rows);
+  return append(sequence, &start, 1, rows, choice);
 }
 
 void Session::truncate(int32_t sequence, int64_t newLength) {
@@ -310,7 +316,7 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
     if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
       cache.setLength(feed.sequence, cached = 0);
     modes[feed.sequence] = mode;
-    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode, feed.rows};
+    runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode, feed.rows, feed.choice};
     outputOfFeed[i] = -1;
   }
 }
@@ -323,7 +329,7 @@ Status Session::checkProcess() const {
 
 Status Session::run(const Feed *feeds, size_t numFeeds, const RowSink *sink) {
   answeredFeeds = 0;
-  numLargest = 0;
+  numChosen = 0;
   areLogitsKept = false;
   HEDDLE_RETURN_IF_ERROR(checkProcess());
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds, sink));
@@ -350,7 +356,8 @@ Status Session::runChunks(const RowSink *sink) {
     Chunk chunk;
     HEDDLE_RETURN_IF_ERROR(fillChunk(chunk));
     // The device keeps the logits of its last step alone.
-    chunk.isLargestEnough &= device && !sink && done + chunk.rows == total;
+    chunk.isChoiceEnough &= device && !sink && done + chunk.rows == total;
+    chunk.isChoiceEnough &= chunk.takesLargest || (device && device->chooser().takesChoices);
     HEDDLE_RETURN_IF_ERROR(compute(chunk));
     for (size_t i = 0; i < numRuns; ++i)
       runs[i].computed = runs[i].next;
@@ -399,7 +406,9 @@ Status Session::fillChunk(Chunk &chunk) {
         outputFeed[chunk.outputs] = int32_t(run.feed);
         outputToken[chunk.outputs] = int32_t(token - run.wanted);
         outputOfFeed[run.feed] = outputsDone + chunk.outputs;
-        chunk.isLargestEnough &= run.rows == FeedRows::Largest;
+        choices[chunk.outputs] = run.choice;
+        chunk.isChoiceEnough &= run.rows == FeedRows::Chosen;
+        chunk.takesLargest &= run.choice.inverse_temperature == 0;
         ++chunk.outputs;
       }
     }
@@ -419,24 +428,28 @@ void Session::waitForKernel(void *session, int32_t) {
     self.profileStatus = self.device->synchronise();
 }
 
-// On return, hidden states are where `step` names them, and logits, or the largest ones are known.
+// On return, hidden states are where `step` names them, and logits, or the tokens chosen by them are known.
 Status Session::runStep(heddle_step &step, const Chunk &chunk) {
   if (!device) {
     runStepOn(*pool, model.code().step, step, observer);
     return Status();
   }
   DeviceStep::Results results;
-  if (chunk.isLargestEnough)
-    results.largest = largest.data();
+  if (chunk.isChoiceEnough)
+    results.chosen = chosen.data();
   else
     results.logits = step.logits;
+  if (chunk.isChoiceEnough && !chunk.takesLargest)
+    results.choices = choices.data();
   if (keepHidden)
     results.hidden = step.last_hidden_state;
-  HEDDLE_RETURN_IF_ERROR(deviceStep.begin(step, cache, sourceCache));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
-  runStepOn(*pool, model.code().step, step);
-  Status ended = deviceStep.end(step, results);
+  auto runCode = [](void *session, const heddle_step &onDevice) {
+    auto &self = *static_cast<Session *>(session);
+    runStepOn(*self.pool, self.model.code().step, onDevice);
+  };
+  Status ended = deviceStep.run(step, cache, sourceCache, results, {runCode, this});
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;
@@ -469,9 +482,9 @@ Status Session::compute(const Chunk &chunk) {
   HEDDLE_RETURN_IF_ERROR(runStep(step, chunk));
   profile.endStep(sequences.data(), chunk.sequences, StepProfile::Sees::UpToItself, step.sources);
   ++stepsDone;
-  if (chunk.isLargestEnough) {
-    firstLargest = outputsDone;
-    numLargest = chunk.outputs;
+  if (chunk.isChoiceEnough) {
+    firstChosen = outputsDone;
+    numChosen = chunk.outputs;
     areLogitsKept = true;
   }
   return checkFinite(chunk);
@@ -480,7 +493,7 @@ Status Session::compute(const Chunk &chunk) {
 Status Session::checkFinite(const Chunk &chunk) {
   for (int32_t output = 0; output < chunk.outputs; ++output) {
     const float *logits = logitRows.as<float>() + (outputsDone + output) * vocabSize;
-    if (chunk.isLargestEnough ? largest[output] < 0 : !allFinite(logits, vocabSize))
+    if (chunk.isChoiceEnough ? chosen[output] < 0 : !allFinite(logits, vocabSize))
       return Status(StatusCode::NotFinite,
                     format("step %lld: the logits after token %d at position %d are not finite", (long long)stepsDone,
                            ids[outputRows[output]], cachePositions[outputRows[output]]));

@@ -37,9 +37,9 @@ struct SessionOptions {
   ThreadPool *pool = nullptr; // shared with others, of one thread for a device; null: threads of its own
 };
 
-// Of which of a feed's tokens a call gives the logits. Largest: of the last one, where nobody but largestLogit() will
-// ask for most; a device then keeps the others.
-enum class FeedRows : uint8_t { Last, None, All, Largest };
+// Of which of a feed's tokens a call gives the logits. Chosen: of the last one, where nobody but chosenToken() will ask for most; a device then
+// keeps the logits.
+enum class FeedRows : uint8_t { Last, None, All, Chosen };
 
 // Some tokens of one sequence of a ragged batch.
 struct Feed {
@@ -50,6 +50,7 @@ struct Feed {
   FeedRows rows = FeedRows::Last;
   // The number of an adapter, from 1, or -1: none. 0: that of the sequence's tokens so far, of its first ones the session's. A sequence has one.
   int32_t adapter = 0;
+  heddle_token_choice choice = {}; // what chosenToken() chooses
 };
 
 // Receives the rows of a forward run that its feeds ask for, in any order of feeds, in order within a feed.
@@ -76,7 +77,8 @@ public:
   Status step(const Feed *feeds, size_t numFeeds) { return run(feeds, numFeeds, nullptr); }
   // Appends them and hands the logits that the feeds ask for to `sink`.
   Status forward(const Feed *feeds, size_t numFeeds, const RowSink &sink) { return run(feeds, numFeeds, &sink); }
-  Status append(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last);
+  Status append(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last,
+                const heddle_token_choice &choice = {});
   // Of a model that is told things otherwise than by ids of its vocabulary: `rows` (count, hidden_size) get the ids from `outFirst` on, which prompts of
   // all sequences may name as long as the session lives.
   Status give(const float *rows, int64_t count, int32_t &outFirst);
@@ -86,7 +88,8 @@ public:
                 void *user = nullptr);
   // Makes the sequence ready for its first new token, whose logits are those of feed 0: `count` ids are appended, or become the source behind
   // which the decoder starts.
-  Status beginAnswer(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last);
+  Status beginAnswer(int32_t sequence, const int32_t *ids, int32_t count, FeedRows rows = FeedRows::Last,
+                     const heddle_token_choice &choice = {});
   bool hasSources() const { return encoder != nullptr; }
   // Tokens of the longest prompt of beginAnswer(), and tokens of the sequence that answers it, behind it.
   int64_t promptLimit() const;
@@ -95,8 +98,8 @@ public:
   // Of the last token of a feed of the last step; valid until the next. Null for a feed that it had not or that wanted
   // none, once a step failed, and where a device that has kept them does not give them.
   const float *logits(size_t feed);
-  // The id with the largest of them, of equal ones the smallest; -1 where there are none.
-  int32_t largestLogit(size_t feed) const;
+  // The id that the feed's choice takes by them; -1 where there are none.
+  int32_t chosenToken(size_t feed);
   const float *hiddenState(size_t feed) const {
     return keepHidden && isAnswered(feed) ? lastHidden.data() + feed * hiddenSize : nullptr;
   }
@@ -127,6 +130,8 @@ public:
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
   // Of the device, whoever asked for it; none on the CPU.
   bool hasDevice() const { return device; }
+  // Why a device's tokens are launched kernel by kernel; a success where they are graphs.
+  const Status &graphRefusal() const { return deviceStep.graphRefusal(); }
   DeviceCounts deviceCounts() const { return device ? device->counts() : DeviceCounts(); }
   StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
   void setProgress(Progress newProgress);
@@ -148,6 +153,7 @@ private:
     int64_t computed, next, end, wanted;
     RopeTables::Mode mode;
     FeedRows rows;
+    heddle_token_choice choice;
 
     bool gives(int64_t token) const {
       return rows == FeedRows::All ? token >= wanted : rows != FeedRows::None && token + 1 == end;
@@ -155,7 +161,8 @@ private:
   };
   struct Chunk {
     int32_t rows = 0, sequences = 0, outputs = 0;
-    bool isLargestEnough = true; // of every output
+    bool isChoiceEnough = true; // of every output
+    bool takesLargest = true;   // every choice
   };
 
   explicit Session(Package &package) : model(package) {}
@@ -220,10 +227,11 @@ private:
   ReservedArray<int32_t> rowAdapters;                                             // (maxRows)
   ReservedArray<int32_t> outputFeed, outputToken;                                 // (maxRows): whose each output row is
   ReservedArray<int64_t> outputOfFeed; // (maxSequences): row of logitRows, -1: none
-  // Of the rows of the last chunk from `firstLargest` on the device has told the largest logits; all are there as well,
-  // unless it keeps them.
-  ReservedArray<int32_t> largest; // (maxRows)
-  int64_t firstLargest = 0, numLargest = 0;
+  // Of the rows of the last chunk from `firstChosen` on the device has told the tokens; their logits are there as well, unless it keeps them.
+  ReservedArray<int32_t> chosen;              // (maxRows)
+  ReservedArray<heddle_token_choice> choices; // (maxRows) of the chunk
+  ReservedArray<uint64_t> ranks;              // (vocab_size), where the host chooses
+  int64_t firstChosen = 0, numChosen = 0;
   bool areLogitsKept = false;
   size_t answeredFeeds = 0;                        // of the last step, if it was one and succeeded
   std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven, hiddenSize); null where there are none

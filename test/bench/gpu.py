@@ -10,6 +10,7 @@ gpu.py run BUNDLE OUT [--steps S,…]                     where the GPU is: repo
   kernels    heddle-gpu-tests on the driver
   repeats    a part of them, each launch a thousand times, which must leave the same bits
   models     goldens of the tiny models, each target; what the compiler refuses is listed with its words
+  tokens     what a token of these models asks the driver for: launches, graphs, waits, bytes
   peers      products and attention of real shapes beside torch's (cuBLAS; flash and cuDNN attention), in turns
 
 Without a GPU all but `peers` runs on the emulated driver of test/ptx (LD_LIBRARY_PATH), a thousand times slower.
@@ -40,6 +41,7 @@ GEMV = [(rows, n, k, weights) for weights in ("bf16", "q8_0", "q4_0", "q4_k", "q
 ATTENTION = [(32, 8, 128, 0, 8192), (32, 8, 64, 0, 4096), (32, 8, 128, 32767, 1)]  # heads, KV heads, head_dim, past, rows
 SPLITS = [(32, 8, 128, 32767, 1), (32, 8, 128, 4095, 1)]
 ROUNDS = 20
+COUNTS = ("launches", "graph_launches", "graph_kernels", "waits", "uploaded_bytes", "downloaded_bytes")
 
 
 # --- pack -------------------------------------------------------------------------------------------------------------
@@ -172,6 +174,20 @@ class Run:
                 found.setdefault(folder.name, {})[records.name] = f"refused: {refused.splitlines()[0].split(': ', 3)[-1]}" if refused else done.stdout.strip() or "passes"
         return found
 
+    def tokens(self):
+        """What a token of each model asks the driver for, of the first program that there is for each target."""
+        found = {}
+        for folder in sorted((self.contents / "models").iterdir()):
+            for records in sorted(path for path in folder.iterdir() if path.name != "goldens"):
+                program = next((path for path in sorted(records.iterdir()) if path.suffix != ".refused"), None)
+                if not program:
+                    continue
+                done = subprocess.run([program, "--bench", "--json", *"--prompt 8 --depth 8 --generate 8 --rounds 1".split()],
+                                      env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                counts = {"error": done.stdout.strip()[-400:]} if done.returncode else json.loads(done.stdout)["device"]["decode_step"]
+                found.setdefault(folder.name, {})[records.name] = counts
+        return found
+
     def peers(self):
         torch = torch_on_gpu()
         if not torch:
@@ -264,6 +280,12 @@ def markdown(report):
     if "models" in report:
         lines += ["", "| Model | Target | |", "|---|---|---|"]
         lines += [f"| {name} | {target} | {said.splitlines()[0]} |" for name, targets in report["models"].items() for target, said in targets.items()]
+    if "tokens" in report:
+        lines += ["", "| A token of | Target | Launches | Graphs | Kernels in them | Waits | Bytes up | Bytes down |", "|---|---|---|---|---|---|---|---|"]
+        for name, targets in report["tokens"].items():
+            for target, counts in targets.items():
+                numbers = [counts.get("error", "").splitlines()[-1]] if "error" in counts else [f"{counts[key]:.4g}" for key in COUNTS]
+                lines.append(f"| {name} | {target} | " + " | ".join(numbers) + " |")
     if isinstance(report.get("peers"), dict):
         lines += ["", "| Kernel | µs | TFLOP/s | GB/s | Best peer, µs | Peer ÷ ours |", "|---|---|---|---|---|---|"]
         for case, found in report["peers"].items():
@@ -276,7 +298,7 @@ def markdown(report):
     return "\n".join(lines) + "\n"
 
 
-STEPS = ("machine", "kernels", "repeats", "models", "peers")
+STEPS = ("machine", "kernels", "repeats", "models", "tokens", "peers")
 
 
 def run(arguments):

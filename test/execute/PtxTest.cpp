@@ -142,6 +142,15 @@ TEST(Ptx, CopiesArriveWhenTheyAreWaitedFor) {
 }
 
 // Without the barrier, what a warp reads depends on which warp runs first.
+TEST(Ptx, AtomicsAddUp) {
+  // Each thread adds its index.
+  std::string text = kernelOf("mov.b32 %r5, 0;\nsetp.ne.u32 %p1, %r1, 0;\n@%p1 bra $L_add;\nst.shared.u32 [sum], %r5;\n"
+                              "$L_add:\nbar.sync 0;\natom.shared.add.u32 %r6, [sum], %r1;\nbar.sync 0;\n"
+                              "ld.shared.u32 %r7, [sum];\nst.global.b32 [%rd3], %r7;",
+                              ".shared .align 4 .b8 sum[4];\n");
+  EXPECT_EQ(runKernel(text, 64), std::vector<uint32_t>(64, 63 * 64 / 2));
+}
+
 TEST(Ptx, AMissingBarrierShowsInTheOrderOfWarps) {
   auto kernel = [&](const char *barrier) {
     return kernelOf(std::string("shl.b32 %r2, %r1, 2;\nst.shared.b32 [%r2], %r1;\n") + barrier +

@@ -6,8 +6,11 @@
 //   HEDDLE_CUDA_LOG         file that gets a line per call that a test may ask about
 //   HEDDLE_CUDA_DEVICES     how many devices there are; 1
 //   HEDDLE_CUDA_CAPABILITY  their compute capability; 80
+//   HEDDLE_CUDA_FAULT       stale-copies: a captured copy from the host brings what lay there when it was captured;
+//                           no-graphs: graphs are never ready to be launched
 // What a kernel must not do is told on stderr and fails its launch.
 #include "runtime/device/CudaApi.h"
+#include "test/ptx/EmulatedStream.h"
 #include "test/ptx/Machine.h"
 
 #include <cstdio>
@@ -15,12 +18,14 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <vector>
 
 using namespace heddle;
+using emulated::invalidValue;
 
 namespace {
 
-enum : int32_t { invalidValue = 1, noMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
+enum : int32_t { noMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
 
 constexpr uint32_t staticSharedLimit = 48 * 1024, optInSharedLimit = 163 * 1024;
 
@@ -33,8 +38,10 @@ struct LoadedFunction {
 };
 
 struct Driver {
+  emulated::Streams streams;
   ptx::Memory memory;
   std::map<uint64_t, size_t> allocations;
+  std::map<uint64_t, size_t> locked; // memory of the host
   std::vector<std::unique_ptr<LoadedFunction>> functions;
   FILE *log = nullptr;
 };
@@ -50,9 +57,22 @@ int32_t number(const char *name, int32_t otherwise) {
 }
 
 // [address, address + size) lies in one allocation.
+bool isIn(const std::map<uint64_t, size_t> &allocations, cuda::Address address, size_t size) {
+  auto after = allocations.upper_bound(address);
+  return after != allocations.begin() && address + size <= std::prev(after)->first + std::prev(after)->second;
+}
 bool isAllocated(cuda::Address address, size_t size) {
-  auto after = driver().allocations.upper_bound(address);
-  return after != driver().allocations.begin() && address + size <= std::prev(after)->first + std::prev(after)->second;
+  return isIn(driver().allocations, address, size);
+}
+
+bool hasFault(const char *name) {
+  const char *fault = getenv("HEDDLE_CUDA_FAULT");
+  return fault && strcmp(fault, name) == 0;
+}
+
+emulated::Stream *streamOf(cuda::Stream stream) {
+  auto *known = reinterpret_cast<emulated::Stream *>(stream);
+  return driver().streams.has(known) ? known : nullptr;
 }
 
 template <typename... Arguments> void record(const char *format, Arguments... arguments) {
@@ -60,6 +80,26 @@ template <typename... Arguments> void record(const char *format, Arguments... ar
     return;
   fprintf(driver().log, format, arguments...);
   fflush(driver().log);
+}
+
+// A copy between `host` and memory of the device.
+int32_t copy(cuda::Stream stream, void *to, const void *from, size_t size, const void *host) {
+  emulated::Stream *known = streamOf(stream);
+  if (!known)
+    return invalidValue;
+  if (known->isCapturing() && host && !isIn(driver().locked, uint64_t(host), size)) {
+    fprintf(stderr, "emulated driver: a graph would copy memory of the host that is not locked\n");
+    return invalidValue;
+  }
+  std::vector<uint8_t> stale;
+  if (known->isCapturing() && host == from && host && hasFault("stale-copies"))
+    stale.assign(static_cast<const uint8_t *>(from), static_cast<const uint8_t *>(from) + size);
+  return known->enqueue([to, from, size, host, stale = std::move(stale)] {
+    if (host)
+      record("%s %zu\n", host == from ? "upload" : "download", size);
+    memmove(to, stale.empty() ? from : stale.data(), size);
+    return int32_t(cuda::success);
+  });
 }
 
 } // namespace
@@ -77,11 +117,15 @@ int32_t cuInit(uint32_t) {
 }
 
 int32_t cuGetErrorName(int32_t code, const char **name) {
-  *name = code == noMemory         ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : code == invalidPtx     ? "CUDA_ERROR_INVALID_PTX"
-          : code == notFound       ? "CUDA_ERROR_NOT_FOUND"
-          : code == illegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-                                   : "CUDA_ERROR_INVALID_VALUE";
+  *name = code == noMemory                       ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : code == invalidPtx                   ? "CUDA_ERROR_INVALID_PTX"
+          : code == notFound                     ? "CUDA_ERROR_NOT_FOUND"
+          : code == emulated::illegalState       ? "CUDA_ERROR_ILLEGAL_STATE"
+          : code == emulated::captureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+          : code == emulated::captureInvalidated ? "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+          : code == emulated::captureWrongThread ? "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"
+          : code == illegalAddress               ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+                                                 : "CUDA_ERROR_INVALID_VALUE";
   return cuda::success;
 }
 
@@ -120,19 +164,74 @@ int32_t cuCtxSetCurrent(cuda::Context context) {
   return context ? int32_t(cuda::success) : invalidValue;
 }
 int32_t cuStreamCreate(cuda::Stream *stream, uint32_t) {
-  *stream = reinterpret_cast<cuda::Stream>(&driver().memory);
+  std::lock_guard lock(driver().streams.mutex);
+  *stream = reinterpret_cast<cuda::Stream>(driver().streams.create());
   ++driver_objects;
   return cuda::success;
 }
-int32_t cuStreamDestroy_v2(cuda::Stream) {
-  --driver_objects;
-  return cuda::success;
+int32_t cuStreamDestroy_v2(cuda::Stream stream) {
+  std::lock_guard lock(driver().streams.mutex);
+  int32_t code = driver().streams.destroy(reinterpret_cast<emulated::Stream *>(stream));
+  driver_objects -= code == cuda::success;
+  return code;
 }
 int32_t cuStreamSynchronize(cuda::Stream stream) {
-  return stream ? int32_t(cuda::success) : invalidValue;
+  std::lock_guard lock(driver().streams.mutex);
+  emulated::Stream *known = streamOf(stream);
+  return known ? known->synchronise() : invalidValue;
+}
+
+int32_t cuStreamBeginCapture_v2(cuda::Stream stream, uint32_t mode) {
+  std::lock_guard lock(driver().streams.mutex);
+  emulated::Stream *known = streamOf(stream);
+  return known ? known->begin(mode) : invalidValue;
+}
+int32_t cuStreamEndCapture(cuda::Stream stream, emulated::Graph **graph) {
+  std::lock_guard lock(driver().streams.mutex);
+  emulated::Stream *known = streamOf(stream);
+  if (!known || !graph)
+    return invalidValue;
+  int32_t code = known->end(*graph);
+  driver_objects += code == cuda::success;
+  return code;
+}
+// What is launched is a copy: the graph may go.
+int32_t cuGraphInstantiateWithFlags(emulated::Graph **executable, const emulated::Graph *graph, uint64_t) {
+  if (!executable || !graph)
+    return invalidValue;
+  if (hasFault("no-graphs"))
+    return noMemory;
+  record("graph of %zu operations\n", graph->operations.size());
+  *executable = new emulated::Graph(*graph);
+  ++driver_objects;
+  return cuda::success;
+}
+int32_t cuGraphDestroy(emulated::Graph *graph) {
+  driver_objects -= graph != nullptr;
+  delete graph;
+  return graph ? int32_t(cuda::success) : invalidValue;
+}
+int32_t cuGraphExecDestroy(emulated::Graph *graph) {
+  return cuGraphDestroy(graph);
+}
+int32_t cuGraphLaunch(const emulated::Graph *graph, cuda::Stream stream) {
+  std::lock_guard lock(driver().streams.mutex);
+  emulated::Stream *known = streamOf(stream);
+  if (!known || !graph)
+    return invalidValue;
+  if (known->isCapturing())
+    return emulated::captureUnsupported;
+  record("launch graph of %zu operations\n", graph->operations.size());
+  for (const emulated::Operation &operation : graph->operations)
+    if (int32_t code = operation(); code != cuda::success)
+      return code;
+  return cuda::success;
 }
 
 int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
   void *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
   if (!memory)
     return size ? noMemory : invalidValue;
@@ -146,6 +245,9 @@ int32_t cuMemAlloc_v2(cuda::Address *address, size_t size) {
 }
 
 int32_t cuMemFree_v2(cuda::Address address) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
   if (!driver().allocations.erase(address))
     return invalidValue;
   driver().memory.forbid(reinterpret_cast<void *>(address));
@@ -155,38 +257,46 @@ int32_t cuMemFree_v2(cuda::Address address) {
 }
 
 int32_t cuMemHostAlloc(void **memory, size_t size, uint32_t) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
   *memory = size ? aligned_alloc(256, (size + 255) / 256 * 256) : nullptr;
   if (!*memory)
     return size ? noMemory : invalidValue;
+  driver().locked[uint64_t(*memory)] = size;
   ++driver_objects;
   return cuda::success;
 }
 int32_t cuMemFreeHost(void *memory) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
+  if (!driver().locked.erase(uint64_t(memory)))
+    return invalidValue;
   --driver_objects;
   free(memory);
   return cuda::success;
 }
 
-int32_t cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t size, cuda::Stream) {
-  if (!isAllocated(to, size))
-    return invalidValue;
-  memcpy(reinterpret_cast<void *>(to), from, size);
-  return cuda::success;
+int32_t cuMemcpyHtoDAsync_v2(cuda::Address to, const void *from, size_t size, cuda::Stream stream) {
+  std::lock_guard lock(driver().streams.mutex);
+  return isAllocated(to, size) ? copy(stream, reinterpret_cast<void *>(to), from, size, from) : invalidValue;
 }
-int32_t cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t size, cuda::Stream) {
-  if (!isAllocated(from, size))
-    return invalidValue;
-  memcpy(to, reinterpret_cast<const void *>(from), size);
-  return cuda::success;
+int32_t cuMemcpyDtoHAsync_v2(void *to, cuda::Address from, size_t size, cuda::Stream stream) {
+  std::lock_guard lock(driver().streams.mutex);
+  return isAllocated(from, size) ? copy(stream, to, reinterpret_cast<const void *>(from), size, to) : invalidValue;
 }
-int32_t cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t size, cuda::Stream) {
-  if (!isAllocated(to, size) || !isAllocated(from, size))
-    return invalidValue;
-  memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), size);
-  return cuda::success;
+int32_t cuMemcpyDtoDAsync_v2(cuda::Address to, cuda::Address from, size_t size, cuda::Stream stream) {
+  std::lock_guard lock(driver().streams.mutex);
+  return isAllocated(to, size) && isAllocated(from, size)
+             ? copy(stream, reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), size, nullptr)
+             : invalidValue;
 }
 
 int32_t cuModuleLoadData(cuda::Module *module, const void *text) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
   try {
     auto loaded = std::make_unique<LoadedModule>(LoadedModule{ptx::parseModule(static_cast<const char *>(text))});
     record("load %s, %zu kernels\n", loaded->module.target.c_str(), loaded->module.kernels.size());
@@ -203,11 +313,15 @@ int32_t cuModuleLoadDataEx(cuda::Module *module, const void *text, uint32_t, int
 }
 
 int32_t cuModuleUnload(cuda::Module module) {
+  std::lock_guard lock(driver().streams.mutex);
+  if (int32_t code = driver().streams.doUncaptured(); code != cuda::success)
+    return code;
   delete reinterpret_cast<LoadedModule *>(module);
   return cuda::success;
 }
 
 int32_t cuModuleGetFunction(cuda::Function *function, cuda::Module module, const char *name) {
+  std::lock_guard lock(driver().streams.mutex);
   const auto &kernels = reinterpret_cast<LoadedModule *>(module)->module.kernels;
   auto found = kernels.find(name);
   if (found == kernels.end())
@@ -242,23 +356,36 @@ int32_t cuFuncSetAttribute(cuda::Function function, int32_t attribute, int32_t v
 int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t blocksY, uint32_t blocksZ, uint32_t threadsX,
                        uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream,
                        void **arguments, void **) {
+  std::lock_guard lock(driver().streams.mutex);
   auto *loaded = reinterpret_cast<LoadedFunction *>(function);
   const ptx::Kernel &kernel = *loaded->kernel;
   ptx::Launch launch = {{blocksX, blocksY, blocksZ}, {threadsX, threadsY, threadsZ}, sharedBytes};
-  record("launch %s blocks %u %u %u threads %u %u %u shared %u + %u, %zu arguments\n", kernel.name.c_str(), blocksX,
-         blocksY, blocksZ, threadsX, threadsY, threadsZ, kernel.sharedBytes, sharedBytes, kernel.parameters.size());
   uint64_t threads = uint64_t(threadsX) * threadsY * threadsZ;
   bool isShared = sharedBytes <= loaded->dynamicSharedLimit && (loaded->dynamicSharedLimit > staticSharedLimit ||
                                                                 kernel.sharedBytes + sharedBytes <= staticSharedLimit);
-  if (!stream || !blocksX || !blocksY || !blocksZ || !threads || threads > 1024 || !isShared)
+  emulated::Stream *known = streamOf(stream);
+  if (!known || !blocksX || !blocksY || !blocksZ || !threads || threads > 1024 || !isShared)
     return invalidValue;
-  try {
-    ptx::run(kernel, launch, arguments, driver().memory);
-  } catch (const ptx::Error &error) {
-    fprintf(stderr, "emulated driver: %s\n", error.what());
-    return illegalAddress;
-  }
-  return cuda::success;
+  // Arguments are the values that they are now.
+  std::vector<uint8_t> values(kernel.parameterBytes);
+  for (size_t i = 0; i < kernel.parameters.size(); ++i)
+    memcpy(values.data() + kernel.parameters[i].offset, arguments[i], kernel.parameters[i].size);
+  return known->enqueue([&kernel, launch, values = std::move(values)] {
+    record("launch %s blocks %u %u %u threads %u %u %u shared %u + %u, %zu arguments\n", kernel.name.c_str(),
+           launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0], launch.threads[1],
+           launch.threads[2], kernel.sharedBytes, launch.sharedBytes, kernel.parameters.size());
+    std::vector<const void *> places;
+    places.reserve(kernel.parameters.size());
+    for (const ptx::Kernel::Parameter &parameter : kernel.parameters)
+      places.push_back(values.data() + parameter.offset);
+    try {
+      ptx::run(kernel, launch, places.data(), driver().memory);
+    } catch (const ptx::Error &error) {
+      fprintf(stderr, "emulated driver: %s\n", error.what());
+      return int32_t(illegalAddress);
+    }
+    return int32_t(cuda::success);
+  });
 }
 
 // An event is a time of the process' clock.

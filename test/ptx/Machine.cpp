@@ -96,6 +96,7 @@ private:
   uint8_t *locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access);
   uint8_t *sharedAt(uint64_t offset, size_t bytes);
   void loadOrStore(int index, const Instruction &instruction);
+  void addAtomically(int index, const Instruction &instruction);
   void issueCopy(int index, const Instruction &instruction);
   void waitCopies(Thread &thread, size_t left);
   void compute(int index, const Instruction &instruction);
@@ -217,6 +218,9 @@ bool Block::step(int index, const Instruction &instruction) {
   case Action::Store:
     loadOrStore(index, instruction);
     return true;
+  case Action::AtomicAdd:
+    addAtomically(index, instruction);
+    return true;
   case Action::Branch:
     thread.pc = instruction.target;
     return false;
@@ -337,6 +341,16 @@ void Block::loadOrStore(int index, const Instruction &instruction) {
     }
     at += bytes;
   }
+}
+
+void Block::addAtomically(int index, const Instruction &instruction) {
+  size_t bytes = sizeOf(instruction.type);
+  uint8_t *at = locate(index, instruction, bytes, Memory::Access::ReadWrite);
+  uint64_t before = 0;
+  std::memcpy(&before, at, bytes);
+  uint64_t sum = before + read(index, instruction.sources[0]);
+  std::memcpy(at, &sum, bytes);
+  write(index, instruction.results[0], before);
 }
 
 // Nothing is there before the group is waited for; what lay there is gone.

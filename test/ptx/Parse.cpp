@@ -163,6 +163,8 @@ private:
   Instruction parseInstruction(std::string_view name, std::string_view operands);
   void parseMemory(Instruction &instruction, const std::vector<std::string> &parts,
                    const std::vector<std::string_view> &operands);
+  void parseAtomic(Instruction &instruction, const std::vector<std::string> &parts,
+                   const std::vector<std::string_view> &operands);
   void parseConvert(Instruction &instruction, const std::vector<std::string> &parts);
   void parseCompute(Instruction &instruction, const std::vector<std::string> &parts,
                     const std::vector<std::string_view> &operands);
@@ -402,6 +404,21 @@ void Parser::parseMemory(Instruction &instruction, const std::vector<std::string
   addOperands(isLoad ? instruction.results : instruction.sources, operands[isLoad ? 0 : 1]);
 }
 
+// What a thread adds, others see at once: threads of a block come one after the other.
+void Parser::parseAtomic(Instruction &instruction, const std::vector<std::string> &parts,
+                         const std::vector<std::string_view> &operands) {
+  std::optional<Type> type = typeOf(parts.back());
+  if (operands.size() != 3 || !contains(parts, "shared") || !contains(parts, "add") ||
+      (type != Type::U32 && type != Type::U64))
+    fail("only sums of unsigned integers in shared memory are known as atomic");
+  instruction.action = Action::AtomicAdd;
+  instruction.space = Space::Shared;
+  instruction.type = *type;
+  instruction.results.push_back(operand(operands[0]));
+  address(operands[1], instruction.address, instruction.offset);
+  instruction.sources.push_back(operand(operands[2]));
+}
+
 void Parser::parseConvert(Instruction &instruction, const std::vector<std::string> &parts) {
   std::optional<Type> to = typeOf(parts[parts.size() - 2]), from = typeOf(parts.back());
   if (!to || !from || *to == Type::F16 || contains(parts, "sat"))
@@ -481,6 +498,8 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     instruction.sources.push_back(operand(operands[0]));
   } else if (op == "ld" || op == "st")
     parseMemory(instruction, parts, operands);
+  else if (op == "atom")
+    parseAtomic(instruction, parts, operands);
   else if (op == "cvt") {
     parseConvert(instruction, parts);
     instruction.results.push_back(operand(operands.at(0)));

@@ -72,6 +72,7 @@ enum class Action : uint8_t {
   Split,   // results = the parts of a source, the lowest first
   Load,
   Store, // results or sources from or to [address]
+  AtomicAdd,
   Branch,
   Exit,
   Barrier, // of the block

@@ -1,65 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/DeviceStep.h"
+#include "test/unit/FakeDevice.h"
 #include "test/unit/TestModel.h"
-
-#include <cstdlib>
-#include <cstring>
-#include <map>
 
 using namespace heddle;
 using namespace heddle::reference;
 
 namespace {
-
-// A device in the host's memory, whose addresses the host cannot read: no processor has memory there.
-class FakeDevice final : public Device {
-public:
-  ~FakeDevice() override { EXPECT_TRUE(memory.empty()) << memory.size() << " allocations were not released"; }
-
-  std::string description() const override { return "fake"; }
-  const char *largestLogitCode() const override { return ""; }
-  Status allocate(uint64_t size, const char *what, uint8_t *&outAddress) override {
-    if (size > largest)
-      return outOfMemory(format("no device memory for %llu bytes of %s", (unsigned long long)size, what));
-    auto *bytes = static_cast<uint8_t *>(calloc(size, 1));
-    outAddress = addressOf(bytes);
-    memory[outAddress] = bytes;
-    return Status();
-  }
-  void release(uint8_t *address) override {
-    free(memory.at(address));
-    memory.erase(address);
-  }
-
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
-  template <typename T> static T *host(T *address) { return reinterpret_cast<T *>(uintptr_t(address) ^ unreadable); }
-
-  uint64_t largest = uint64_t(1) << 30;
-  bool failsToUpload = false, failsToCopy = false;
-  int launches = 0;
-
-protected:
-  Status launch(const heddle_launch &launch) override {
-    ++launches;
-    return strcmp(launch.entry, "good") == 0 ? Status() : Status::failure(std::string(launch.entry) + " failed");
-  }
-  Status transfer(Direction direction, void *to, const void *from, uint64_t size) override {
-    auto hostOf = [](const void *address) { return host(static_cast<uint8_t *>(const_cast<void *>(address))); };
-    if (direction == Direction::Copy && failsToCopy)
-      return Status::failure("the copy failed");
-    if (direction == Direction::Upload && failsToUpload)
-      return Status::failure("the upload failed");
-    memcpy(direction == Direction::Download ? to : hostOf(to), direction == Direction::Upload ? from : hostOf(from),
-           size);
-    return Status();
-  }
-  Status finish() override { return Status(); }
-
-private:
-  static constexpr uintptr_t unreadable = uintptr_t(1) << 55;
-  static uint8_t *addressOf(uint8_t *bytes) { return host(bytes); }
-  std::map<uint8_t *, uint8_t *> memory;
-};
 
 TEST(Device, isSelectedByNumberOrPartOfItsName) {
   const std::string names[] = {"Loom 9000", "Spindle"};
@@ -179,6 +126,14 @@ struct DeviceStepTest : testing::Test {
     host.rows = 3;
     host.num_sequences = host.num_outputs = 2;
   }
+  template <typename Code>
+  Status run(DeviceStep &onDevice, heddle_step &step, const DeviceStep::Results &results, Code code) {
+    auto call = [](void *user, const heddle_step &placed) { (*static_cast<Code *>(user))(placed); };
+    return onDevice.run(step, cache, sources, results, {call, &code});
+  }
+  Status run(DeviceStep &onDevice, heddle_step &step, const DeviceStep::Results &results = {}) {
+    return run(onDevice, step, results, [](const heddle_step &) {});
+  }
   std::vector<int32_t> read(const int32_t *address, size_t count) {
     const int32_t *values = FakeDevice::host(address);
     return {values, values + count};
@@ -198,7 +153,7 @@ TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
   heddle_step step = host;
-  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
+  ASSERT_TRUE(run(onDevice, step).isOk());
   EXPECT_EQ(read(step.ids, 3), std::vector<int32_t>({5, 6, 7}));
   EXPECT_EQ(read(step.positions, 3), std::vector<int32_t>({70, 71, 0}));
   EXPECT_EQ(read(step.row_sequence, 3), std::vector<int32_t>({0, 0, 1}));
@@ -235,7 +190,7 @@ TEST_F(DeviceStepTest, sourcesAreOnTheDevice) {
   ASSERT_TRUE(onDevice.create(device, withSources, rope).isOk());
   heddle_step step = host;
   step.sources = ofSources;
-  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
+  ASSERT_TRUE(run(onDevice, step).isOk());
   EXPECT_EQ(read(step.source_lengths, 2), std::vector<int32_t>({1, 65}));
   EXPECT_EQ(step.pages_per_source, 2);
   EXPECT_EQ(read(step.source_page_table, 4), std::vector<int32_t>({0, 0, 1, 2}));
@@ -248,19 +203,24 @@ TEST_F(DeviceStepTest, resultsComeBack) {
   DeviceStep onDevice;
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
   heddle_step step = host;
-  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
-  FakeDevice::host(step.logits)[vocabSize] = 1.5f;
-  FakeDevice::host(step.last_hidden_state)[size_t(2) * hiddenSize] = 2.5f;
+  auto compute = [](const heddle_step &placed) {
+    FakeDevice::host(placed.logits)[vocabSize] = 1.5f;
+    FakeDevice::host(placed.last_hidden_state)[size_t(2) * hiddenSize] = 2.5f;
+  };
   std::vector<float> logits(size_t(2) * vocabSize), hidden(size_t(3) * hiddenSize);
-  ASSERT_TRUE(onDevice.end(step, {logits.data()}).isOk());
+  ASSERT_TRUE(run(onDevice, step, {logits.data()}, compute).isOk());
   EXPECT_EQ(logits[vocabSize], 1.5f);
-  ASSERT_TRUE(onDevice.end(step, {logits.data(), nullptr, hidden.data()}).isOk());
+  step = host;
+  ASSERT_TRUE(run(onDevice, step, {logits.data(), nullptr, hidden.data()}, compute).isOk());
   EXPECT_EQ(hidden[size_t(2) * hiddenSize], 2.5f);
 
-  heddle_launch launch = {};
-  launch.entry = "broken";
-  step.device->launch(step.device, &launch);
-  EXPECT_EQ(onDevice.end(step, {logits.data()}).message(), "broken failed");
+  step = host;
+  Status status = run(onDevice, step, {logits.data()}, [](const heddle_step &placed) {
+    heddle_launch launch = {};
+    launch.entry = "broken";
+    placed.device->launch(placed.device, &launch);
+  });
+  EXPECT_EQ(status.message(), "broken failed");
 }
 
 // What a step needs that the device has already, is not uploaded again: rotary rows of a block of tokens, numbers of
@@ -281,13 +241,12 @@ TEST_F(DeviceStepTest, aStepUploadsWhatChanged) {
     step.output_rows = rowSequence;
     step.rows = step.num_sequences = step.num_outputs = 1;
     DeviceCounts before = device.counts();
-    EXPECT_TRUE(onDevice.begin(step, cache, sources).isOk());
+    EXPECT_TRUE(this->run(onDevice, step, {logits.data()}).isOk());
     EXPECT_EQ(read(step.page_table, 1)[0], cache.indexOf(fed.pages[0]));
     EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(position) * headDim,
                      rope.tables()[0] + int64_t(position) * headDim, headDim * sizeof(float)),
               0)
         << "rotary row " << position;
-    EXPECT_TRUE(onDevice.end(step, {logits.data()}).isOk());
     DeviceCounts after = device.counts();
     EXPECT_EQ(after.waits - before.waits, 1u);
     EXPECT_EQ(after.downloads - before.downloads, 1u);
@@ -309,10 +268,10 @@ TEST_F(DeviceStepTest, aFailedUploadIsRepeated) {
   ASSERT_TRUE(onDevice.create(device, sizes, rope).isOk());
   device.failsToUpload = true;
   heddle_step step = host;
-  EXPECT_EQ(onDevice.begin(step, cache, sources).message(), "the upload failed");
+  EXPECT_EQ(run(onDevice, step).message(), "the upload failed");
   device.failsToUpload = false;
   step = host;
-  ASSERT_TRUE(onDevice.begin(step, cache, sources).isOk());
+  ASSERT_TRUE(run(onDevice, step).isOk());
   EXPECT_EQ(read(step.page_table, 4), std::vector<int32_t>({1, 2, 0, 0}));
   EXPECT_EQ(memcmp(FakeDevice::host(step.rope_tables[0]) + int64_t(70) * headDim,
                    rope.tables()[0] + int64_t(70) * headDim, headDim * sizeof(float)),

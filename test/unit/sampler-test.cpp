@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/session/HostChoice.h"
 #include "runtime/session/Sampler.h"
 
 #include "runtime/text/tokenizer/StopMatcher.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>
@@ -115,12 +117,90 @@ TEST(Sampler, sameSeedSameTokens) {
     options.seed = seed;
     Sampler sampler(options, 100);
     std::vector<int32_t> ids;
+    ids.reserve(20);
     for (int i = 0; i < 20; ++i)
       ids.push_back(sampler.sample(logits.data()));
     return ids;
   };
   EXPECT_EQ(draw(1), draw(1));
   EXPECT_NE(draw(1), draw(2));
+}
+
+// TokenChoice.h in its words.
+int32_t chooseByTheBook(const std::vector<float> &logits, const heddle_token_choice &choice) {
+  float top = *std::max_element(logits.begin(), logits.end());
+  std::vector<std::pair<float, int32_t>> tokens; // x and id
+  tokens.reserve(logits.size());
+  for (size_t id = 0; id < logits.size(); ++id)
+    tokens.emplace_back(heddle_scaled_logit(logits[id], top, choice.inverse_temperature), int32_t(id));
+  std::sort(tokens.begin(), tokens.end(),
+            [](auto a, auto b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  if (choice.top_k && size_t(choice.top_k) < tokens.size())
+    tokens.resize(choice.top_k);
+  unsigned __int128 all = 0, sum = 0;
+  for (auto [x, id] : tokens)
+    all += heddle_token_weight(x);
+  for (size_t i = 0; choice.top_p && i < tokens.size(); ++i) {
+    sum += heddle_token_weight(tokens[i].first);
+    if (sum << 32 >= all * choice.top_p)
+      tokens.resize(i + 1);
+  }
+  std::sort(tokens.begin(), tokens.end(), [](auto a, auto b) { return a.second < b.second; });
+  auto weight = [&](float x) { return x < choice.least ? 0 : heddle_token_weight(x); };
+  all = sum = 0;
+  for (auto [x, id] : tokens)
+    all += weight(x);
+  for (auto [x, id] : tokens) {
+    sum += weight(x);
+    if (sum > all * choice.random >> 64)
+      return id;
+  }
+  return -1;
+}
+
+TEST(Sampler, choosesByTheBook) {
+  Random random(5);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<float> logits(1 + random.next() % 700);
+    float step = round % 3 ? 0.25f : 1e-5f; // many are equal
+    for (float &logit : logits)
+      logit = step * std::round(float(int64_t(random.next() >> 44) - (1 << 19)) * 0x1p-16f / step);
+    SamplerOptions options = warm(round % 5 ? 0.7f : 4.0f);
+    options.topK = round % 4 ? int32_t(random.next() % 50) : 0;
+    options.topP = round % 2 ? float(1 + random.next() % 1000) / 1000 : 1;
+    options.minP = round % 7 ? 0 : 0.1f;
+    options.seed = random.next();
+    heddle_token_choice choice = Sampler(options, int64_t(logits.size())).draw();
+    if (choice.inverse_temperature == 0)
+      continue; // top-k 1
+    std::vector<uint64_t> ranks(logits.size());
+    int32_t expected = chooseByTheBook(logits, choice);
+    EXPECT_EQ(chooseToken(logits.data(), int64_t(logits.size()), choice, ranks.data()), expected) << round;
+    EXPECT_EQ(Sampler(options, int64_t(logits.size())).sample(logits.data()), expected) << round;
+  }
+}
+
+TEST(Sampler, weightsAreExponentials) {
+  EXPECT_EQ(heddle_token_weight(0), uint64_t(1) << 40);
+  EXPECT_EQ(heddle_token_weight(-1e30f), 0u);
+  uint64_t last = uint64_t(1) << 40;
+  for (int step = 0; step < 30 << 10; ++step) {
+    float x = -0x1p-10f * float(step);
+    uint64_t weight = heddle_token_weight(x);
+    EXPECT_NEAR(double(weight), std::ldexp(std::exp(double(x)), 40), 2 + 4e-6 * double(weight)) << x;
+    EXPECT_LE(weight, last) << x;
+    last = weight;
+  }
+}
+
+TEST(Sampler, partsOfWeightsAreExact) {
+  Random random(9);
+  for (int i = 0; i < 10000; ++i) {
+    uint64_t total = random.next() >> (1 + i % 60), by = random.next();
+    auto part = uint32_t(by >> 32);
+    EXPECT_EQ(heddle_random_weight(total, by), uint64_t(((unsigned __int128)total * by) >> 64));
+    EXPECT_EQ(heddle_part_of_weights(total, part), uint64_t(((unsigned __int128)total * part + 0xffffffffu) >> 32));
+  }
 }
 
 TEST(Sampler, anyTemperatureIsDefined) {
