@@ -206,7 +206,7 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
     pipeline.kvElementType = options.kv;
   chooseProducts(options, target, pipeline);
   pipeline.singleResult = target.isDevice();
-  pipeline.activatesInProducts = !target.isDevice();
+  pipeline.gatesInProducts = target.isDevice();
   // Without tensor cores, rows and heads are all that a device divides.
   pipeline.splitKv &= !target.isDevice() || target.gpu.has_value();
 }

@@ -173,7 +173,7 @@ void heddle::addScheduleStage(OpPassManager &pm, const PipelineOptions &options)
   // After tiling and splitting, whose attention reads weights, too; before outlining: a residual that a product adds in place is no
   // kernel of its own.
   LowerToKernelsOptions lower;
-  lower.activates = options.activatesInProducts;
+  lower.gates = options.gatesInProducts;
   pm.addNestedPass<func::FuncOp>(createLowerToKernels(lower));
   // What no kernel computes of a graph becomes loops: in parts, then fused, then each in its best order.
   pm.addPass(createDecomposeTensorOps());

@@ -38,7 +38,7 @@ struct PipelineOptions {
   bool fuseProjections = true;
   bool shareLayers = true;
   std::vector<std::pair<std::string, std::string>> extensions; // (extension point, textual pipeline), run in this order
-  bool activatesInProducts = true;                             // an activation is the end of the product before it
+  bool gatesInProducts = false;                                // so is what joins a gate and an up projection
   bool singleResult = false;                                   // a kernel of a device computes one result
 
   // The same for what becomes no decoder: experts have kernels in steps alone.

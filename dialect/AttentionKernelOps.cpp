@@ -364,3 +364,46 @@ int64_t OnlineLatentAttentionOp::getFixedBytes() {
 int64_t OnlineLatentAttentionOp::getBytesPerRow() {
   return rowBytes(getQuery()) + rowBytes(getInits()[0]);
 }
+
+//===- rotate_append ------------------------------------------------------===//
+
+LogicalResult RotateAppendOp::verify() {
+  KvCacheType cache = getCache().getType();
+  int64_t headDim = cache.getHeadDim(), heads = getNumHeads(), kvHeads = cache.getNumKvHeads();
+  int64_t width = (heads + 2 * kvHeads) * headDim, rotaryDim = getRope().getRotaryDim(), offset = getOffset();
+  auto isF32 = [](Value value) { return shaped(value).getElementType().isF32(); };
+  if (getInits().size() != 1 || !isMatrix(getInput(), width) || !isMatrix(getInits()[0], heads * headDim) ||
+      !isF32(getInput()) || !isF32(getInits()[0])) // rotate_append_c1
+    return emitOpError("input must be f32 (rows, ")
+           << width << ") and the destination f32 (rows, " << heads * headDim << ")";
+  ShapedType positions = shaped(getPositions());
+  if (positions.getRank() != 1 || !positions.getElementType().isInteger(32) || !isMatrix(getTable(), rotaryDim) ||
+      !isF32(getTable())) // rotate_append_c2
+    return emitOpError("positions must be i32 (rows) and the table f32 (context, ") << rotaryDim << ")";
+  if (offset < 0 || offset + rotaryDim > headDim) // rotate_append_c3
+    return emitOpError("offset (") << offset << ") and rotary_dim (" << rotaryDim << ") must lie in head_dim ("
+                                   << headDim << ")";
+  if (cache.isLatent() || cache.getBlockColumns()) // rotate_append_c4
+    return emitOpError("the cache must hold numbers of keys and values, got ") << cache;
+  return verifyResults(*this);
+}
+
+void RotateAppendOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+  effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get()); // the cache
+}
+StringRef RotateAppendOp::getKernelKind() {
+  return "cache";
+}
+// Two products and a sum for each rotated number.
+int64_t RotateAppendOp::getFlopsPerRow() {
+  return 3 * (int64_t(getNumHeads()) + getCache().getType().getNumKvHeads()) * getRope().getRotaryDim();
+}
+int64_t RotateAppendOp::getFixedBytes() {
+  return 0;
+}
+int64_t RotateAppendOp::getBytesPerRow() {
+  KvCacheType cache = getCache().getType();
+  int64_t cached = 2 * cache.getNumKvHeads() * cache.getHeadDim() * cache.getElementType().getIntOrFloatBitWidth() / 8;
+  return matrixRowBytes(getInput()) + matrixRowBytes(getInits()[0]) + cached;
+}

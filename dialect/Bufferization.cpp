@@ -53,7 +53,7 @@ template <typename Op> struct KernelModel : DstBufferizableOpInterfaceExternalMo
     if (!dps.isDpsInit(&operand))
       return true;
     if (auto matmul = dyn_cast<PackedMatmulOp>(op))
-      return matmul.getAccumulate();
+      return matmul.getAccumulate() && operand.get() != matmul.getRoom();
     if (auto attention = dyn_cast<RaggedAttentionOp>(op))
       return attention.getOfGlobals();
     auto experts = dyn_cast<ExpertMatmulOp>(op);
@@ -130,6 +130,7 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     RaggedAttentionOp::attachInterface<KernelModel<RaggedAttentionOp>>(*context);
     CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
     OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
+    RotateAppendOp::attachInterface<KernelModel<RotateAppendOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);
     KernelCallOp::attachInterface<KernelModel<KernelCallOp>>(*context);
     KvAppendOp::attachInterface<KvAppendModel>(*context);

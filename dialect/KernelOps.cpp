@@ -62,9 +62,27 @@ template <typename Matmul> static LogicalResult verifyRounding(Matmul op) {
   return success();
 }
 
+// Of a product that prepares its rows.
+static LogicalResult verifyRoom(PackedMatmulOp op) {
+  Value room = op.getRoom(), norm = op.getNorm();
+  auto isFloat = [](Value value) { return shaped(value).getElementType().isF32(); };
+  if (room && (op.getInits().size() > 2 || !isMatrix(room, op.getK()) ||
+               !(isFloat(room) || shaped(room).getElementType().isBF16()) || !isFloat(op.getInput()) ||
+               op.getInt16())) // packed_matmul_c7
+    return op.emitOpError("the second destination must be f32 or bf16 (rows, ")
+           << op.getK() << "), of a f32 input without 'int16'";
+  if (bool(norm) != bool(op.getEps()) || bool(norm) != bool(op.getWeightOffset())) // packed_matmul_c8
+    return op.emitOpError("'eps' and 'weight_offset' belong to a norm");
+  if (norm && (!room || !isFloat(norm) || shaped(norm).getShape() != ArrayRef<int64_t>(op.getK()))) // packed_matmul_c8
+    return op.emitOpError("a norm must be f32 (") << op.getK() << ") and needs a second destination";
+  if (room && !norm && isFloat(room)) // packed_matmul_c8
+    return op.emitOpError("a second destination without a norm must be bf16");
+  return success();
+}
+
 LogicalResult PackedMatmulOp::verify() {
-  if (getInits().size() != 1 || !isMatrix(getInput(), getK()) || !isMatrix(getInits()[0], getN())) // packed_matmul_c1
-    return emitOpError("input must be (rows, ") << getK() << ") and the one destination (rows, " << getN() << ")";
+  if (getInits().empty() || !isMatrix(getInput(), getK()) || !isMatrix(getInits()[0], getN())) // packed_matmul_c1
+    return emitOpError("input must be (rows, ") << getK() << ") and the destination (rows, " << getN() << ")";
   bool quantized = shaped(getInput()).getElementType().isInteger(8);
   if (quantized != bool(getInputScales()) || quantized != bool(getInputSums())) // packed_matmul_c2
     return emitOpError("scales and sums belong to an i8 input");
@@ -77,6 +95,10 @@ LogicalResult PackedMatmulOp::verify() {
     return failure();
   if (getActivation() && getAccumulate()) // packed_matmul_c5
     return emitOpError("an activation of what is added to a residual has no kernel");
+  if (getGated() && (!getActivation() || getBias() || getN() % 16)) // packed_matmul_c6
+    return emitOpError("'gated' needs an activation, no bias and a multiple of 16 as n, got ") << getN();
+  if (failed(verifyRoom(*this)))
+    return failure();
   return verifyResults(*this);
 }
 
@@ -93,13 +115,15 @@ template <typename Matmul> static StringRef arithmeticOf(Matmul op) {
 }
 
 StringRef PackedMatmulOp::getArithmetic() {
+  if (Value room = getRoom())
+    return shaped(room).getElementType().isBF16() ? "bf16" : "f32";
   return arithmeticOf(*this);
 }
 StringRef PackedMatmulOp::getKernelKind() {
   return "matmul";
 }
 int64_t PackedMatmulOp::getFlopsPerRow() {
-  return 2 * int64_t(getN()) * getK();
+  return (getGated() ? 4 : 2) * int64_t(getN()) * getK();
 }
 int64_t PackedMatmulOp::getFixedBytes() {
   return staticBytes(getWeights());

@@ -64,15 +64,23 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
     (compiler/weights/PackedLayout.h). The input is f32, or bf16, which rounds the weights to bf16 as well, or, with
     `input_scales` and `input_sums`, what `quantize` made of it. With `int16` the kernel may round a f32 input itself: few rows to 16-bit integers
     with a scale per 32 values, and `input_rounded`, if given, is the input of many rows. `accumulate` adds to the destination: a residual connection.
-    With an activation the destination is activation(x W^T + b).
+    With an activation the destination is activation(x W^T + b); `gated`, W holds the n rows of a gate and the n of an up projection, panels
+    interleaved, and the destination is activation(x Wgate^T) * (x Wup^T).
+
+    With a second destination, room for (rows, k) numbers, the kernel prepares the rows of x itself: with `norm` they are normalised as `rms_norm`
+    does it, by `eps` and `weight_offset`, and they are rounded to the type of the room. Few rows are prepared as they are read; what is left in the
+    room is of no use.
 
     Constraints:
-      * C1: input is (rows, k), the destination (rows, n).
+      * C1: input is (rows, k), the first destination (rows, n).
       * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
       * C3: bias is (n).
       * C4: `int16` is of a f32 input, quantised weights and a k that 32 divides; the rounded input is bf16, shaped as the input, and only
         there with `int16`.
       * C5: an activation excludes `accumulate`.
+      * C6: `gated` needs an activation and an n that 16 divides, and excludes a bias.
+      * C7: a second destination is f32 or bf16 (rows, k), of a f32 input without `int16`.
+      * C8: norm is f32 (k) and comes with `eps`, `weight_offset` and a second destination, which is bf16 where there is no norm.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -82,21 +90,29 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
         {n = 16, k = 64, format = "q4_1", accumulate} -> tensor<?x16xf32>
       return %y : tensor<?x16xf32>
     }
+    func.func @of_a_norm(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %g: tensor<64xf32>, %out: tensor<?x16xf32>, %room: tensor<?x64xbf16>) -> tensor<?x16xf32> {
+      %y, %prepared = heddle.packed_matmul ins(%x, %w norm %g : tensor<?x64xf32>, tensor<4096xi8> norm tensor<64xf32>)
+        outs(%out, %room : tensor<?x16xf32>, tensor<?x64xbf16>)
+        {n = 16, k = 64, format = "bf16", eps = 1.0e-5, weight_offset = 0.0} -> tensor<?x16xf32>, tensor<?x64xbf16>
+      return %y : tensor<?x16xf32>
+    }
     ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
-                       Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Variadic<Heddle_Buffer>:$inits,
-                       I64Attr:$n, I64Attr:$k, StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation, UnitAttr:$accumulate,
-                       UnitAttr:$int16);
+                       Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Optional<Heddle_Buffer>:$norm,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k, StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation,
+                       OptionalAttr<F64Attr>:$eps, OptionalAttr<F64Attr>:$weight_offset, UnitAttr:$gated, UnitAttr:$accumulate, UnitAttr:$int16);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
-    (`activated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? `:` type($input)
-    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? `)`
+    (`activated` $activation^)? `ins` `(` $input (`scales` $input_scales^)? (`sums` $input_sums^)? (`rounded` $input_rounded^)? `,` $weights (`bias` $bias^)? (`norm` $norm^)? `:` type($input)
+    (`scales` type($input_scales)^)? (`sums` type($input_sums)^)? (`rounded` type($input_rounded)^)? `,` type($weights) (`bias` type($bias)^)? (`norm` type($norm)^)? `)`
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let extraClassDeclaration = dpsMethods # [{
     ::llvm::StringRef getArithmetic();
+    // Where the kernel prepares rows, null: they come as they are multiplied.
+    ::mlir::Value getRoom() { return getInits().size() > 1 ? getInits()[1] : ::mlir::Value(); }
   }];
   let hasVerifier = 1;
 }
@@ -459,6 +475,39 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
   }];
   let extraClassDeclaration = dpsMethods # [{
     LatentDims getDims();
+  }];
+  let hasVerifier = 1;
+}
+
+def Heddle_RotateAppendOp : Heddle_KernelOp<"rotate_append"> {
+  let summary = "Queries and keys of a step rotated, the keys and values stored behind those that the cache holds";
+  let description = [{
+    A row of the input has the num_heads queries, num_kv_heads keys and as many values of a token, side by side, as one product makes them. The
+    destination becomes the queries, rotated as `rope` does it; the cache gets the rotated keys and the values, as `kv_append` stores them.
+
+    Constraints:
+      * C1: input is f32 (rows, (num_heads + 2 num_kv_heads) * head_dim), the one destination f32 (rows, num_heads * head_dim), heads being the cache's.
+      * C2: positions are i32 (rows), the table f32 (context, rotary_dim).
+      * C3: offset is not negative and offset + rotary_dim not greater than head_dim.
+      * C4: the cache holds numbers of keys and values, no latents and no codes.
+
+    ```mlir
+    #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
+    func.func @two_heads_on_one(%x: tensor<?x16xf32>, %p: tensor<?xi32>, %cache: !heddle.kv_cache<2 x 1 x 4 x bf16>, %out: tensor<?x8xf32>) -> tensor<?x8xf32> {
+      %layer = arith.constant 1 : index
+      %table = heddle.rope_table 0 : tensor<?x4xf32>
+      %q = heddle.rotate_append #rope ins(%x, %p, %table, %cache[%layer] : tensor<?x16xf32>, tensor<?xi32>, tensor<?x4xf32>, <2 x 1 x 4 x bf16>)
+        outs(%out : tensor<?x8xf32>) {num_heads = 2 : i64} -> tensor<?x8xf32>
+      return %q : tensor<?x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_Buffer:$input, Heddle_Buffer:$positions, Heddle_Buffer:$table, Heddle_KvCacheType:$cache, Index:$layer,
+                       Variadic<Heddle_Buffer>:$inits, Heddle_RopeAttr:$rope, I64Attr:$num_heads, DefaultValuedAttr<I64Attr, "0">:$offset);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    $rope `ins` `(` $input `,` $positions `,` $table `,` $cache `[` $layer `]` `:` type($input) `,` type($positions) `,` type($table) `,` type($cache) `)`
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;
 }

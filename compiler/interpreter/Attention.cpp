@@ -411,6 +411,42 @@ static LogicalResult kvAppend(Frame &frame, KvAppendOp op) {
   return success();
 }
 
+// A row's heads are queries, keys and values side by side; of the first two (numRotated heads) each is turned in its place.
+static LogicalResult rotateAppend(Frame &frame, RotateAppendOp op) {
+  KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
+  FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
+  if (failed(layer))
+    return failure();
+  const Tensor &input = frame.tensor(op.getInput()), &positions = frame.tensor(op.getPositions()),
+               &table = frame.tensor(op.getTable());
+  int64_t headDim = cache.type().getHeadDim(), kvHeads = cache.type().getNumKvHeads(), heads = op.getNumHeads();
+  int64_t half = op.getRope().getRotaryDim() / 2, width = input.lastDim();
+  bool isInterleaved = op.getRope().getInterleaved();
+  if (input.dim(0) != static_cast<int64_t>(cache.rows().size()))
+    return op.emitOpError("appends ") << input.dim(0) << " rows in a step of " << cache.rows().size();
+  Tensor rotated = input, result = frame.tensor(op.getInits()[0]);
+  for (auto [r, place] : llvm::enumerate(cache.rows())) {
+    int64_t position = positions.integers[r];
+    if (position < 0 || position >= table.dim(0))
+      return op.emitOpError("position ") << position << " is outside the table's " << table.dim(0) << " rows";
+    for (int64_t head = 0; head < heads + kvHeads; ++head)
+      for (int64_t i = 0; i < half; ++i) {
+        int64_t begin = r * width + head * headDim + op.getOffset();
+        int64_t first = begin + (isInterleaved ? 2 * i : i), second = isInterleaved ? first + 1 : first + half;
+        double cosine = table.reals[position * 2 * half + i], sine = table.reals[position * 2 * half + half + i];
+        rotated.setReal(first, input.reals[first] * cosine - input.reals[second] * sine);
+        rotated.setReal(second, input.reals[second] * cosine + input.reals[first] * sine);
+      }
+    ArrayRef<double> row = ArrayRef<double>(rotated.reals).slice(r * width, width);
+    for (int64_t i = 0; i < heads * headDim; ++i)
+      result.setReal(r * heads * headDim + i, row[i]);
+    cache.store(*layer, /*isValue=*/false, place, row.slice(heads * headDim, kvHeads * headDim));
+    cache.store(*layer, /*isValue=*/true, place, row.slice((heads + kvHeads) * headDim, kvHeads * headDim));
+  }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
 static LogicalResult kvView(Frame &frame, KvViewOp op) {
   auto cache = std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   FailureOr<int64_t> layer = layerOf(frame, op, *cache, op.getLayer());
@@ -563,6 +599,7 @@ void heddle::addAttentionHandlers(HandlerTable &table) {
   table.add<AttentionOp>(attention);
   table.add<PositionBiasOp>(positionBias);
   table.add<KvAppendOp>(kvAppend);
+  table.add<RotateAppendOp>(rotateAppend);
   table.add<KvViewOp>(kvView);
   table.add<FlashAttentionOp>(flashAttention);
   table.add<RaggedAttentionOp>(raggedAttention);

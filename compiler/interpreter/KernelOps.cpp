@@ -61,29 +61,58 @@ static std::vector<double> activations(Frame &frame, Value codes, Value scalesOr
   return values;
 }
 
+// The rows of (rows, k), each as `rms_norm` leaves it.
+static void normalise(std::vector<double> &x, const Tensor &weight, int64_t k, double eps, double offset) {
+  for (size_t row = 0; row < x.size(); row += k) {
+    double squares = 0;
+    for (int64_t i = 0; i < k; ++i)
+      squares += x[row + i] * x[row + i];
+    double scale = 1 / std::sqrt(squares / k + eps);
+    for (int64_t i = 0; i < k; ++i)
+      x[row + i] *= scale * (weight.reals[i] + offset);
+  }
+}
+
 static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
   int64_t n = op.getN(), k = op.getK();
-  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), n, k);
+  FailureOr<PackedWeights> weights =
+      packedWeights(frame, op, op.getWeights(), op.getFormat(), op.getGated() ? 2 * n : n, k);
   if (failed(weights))
     return failure();
   const Tensor &input = frame.tensor(op.getInput());
   const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
   int64_t rows = input.dim(0);
   std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k)
+  if (op.getNorm())
+    normalise(x, frame.tensor(op.getNorm()), k, op.getEpsAttr().getValueAsDouble(),
+              op.getWeightOffsetAttr().getValueAsDouble());
 
   Tensor result = frame.tensor(op.getInits()[0]);
-  std::vector<double> weightRow(k);
-  for (int64_t out = 0; out < n; ++out) {
+  // Row `weightRow` of W times every row of the input.
+  auto dots = [&](int64_t weightRow, ArrayRef<double> begin) {
+    std::vector<double> numbers(k), sums(begin);
     for (int64_t i = 0; i < k; ++i)
-      weightRow[i] = weights->at(out, i);
-    for (int64_t r = 0; r < rows; ++r) {
-      double sum = (op.getAccumulate() ? result.reals[r * n + out] : 0) + (bias ? bias->reals[out] : 0);
+      numbers[i] = weights->at(weightRow, i);
+    for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < k; ++i)
-        sum += x[r * k + i] * weightRow[i];
-      result.setReal(r * n + out, op.getActivation() ? activate(*op.getActivation(), sum) : sum);
+        sums[r] += x[r * k + i] * numbers[i];
+    return sums;
+  };
+  for (int64_t out = 0; out < n; ++out) {
+    std::vector<double> begin(rows, bias ? bias->reals[out] : 0);
+    for (int64_t r = 0; op.getAccumulate() && r < rows; ++r)
+      begin[r] += result.reals[r * n + out];
+    std::vector<double> sums = dots(out, begin), ups;
+    if (op.getGated())
+      ups = dots(n + out, std::vector<double>(rows));
+    for (int64_t r = 0; r < rows; ++r) {
+      double value = op.getActivation() ? activate(*op.getActivation(), sums[r]) : sums[r];
+      result.setReal(r * n + out, op.getGated() ? value * ups[r] : value);
     }
   }
   frame.set(op.getResults()[0], std::move(result));
+  if (op.getRoom())
+    frame.set(op.getResults()[1], Tensor(frame.tensor(op.getRoom())));
   return success();
 }
 

@@ -119,8 +119,7 @@ static LogicalResult layerNorm(Frame &frame, LayerNormOp op) {
 //===- rope ---------------------------------------------------------------===//
 
 // cos and sin of pair i at a position, the attention factor included: a table holds it already.
-static std::pair<double, double> rotation(RopeOp op, const Tensor *table, int64_t position, int64_t i) {
-  RopeAttr rope = op.getRope();
+static std::pair<double, double> rotation(RopeAttr rope, const Tensor *table, int64_t position, int64_t i) {
   int64_t half = rope.getRotaryDim() / 2;
   if (table) {
     const double *row = &table->reals[position * table->dim(1)];
@@ -133,15 +132,21 @@ static std::pair<double, double> rotation(RopeOp op, const Tensor *table, int64_
 
 // The session's table, computed from the frequencies of a rotary embedding of that number.
 static LogicalResult ropeTable(Frame &frame, RopeTableOp op) {
-  RopeOp user;
-  op->getParentOfType<ModuleOp>().walk([&](RopeOp rope) {
-    if (rope.getRope().getTable() == static_cast<int64_t>(op.getTable()))
+  RopeAttr user;
+  auto find = [&](RopeAttr rope) {
+    if (rope.getTable() == static_cast<int64_t>(op.getTable()))
       user = rope;
+  };
+  op->getParentOfType<ModuleOp>().walk([&](Operation *reader) {
+    if (auto rope = dyn_cast<RopeOp>(reader))
+      find(rope.getRope());
+    else if (auto append = dyn_cast<RotateAppendOp>(reader))
+      find(append.getRope());
   });
   auto type = llvm::cast<RankedTensorType>(op.getType());
-  if (!user || type.getDimSize(1) != user.getRope().getRotaryDim())
+  if (!user || type.getDimSize(1) != user.getRotaryDim())
     return op.emitOpError("numbers no rotary embedding of this module with its rotary_dim: ") << op.getTable();
-  int64_t half = user.getRope().getRotaryDim() / 2;
+  int64_t half = user.getRotaryDim() / 2;
   int64_t context = type.isDynamicDim(0) ? frame.getInterpreter().getOptions().context : type.getDimSize(0);
   Tensor result = Tensor::zeros(type.getElementType(), {context, 2 * half});
   for (int64_t position = 0; position < context; ++position)
@@ -169,7 +174,7 @@ static LogicalResult rope(Frame &frame, RopeOp op) {
       if (table && (position < 0 || position >= table->dim(0)))
         return op.emitOpError("position ") << position << " is outside the table's " << table->dim(0) << " rows";
       for (int64_t i = 0; i < half; ++i) {
-        auto [cosine, sine] = rotation(op, table, position, i);
+        auto [cosine, sine] = rotation(op.getRope(), table, position, i);
         for (int64_t h = 0; h < heads; ++h) {
           int64_t row = ((b * heads + h) * sequence + s) * headDim + offset;
           int64_t first = row + (interleaved ? 2 * i : i), second = interleaved ? first + 1 : first + half;

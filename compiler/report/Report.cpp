@@ -39,6 +39,10 @@ static std::string describe(Operation *op) {
           out << ", int8 input";
         if (matmul.getBias())
           out << ", + bias";
+        if (matmul.getActivation())
+          out << ", " << stringifyActivationKind(*matmul.getActivation());
+        if (matmul.getGated())
+          out << ", gated";
         if (matmul.getAccumulate())
           out << ", + residual";
       })

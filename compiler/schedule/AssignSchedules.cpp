@@ -4,9 +4,11 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "compiler/schedule/TunedSchedules.h"
 #include "dialect/Entries.h"
+#include "dialect/Locations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace heddle {
@@ -35,6 +37,12 @@ namespace {
 struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   using AssignSchedulesBase::AssignSchedulesBase;
 
+  // Whether a product reads bf16.
+  template <typename Matmul> bool isRounded(Matmul op) {
+    bool isAsked = hasQuantizedWeights(op) ? activations == "bf16" : bf16Products && op.getFormat() == "bf16";
+    return isAsked && op.getK() % 2 == 0;
+  }
+
   // How the input of a product comes.
   template <typename Matmul> void assignInput(Matmul op) {
     bool isQuantized = hasQuantizedWeights(op);
@@ -46,9 +54,65 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
         op.getInputRoundedMutable().assign(roundedInput(op.getInput(), op));
       return;
     }
-    bool isRounded = isQuantized ? activations == "bf16" : bf16Products && op.getFormat() == "bf16";
-    if (isRounded && op.getK() % 2 == 0)
+    if (isRounded(op))
       op.getInputMutable().assign(roundedInput(op.getInput(), op));
+  }
+
+  // Of the model, in this function or its caller's: not a constant.
+  static bool isStoredF32(Value vector) {
+    Operation *def = vector.getDefiningOp();
+    return cast<RankedTensorType>(vector.getType()).getElementType().isF32() && (!def || isa<WeightOp, PackOp>(def));
+  }
+
+  // Whether an op that adds to `rows` in their place, `reader` or one before it, would hide what they were from `reader`.
+  static bool isWrittenBefore(Value rows, Operation *reader) {
+    return llvm::any_of(rows.getUsers(), [&](Operation *user) {
+      auto kernel = dyn_cast<DestinationStyleOpInterface>(user);
+      Operation *inBlock = reader->getBlock()->findAncestorOpInBlock(*user);
+      return kernel && llvm::is_contained(kernel.getDpsInits(), rows) &&
+             (!inBlock || inBlock == reader || inBlock->isBeforeInBlock(reader));
+    });
+  }
+
+  // Leaves to a product what its rows alone need: a norm that nothing else reads, and rounding where no kernel of rows is before it.
+  void prepareInKernel(PackedMatmulOp op) {
+    Value input = op.getInput();
+    Operation *def = input.getDefiningOp();
+    auto norm = dyn_cast_if_present<RmsNormOp>(def);
+    if (norm && (!isStoredF32(norm.getWeight()) || isWrittenBefore(norm.getInput(), op)))
+      norm = {};
+    bool isOfKernel = !def || isa<DestinationStyleOpInterface, scf::IfOp, func::CallOp>(def);
+    bool isOnlyReader =
+        llvm::all_of(input.getUsers(), [&](Operation *user) { return user == op || isa<tensor::DimOp>(user); });
+    if (!isOnlyReader || !(norm || (isRounded(op) && isOfKernel)))
+      return;
+    OpBuilder b(op);
+    Location loc = norm ? mergedLocation(b.getContext(), {norm.getLoc(), op.getLoc()}) : op.getLoc();
+    Value rows = norm ? norm.getInput() : input, out = op.getInits()[0];
+    RankedTensorType type = isRounded(op) ? bf16Of(rows) : cast<RankedTensorType>(rows.getType());
+    Value room = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, rows), type.getElementType());
+    auto product = PackedMatmulOp::create(
+        b, loc, TypeRange{out.getType(), type}, rows, Value(), Value(), Value(), op.getWeights(), op.getBias(),
+        norm ? norm.getWeight() : Value(), ValueRange{out, room}, op.getNAttr(), op.getKAttr(), op.getFormatAttr(),
+        op.getActivationAttr(), norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(),
+        op.getGatedAttr(), op.getAccumulateAttr(), op.getInt16Attr());
+    op.getResult(0).replaceAllUsesWith(product.getResult(0));
+    op.erase();
+    if (!norm)
+      return;
+    norm.getResult().replaceAllUsesWith(rows); // which others ask for its size alone
+    norm.erase();
+  }
+
+  // In a step: a graph has no kernels of devices.
+  void prepareRows() {
+    SmallVector<PackedMatmulOp> products;
+    getOperation().walk([&](PackedMatmulOp op) {
+      if (!isInGraphEntry(op))
+        products.push_back(op);
+    });
+    for (PackedMatmulOp op : products)
+      prepareInKernel(op);
   }
 
   Value roundedInput(Value input, Operation *user) {
@@ -104,6 +168,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
+    if (target && target.getDevice() == TargetDevice::Cuda)
+      prepareRows();
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {
       // A graph's types say what it computes with, unless its matrices took another.
@@ -128,7 +194,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   void assignInStep(Operation *op, TargetAttr target) {
-    if (auto matmul = dyn_cast<PackedMatmulOp>(op))
+    if (auto matmul = dyn_cast<PackedMatmulOp>(op); matmul && !matmul.getRoom())
       assignInput(matmul);
     if (auto experts = dyn_cast<ExpertMatmulOp>(op))
       assignInput(experts);

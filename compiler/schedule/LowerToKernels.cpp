@@ -7,6 +7,7 @@
 #include "compiler/schedule/Passes.h"
 #include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
+#include "dialect/Locations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -47,15 +48,18 @@ static std::string commonFormat(ValueRange matrices) {
 
 namespace {
 
+struct GatedProduct;
+
 class KernelLowering {
 public:
-  // `activates`: products take the activation behind them.
-  KernelLowering(func::FuncOp func, bool activates) : func(func), activates(activates), b(func.getContext()) {}
+  // `gates`: products of a gate and an up projection take what joins them.
+  KernelLowering(func::FuncOp func, bool gates) : func(func), gates(gates), b(func.getContext()) {}
   LogicalResult run();
 
 private:
   LogicalResult lower(Operation *op);
   LogicalResult lowerLinear(LinearOp op);
+  LogicalResult lowerGated(LinearOp op, GatedProduct product);
   LogicalResult lowerEmbedding(EmbeddingOp op);
   LogicalResult lowerMoe(MoeOp op);
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
@@ -67,7 +71,7 @@ private:
   Value packVectors(Operation *user, ValueRange vectors);
 
   func::FuncOp func;
-  bool activates;
+  bool gates;
   OpBuilder b;
 };
 
@@ -137,6 +141,50 @@ static GluOp activationOf(Operation *op) {
   return glu && !glu.getUp() ? glu : GluOp();
 }
 
+namespace {
+
+// A gate, an up projection and what joins them, where the two are one product that nothing else reads.
+struct GatedProduct {
+  GluOp glu;
+  tensor::ExtractSliceOp gate, up;
+  // Of the product: the gate's first.
+  SmallVector<Value, 2> weights;
+};
+
+} // namespace
+
+// Columns [`begin`, `begin` + `width`) of every row of `value`.
+static bool isColumns(tensor::ExtractSliceOp slice, int64_t begin, int64_t width) {
+  return slice.getStaticOffsets() == ArrayRef<int64_t>({0, begin}) && slice.getStaticSizes().size() == 2 &&
+         slice.getStaticSizes()[1] == width && slice.hasUnitStride() && slice.getType().getRank() == 2;
+}
+
+static FailureOr<GatedProduct> gatedProductOf(LinearOp op) {
+  if (op.getWeights().size() != 2 || !op.getBiases().empty() || typeOf(op.getResult()).getRank() != 2)
+    return failure();
+  int64_t n = typeOf(op.getWeights()[0]).getDimSize(0);
+  if (n != typeOf(op.getWeights()[1]).getDimSize(0) || n % PackedLayout::panelRows)
+    return failure();
+  std::array<tensor::ExtractSliceOp, 2> parts;
+  for (Operation *user : op->getUsers()) {
+    auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+    if (!slice && !isa<tensor::DimOp>(user))
+      return failure();
+    if (!slice)
+      continue;
+    if (!slice->hasOneUse() || !(isColumns(slice, 0, n) || isColumns(slice, n, n)))
+      return failure();
+    parts[isColumns(slice, n, n)] = slice;
+  }
+  if (!parts[0] || !parts[1] || parts[0].getType() != parts[1].getType())
+    return failure();
+  auto glu = dyn_cast<GluOp>(*parts[0]->user_begin());
+  if (!glu || glu.getOperation() != *parts[1]->user_begin())
+    return failure();
+  size_t first = glu.getGate() == parts[0].getResult() ? 0 : 1;
+  return GatedProduct{glu, parts[first], parts[1 - first], {op.getWeights()[first], op.getWeights()[1 - first]}};
+}
+
 // `rows`: a number where it is known, as the types of a graph may say it.
 // What has as many rows as `x` and is no part of a kernel that rows are computed in one by one: its size outlives what is outlined.
 static Value rowsBefore(Value x) {
@@ -160,7 +208,35 @@ static void replaceWithMatmul(Operation *op, arith::AddFOp add, Value product) {
   op->erase();
 }
 
+// activation(x Wgate^T) * (x Wup^T)
+LogicalResult KernelLowering::lowerGated(LinearOp op, GatedProduct product) {
+  FailureOr<PackOp> weights =
+      packMatrices(op, product.weights, commonFormat(product.weights), PackingLayout::Interleaved, 2);
+  if (failed(weights))
+    return failure();
+  GluOp glu = product.glu;
+  RankedTensorType type = typeOf(glu.getResult());
+  b.setInsertionPoint(op);
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), rowsBefore(op.getInput()), 0),
+                         type.getDimSize(1), type.getElementType());
+  auto matmul = PackedMatmulOp::create(
+      b, mergedLocation(b.getContext(), {op.getLoc(), glu.getLoc()}), TypeRange{type}, op.getInput(), Value(), Value(),
+      Value(), weights->getResult(), Value(), Value(), init, b.getI64IntegerAttr(type.getDimSize(1)),
+      b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), weights->getFormatAttr(), glu.getActivationAttr(),
+      FloatAttr(), FloatAttr(), /*gated=*/b.getUnitAttr(), /*accumulate=*/UnitAttr(), /*int16=*/UnitAttr());
+  glu.getResult().replaceAllUsesWith(matmul.getResult(0));
+  for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
+    if (auto dim = dyn_cast<tensor::DimOp>(user)) // of the rows
+      dim.getSourceMutable().assign(op.getInput());
+  for (Operation *dead :
+       {glu.getOperation(), product.gate.getOperation(), product.up.getOperation(), op.getOperation()})
+    dead->erase();
+  return success();
+}
+
 LogicalResult KernelLowering::lowerLinear(LinearOp op) {
+  if (FailureOr<GatedProduct> product = gatedProductOf(op); gates && succeeded(product))
+    return lowerGated(op, *product);
   FailureOr<PackOp> weights = packMatrices(op, op.getWeights(), commonFormat(op.getWeights()));
   if (failed(weights))
     return failure();
@@ -168,7 +244,7 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   Value residual;
   arith::AddFOp add = residualOf(op, residual);
   ActivationKindAttr activation;
-  if (GluOp glu = activates ? activationOf(op) : GluOp()) {
+  if (GluOp glu = activationOf(op)) {
     activation = glu.getActivationAttr();
     glu.getResult().replaceAllUsesWith(glu.getGate());
     glu.erase();
@@ -181,9 +257,11 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
                      type.getDimSize(1), type.getElementType());
   }
   auto matmul = PackedMatmulOp::create(
-      b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(), weights->getResult(), bias, init,
-      b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
-      weights->getFormatAttr(), activation, add ? b.getUnitAttr() : UnitAttr(), UnitAttr());
+      b, op.getLoc(), TypeRange{type}, op.getInput(), Value(), Value(), Value(), weights->getResult(), bias, Value(),
+      init, b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
+      weights->getFormatAttr(), activation, FloatAttr(), FloatAttr(), /*gated=*/UnitAttr(),
+      add ? b.getUnitAttr() : UnitAttr(),
+      /*int16=*/UnitAttr());
   replaceWithMatmul(op, add, matmul.getResult(0));
   return success();
 }
@@ -199,9 +277,9 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
   logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), Value(),
-                                  router->getResult(), bias, logits, b.getI64IntegerAttr(experts),
+                                  router->getResult(), bias, Value(), logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
-                                  ActivationKindAttr(), UnitAttr(), UnitAttr())
+                                  ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(), UnitAttr(), UnitAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
@@ -371,7 +449,7 @@ struct LowerToKernels : heddle::impl::LowerToKernelsBase<LowerToKernels> {
   using LowerToKernelsBase::LowerToKernelsBase;
 
   void runInStage() override {
-    if (failed(KernelLowering(getOperation(), activates).run()))
+    if (failed(KernelLowering(getOperation(), gates).run()))
       signalPassFailure();
   }
 };

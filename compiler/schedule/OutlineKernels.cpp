@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "compiler/schedule/JoinRotations.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
 
@@ -408,6 +410,10 @@ struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
     for (func::FuncOp func : functions) {
       if (isGraphEntry(func)) // what has no kernel there is loops
         continue;
+      if (singleResult) {
+        joinRotations(func.front());
+        appendRotations(func.front(), module->getAttrOfType<TargetAttr>(targetAttrName));
+      }
       askOperandsForSizes(func.front());
       for (Cluster &cluster : Clustering(func.front()).run())
         if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))

@@ -77,7 +77,7 @@ def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"
   let summary = "Make kernels of model ops, which ask for their weights packed";
   let description = [{
     `linear` becomes `packed_matmul` (adding to its destination where the product is only added to a value that is not used
-    later; with `activates`, applying the activation that alone reads it), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
+    later, or applying the activation that alone reads it; with `gates`, those of a gate and an up projection multiply their results), `embedding` of a weight becomes `dequantize`, `moe` the product of its router, `route_experts` and two
     `expert_matmul`. What they and `online_latent_attention` read of the model becomes a `pack` of the stored weights, of a product
     stacked; so do vectors of norms and of attention, which are read as f32. Must hold before: activations are rows, (rows, width);
     attention is tiled. After: no `linear`, no `moe`, no `embedding` of a weight; weights are still as the file has them.
@@ -96,7 +96,7 @@ def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"
     return %y : tensor<?x32xf32>
     ```
   }];
-  let options = [Option<"activates", "activates", "bool", "true", "Products apply activations, as kernels of the CPU do">];
+  let options = [Option<"gates", "gates", "bool", "false", "A gate and an up projection are one product that joins them, as kernels of devices do">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 
@@ -157,8 +157,9 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded, with `by-rows` few rows become
     16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
     rows: once per value however many products read it; and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
-    Keys are split if there are too few tiles of attention per thread. Examples: test/schedule/assign-schedules.mlir,
-    assign-schedules-targets.mlir, assign-schedules-tuned.mlir.
+    Keys are split if there are too few tiles of attention per thread. In a step for CUDA a product takes along a norm that it alone reads, and the rounding of
+    what another kernel left. Examples: test/schedule/assign-schedules.mlir, assign-schedules-targets.mlir, assign-schedules-tuned.mlir,
+    assign-schedules-prepares.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
@@ -192,7 +193,9 @@ def OutlineKernels : StagePass<"heddle-outline-kernels", "::mlir::ModuleOp", "Op
     function @kernel_N each, called by `kernel_call`; shape ops go into the kernels that need them, and equal kernels are shared.
     Layers write their result where the caller says. After: functions hold kernels, calls and views only.
     With `single-result`, for devices, where a grid of threads computes one result, a kernel with several is one kernel for each,
-    which compute again what they share. Example: test/schedule/outline-kernels.mlir, outline-kernels-single.mlir.
+    which compute again what they share; queries and keys that one product made are rotated together, and where the
+    target has a kernel for it (`hasRotateAppend`) by the one that stores what the cache holds of them. Examples: test/schedule/outline-kernels.mlir,
+    outline-kernels-single.mlir, outline-kernels-rotate-append.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<64xf32>) -> tensor<?x64xf32> {
@@ -209,7 +212,8 @@ def OutlineKernels : StagePass<"heddle-outline-kernels", "::mlir::ModuleOp", "Op
     ```
   }];
   let options = [Option<"singleResult", "single-result", "bool", "false", "Kernels have one result each">];
-  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::func::FuncDialect", "::mlir::tensor::TensorDialect"];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect"];
 }
 
 def TileWindows : StagePass<"heddle-tile-windows", "::mlir::ModuleOp", "Optimize"> {

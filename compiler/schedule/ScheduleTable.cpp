@@ -251,6 +251,13 @@ bool heddle::hasSplits(TargetAttr target, Operation *attention) {
          mask.getCausal() && !mask.getChunk() && !op.getPositions();
 }
 
+// As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it.
+bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
+  Type element = cache.getElementType();
+  return target && target.getDevice() == TargetDevice::Cuda && (element.isBF16() || element.isF32()) &&
+         cache.getHeadDim() % 2 == 0;
+}
+
 // A tile for each of its bodies, and what its products with packed weights take.
 static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims, int64_t splitKv) {
   if (target.getDevice() != TargetDevice::Cpu)

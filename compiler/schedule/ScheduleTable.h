@@ -28,6 +28,8 @@ ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t block
                                int64_t splitKv = defaultSplitKv, bool inPairs = false);
 // Whether the target has kernels of that attention to splits of the keys, and of their merge; null: a CPU.
 bool hasSplits(TargetAttr target, mlir::Operation *attention);
+// Whether it has a kernel that rotates queries and keys and stores what such a cache holds of them.
+bool hasRotateAppend(TargetAttr target, KvCacheType cache);
 // Of kernels that compute row by row. Null for CPUs.
 ScheduleAttr rowsSchedule(TargetAttr target);
 

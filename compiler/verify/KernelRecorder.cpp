@@ -303,9 +303,15 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
   ReplayedKernel &last = recording.kernels.back();
   std::string keep = std::exchange(given, {});
   int64_t numKept = std::exchange(numGiven, 0);
-  if (auto kvAppend = dyn_cast<KvAppendOp>(op))
-    addCacheRows(kvAppend, operands, last, regions, numResults);
-  else if (failed(addBuffers(op, operands, last, regions, numResults)))
+  auto kvAppend = dyn_cast<KvAppendOp>(op);
+  if (kvAppend)
+    addCacheRows(op, {operands[0], operands.back(), bool(kvAppend.getValue())}, last, regions, numResults);
+  if (auto rotated = dyn_cast<RotateAppendOp>(op))
+    addCacheRows(op,
+                 {operands[rotated.getCacheMutable().getOperandNumber()],
+                  operands[rotated.getLayerMutable().getOperandNumber()], /*hasValues=*/true},
+                 last, regions, numResults);
+  if (!kvAppend && failed(addBuffers(op, operands, last, regions, numResults)))
     return failure();
   for (size_t i = 0; i < kernels.size(); ++i) {
     bool isFirst = i == 0, isLast = i + 1 == kernels.size();
@@ -319,7 +325,8 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
 // What is left in the destination says nothing.
 static bool isScratch(Operation *op, size_t destination) {
   auto attention = dyn_cast<OnlineAttentionOp>(op);
-  return destination == 1 && (isa<OnlineLatentAttentionOp>(op) || (attention && attention.storesScores()));
+  return destination == 1 &&
+         (isa<OnlineLatentAttentionOp, PackedMatmulOp>(op) || (attention && attention.storesScores()));
 }
 
 LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
@@ -358,10 +365,10 @@ LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> o
 }
 
 // The cache is right again for the kernels behind this one.
-void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
-                                  std::string &regions, int64_t &numRegions) {
-  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(operands[0]);
-  int64_t layer = std::get<TensorRef>(operands.back())->integers[0];
+void KernelRecorder::addCacheRows(Operation *op, Appended appended, ReplayedKernel &kernel, std::string &regions,
+                                  int64_t &numRegions) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(appended.cache);
+  int64_t layer = std::get<TensorRef>(appended.layer)->integers[0];
   KvCacheType type = cache.type();
   // What `store` writes to a row of `width` elements for the numbers of a token.
   auto add = [&](StringRef name, bool isValue, Type element, int64_t width, auto store, auto regionsOf) {
@@ -391,7 +398,7 @@ void KernelRecorder::addCacheRows(KvAppendOp op, ArrayRef<RuntimeValue> operands
   };
   int64_t columns = type.getBlockColumns();
   for (bool isValue : {false, true}) {
-    if (isValue && !op.getValue())
+    if (isValue && !appended.hasValues)
       continue;
     int64_t width = cache.width(isValue);
     StringRef name = isValue ? "values" : "keys";

@@ -70,7 +70,12 @@ private:
                              llvm::ArrayRef<RuntimeValue> operands);
   mlir::LogicalResult addBuffers(mlir::Operation *op, llvm::ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel,
                                  std::string &regions, int64_t &numRegions);
-  void addCacheRows(KvAppendOp op, llvm::ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel, std::string &regions,
+  // What an op appends to.
+  struct Appended {
+    const RuntimeValue &cache, &layer;
+    bool hasValues;
+  };
+  void addCacheRows(mlir::Operation *op, Appended appended, ReplayedKernel &kernel, std::string &regions,
                     int64_t &numRegions);
   double limitOf(mlir::Operation *op, mlir::Type result) const;
 

@@ -2,7 +2,7 @@
 // RUN: %heddle-opt %s --split-input-file --verify-diagnostics -o %t
 
 func.func @packed_matmul_c1(%x: tensor<?x32xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
-  // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 16)}}
+  // expected-error @+1 {{input must be (rows, 64) and the destination (rows, 16)}}
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x32xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
   return
 }
@@ -10,7 +10,7 @@ func.func @packed_matmul_c1(%x: tensor<?x32xf32>, %w: tensor<4096xi8>, %o: tenso
 // -----
 
 func.func @packed_matmul_c1_destination(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x17xf32>) {
-  // expected-error @+1 {{input must be (rows, 64) and the one destination (rows, 16)}}
+  // expected-error @+1 {{input must be (rows, 64) and the destination (rows, 16)}}
   %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x17xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x17xf32>
   return
 }
@@ -76,5 +76,61 @@ func.func @packed_matmul_c4(%x: tensor<?x64xf32>, %r: tensor<?x32xbf16>, %w: ten
 func.func @packed_matmul_c5(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
   // expected-error @+1 {{an activation of what is added to a residual has no kernel}}
   %0 = heddle.packed_matmul activated <gelu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {accumulate, n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c6(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x17xf32>) {
+  // expected-error @+1 {{'gated' needs an activation, no bias and a multiple of 16 as n, got 17}}
+  %0 = heddle.packed_matmul activated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x17xf32>) {gated, n = 17 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x17xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c6_activation(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{'gated' needs an activation, no bias and a multiple of 16 as n, got 16}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xf32>) {gated, n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c7(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x32xbf16>) {
+  // expected-error @+1 {{the second destination must be f32 or bf16 (rows, 64), of a f32 input without 'int16'}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x32xbf16>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>, tensor<?x32xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c7_input(%x: tensor<?x64xbf16>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x64xbf16>) {
+  // expected-error @+1 {{the second destination must be f32 or bf16 (rows, 64), of a f32 input without 'int16'}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xbf16>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x64xbf16>) {n = 16 : i64, k = 64 : i64, format = "bf16"} -> tensor<?x16xf32>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c8(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x64xbf16>) {
+  // expected-error @+1 {{'eps' and 'weight_offset' belong to a norm}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x64xbf16>) {n = 16 : i64, k = 64 : i64, format = "bf16", eps = 1.0e-5} -> tensor<?x16xf32>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c8_room(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %g: tensor<64xf32>, %o: tensor<?x16xf32>) {
+  // expected-error @+1 {{a norm must be f32 (64) and needs a second destination}}
+  %0 = heddle.packed_matmul ins(%x, %w norm %g : tensor<?x64xf32>, tensor<4096xi8> norm tensor<64xf32>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "bf16", eps = 1.0e-5, weight_offset = 0.0} -> tensor<?x16xf32>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c8_norm(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x64xf32>) {
+  // expected-error @+1 {{a second destination without a norm must be bf16}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x64xf32>) {n = 16 : i64, k = 64 : i64, format = "bf16"} -> tensor<?x16xf32>, tensor<?x64xf32>
   return
 }

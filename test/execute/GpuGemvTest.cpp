@@ -2,6 +2,7 @@
 //
 // Products of few rows with packed weights of every type, against loops in f64 over what the types stand for.
 #include "compiler/codegen/targets/cuda/Gemv.h"
+#include "compiler/codegen/targets/cuda/PreparedRows.h"
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuDriver.h"
@@ -37,13 +38,14 @@ struct Operands {
     act = randomFloats(rows * spec.k, 1.0f, 1);
     bias = randomFloats(spec.n, 1.0f, 3);
     before = randomFloats(rows * spec.n, 1.0f, 4);
+    norm = randomFloats(spec.k, 1.0f, 5);
     // What lies behind a row is no number.
     actF32.assign(rows * actStride, NAN);
     actBf16.assign(rows * actStride, 0x7fff);
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t i = 0; i < spec.k; ++i) {
         float &value = act[row * spec.k + i];
-        if (isBf16)
+        if (isBf16 && !spec.prepares)
           value = roundToBf16(value);
         actF32[row * actStride + i] = value;
         actBf16[row * actStride + i] = bf16BitsOf(value);
@@ -60,27 +62,39 @@ struct Operands {
 
   RandomWeights weights;
   int64_t actStride, outStride;
-  std::vector<float> act, bias, before, actF32;
+  std::vector<float> act, bias, before, norm, actF32;
   std::vector<uint16_t> actBf16;
   std::vector<uint64_t> panels;
 };
 
-double activated(MatmulEpilogue epilogue, double x) {
-  switch (epilogue) {
-  case MatmulEpilogue::Silu:
-    return x / (1 + std::exp(-x));
-  case MatmulEpilogue::GeluTanh:
-    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  default:
+// Rows as the kernel multiplies them.
+std::vector<double> preparedRows(const GpuMatmulSpec &spec, const Operands &operands, int64_t rows) {
+  std::vector<double> x(operands.act.begin(), operands.act.begin() + rows * spec.k);
+  if (!spec.prepares)
     return x;
+  for (int64_t row = 0; row < rows; ++row) {
+    double squares = 0, scale = 1;
+    for (int64_t i = 0; i < spec.k; ++i)
+      squares += x[row * spec.k + i] * x[row * spec.k + i];
+    if (spec.prepares->hasNorm)
+      scale = 1 / std::sqrt(squares / spec.k + spec.prepares->eps);
+    for (int64_t i = 0; i < spec.k; ++i) {
+      double &value = x[row * spec.k + i];
+      if (spec.prepares->hasNorm)
+        value *= scale * (operands.norm[i] + spec.prepares->weightOffset);
+      if (spec.activation == MatmulActivation::Bf16)
+        value = roundToBf16(float(value));
+    }
   }
+  return x;
 }
 
 std::vector<double> reference(const GpuMatmulSpec &spec, const Operands &operands, int64_t rows) {
+  std::vector<double> act = preparedRows(spec, operands, rows);
   auto product = [&](int64_t row, int64_t weightRow) {
     double sum = 0;
     for (int64_t i = 0; i < spec.k; ++i)
-      sum += double(operands.act[row * spec.k + i]) * operands.weights.values[weightRow * spec.k + i];
+      sum += act[row * spec.k + i] * operands.weights.values[weightRow * spec.k + i];
     return sum;
   };
   std::vector<double> out;
@@ -107,14 +121,20 @@ std::vector<float> runGemv(const GpuKernel &kernel, const GpuMatmulSpec &spec, c
   memory.allow(operands.actBf16.data(), operands.actBf16.size() * 2, Access::Read);
   memory.allow(operands.panels.data(), operands.panels.size() * 8, Access::Read);
   memory.allow(operands.bias.data(), operands.bias.size() * 4, Access::Read);
+  memory.allow(operands.norm.data(), operands.norm.size() * 4, Access::Read);
   memory.allow(out.data(), out.size() * 4, Access::ReadWrite);
-  const void *act = spec.activation == MatmulActivation::Bf16
+  const void *act = spec.activation == MatmulActivation::Bf16 && !spec.prepares
                         ? static_cast<const void *>(&operands.actBf16[begin * operands.actStride])
                         : &operands.actF32[begin * operands.actStride];
-  const void *weights = operands.panels.data(), *bias = operands.bias.data();
+  const void *weights = operands.panels.data(), *bias = operands.bias.data(), *norm = operands.norm.data();
   int32_t numRows = int32_t(rows);
-  kernel.run(gemvLaunch(spec, tile, rows),
-             {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory, order);
+  if (spec.prepares)
+    kernel.run(gemvLaunch(spec, tile, rows),
+               {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride, &norm}, memory,
+               order);
+  else
+    kernel.run(gemvLaunch(spec, tile, rows),
+               {&act, &weights, &bias, &first, &numRows, &operands.actStride, &operands.outStride}, memory, order);
   return takeRows(out, rows, operands.outStride, spec.n);
 }
 
@@ -180,7 +200,7 @@ TEST(GpuGemv, EdgesOfDepth) {
 
 TEST(GpuGemv, EpiloguesBiasAndResidual) {
   for (int64_t tileRows : {1, 4})
-    for (MatmulEpilogue epilogue : {MatmulEpilogue::None, MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh}) {
+    for (MatmulEpilogue epilogue : allEpilogues) {
       GpuMatmulSpec spec = makeSpec(TensorType::Q8_0, 41, 96);
       spec.epilogue = epilogue;
       spec.hasBias = true;
@@ -223,6 +243,98 @@ TEST(GpuGemv, ARowHasItsBitsInEveryBatch) {
       EXPECT_EQ(joined, whole) << tileRows << " rows a block";
     }
   }
+}
+
+GpuMatmulSpec makePreparing(TensorType type, int64_t n, int64_t k, bool hasNorm, double weightOffset = 0) {
+  GpuMatmulSpec spec = makeSpec(type, n, k);
+  if (type == TensorType::BF16)
+    spec.activation = MatmulActivation::Bf16;
+  spec.prepares = {hasNorm, /*eps=*/1e-5, weightOffset};
+  return spec;
+}
+
+// A rounding of a number that lies between two bf16 goes either way, as the sum of squares was added up.
+double mostError(const GpuMatmulSpec &spec) {
+  return spec.activation == MatmulActivation::Bf16 && spec.prepares->hasNorm ? 1e-7 : 1e-11;
+}
+
+void checkPreparing(const GpuMatmulSpec &spec, TensorType type, int64_t tileRows, int64_t rows) {
+  SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + ", rows " + std::to_string(rows) + ", k " +
+               std::to_string(spec.k));
+  GpuGemvTile tile = gpuGemvTile(spec, tileRows);
+  GpuKernel kernel = kernelOf(spec, tile);
+  Operands operands(spec, type, rows);
+  std::vector<float> out = runGemv(kernel, spec, tile, operands, 0, rows, ptx::WarpOrder::Ascending);
+  EXPECT_LE(nmse(out, reference(spec, operands, rows)), mostError(spec));
+  EXPECT_EQ(out, runGemv(kernel, spec, tile, operands, 0, rows, ptx::WarpOrder::Descending)) << "another order";
+}
+
+TEST(GpuGemv, NormsAndRoundsRowsAsItReadsThem) {
+  for (TensorType type : {TensorType::BF16, TensorType::F32, TensorType::Q4_0, TensorType::Q6_K})
+    for (int64_t k : {256, 1280, 2304})
+      for (int64_t rows : {1, 2, 4})
+        checkPreparing(makePreparing(type, 32, k, /*hasNorm=*/true), type, rows, rows);
+  checkPreparing(makePreparing(TensorType::BF16, 32, 130, /*hasNorm=*/false), TensorType::BF16, 1, 1);
+  checkPreparing(makePreparing(TensorType::BF16, 32, 34, /*hasNorm=*/true, /*weightOffset=*/1), TensorType::BF16, 2, 3);
+  GpuMatmulSpec gated = makePreparing(TensorType::Q8_0, 48, 288, /*hasNorm=*/true);
+  gated.isGated = true;
+  gated.epilogue = MatmulEpilogue::Silu;
+  checkPreparing(gated, TensorType::Q8_0, 4, 3);
+}
+
+// The rows of `operands` by a kernel of their own, as `act` of the result: f32 in both of its forms.
+Operands preparedApart(const GpuMatmulSpec &spec, TensorType type, int64_t rows, const Operands &operands) {
+  bool rounds = spec.activation == MatmulActivation::Bf16;
+  GpuKernel kernel(
+      [&](mlir::gpu::GPUModuleOp module) { buildGpuPreparation(module, "rows", *spec.prepares, rounds, spec.k); });
+  Operands prepared = operands;
+  ptx::Memory memory;
+  using Access = ptx::Memory::Access;
+  memory.allow(operands.actF32.data(), operands.actF32.size() * 4, Access::Read);
+  memory.allow(operands.norm.data(), operands.norm.size() * 4, Access::Read);
+  memory.allow(prepared.actF32.data(), prepared.actF32.size() * 4, Access::ReadWrite);
+  memory.allow(prepared.actBf16.data(), prepared.actBf16.size() * 2, Access::ReadWrite);
+  const void *x = operands.actF32.data(), *norm = operands.norm.data();
+  void *out = rounds ? static_cast<void *>(prepared.actBf16.data()) : prepared.actF32.data();
+  ptx::Launch launch;
+  launch.blocks[0] = uint32_t(rows);
+  launch.threads[0] = uint32_t(preparingThreads);
+  kernel.run(launch, {&x, &out, &norm, &operands.actStride, &operands.actStride}, memory, ptx::WarpOrder::Descending);
+  return prepared;
+}
+
+// Few rows prepare what they read, many read what a kernel before them prepared: nothing tells which it was.
+TEST(GpuGemv, PreparingLeavesTheBitsOfAKernelBefore) {
+  for (TensorType type : {TensorType::BF16, TensorType::F32, TensorType::Q8_0})
+    for (int64_t k : {96, 1056, 2560}) {
+      const int64_t rows = 3;
+      GpuMatmulSpec spec = makePreparing(type, 32, k, /*hasNorm=*/true), apart = spec;
+      apart.prepares.reset();
+      Operands operands(spec, type, rows), prepared = preparedApart(spec, type, rows, operands);
+      GpuGemvTile tile = gpuGemvTile(spec, 4);
+      EXPECT_EQ(runGemv(kernelOf(spec, tile), spec, tile, operands, 0, rows, ptx::WarpOrder::Ascending),
+                runGemv(kernelOf(apart, tile), apart, tile, prepared, 0, rows, ptx::WarpOrder::Ascending))
+          << tensorTypeInfo(type).name << ", k " << k;
+    }
+}
+
+// Without the barrier behind the sums of squares a warp scales by what others have not written; another scale is seen.
+TEST(GpuGemv, AWrongScaleIsSeen) {
+  GpuMatmulSpec spec = makePreparing(TensorType::Q4_0, 32, 512, /*hasNorm=*/true), other = spec;
+  other.prepares->eps = 1e-2;
+  GpuGemvTile tile = gpuGemvTile(spec, 1);
+  Operands operands(spec, TensorType::Q4_0, 1);
+  std::vector<double> expected = reference(spec, operands, 1);
+  EXPECT_GT(nmse(runGemv(kernelOf(other, tile), other, tile, operands, 0, 1, ptx::WarpOrder::Ascending), expected),
+            1e-6);
+  if (GpuDriver::get())
+    GTEST_SKIP() << "a GPU may have the warps in an order that hides the barrier";
+  std::string text = kernelOf(spec, tile).ptx();
+  size_t barrier = text.find("bar.sync");
+  ASSERT_NE(barrier, std::string::npos);
+  text.erase(barrier, text.find(';', barrier) + 1 - barrier);
+  std::vector<float> out = runGemv(GpuKernel(text), spec, tile, operands, 0, 1, ptx::WarpOrder::Ascending);
+  EXPECT_TRUE(std::any_of(out.begin(), out.end(), [](float value) { return std::isnan(value); }));
 }
 
 // Without the barrier, the warp that comes first adds up what the others have not written.

@@ -2,7 +2,8 @@
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
 //   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
-//   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [bias] [add] [silu|…]
+//   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [prepares|norm] [bias] [add] [silu|…]
+//   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
 //     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
 // and for all [target=cuda:sm_80] [emit=ptx|llvm|mlir]
@@ -11,6 +12,7 @@
 #include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
+#include "compiler/codegen/targets/cuda/PreparedRows.h"
 #include "test/execute/GpuTiles.h"
 
 #include "mlir/IR/Builders.h"
@@ -52,6 +54,18 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
   return success();
 }
 
+static std::optional<RowPreparation> preparation(const llvm::StringMap<std::string> &words) {
+  if (words.count("norm"))
+    return RowPreparation{/*hasNorm=*/true, /*eps=*/1e-5, /*weightOffset=*/0};
+  return words.count("prepares") ? std::optional(RowPreparation()) : std::nullopt;
+}
+
+static LogicalResult addRows(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &) {
+  buildGpuPreparation(module, "rows", preparation(words).value_or(RowPreparation()), words.lookup("act") == "bf16",
+                      number(words, "k", 256));
+  return success();
+}
+
 static LogicalResult addGemv(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
   GpuMatmulSpec spec = matmulSpec(words);
   std::optional<PackedLayout> layout = layoutNamed(words.count("type") ? words.lookup("type") : "q4_0");
@@ -62,6 +76,7 @@ static LogicalResult addGemv(gpu::GPUModuleOp module, const llvm::StringMap<std:
   spec.layout = *layout;
   if (words.lookup("act") != "bf16")
     spec.activation = MatmulActivation::F32;
+  spec.prepares = preparation(words);
   if (failed(verifyGpuGemv(spec, error)))
     return failure();
   buildGpuGemv(module, "gemv", spec, heddle::test::gpuGemvTile(spec, number(words, "rows", 1)));
@@ -109,7 +124,10 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
   b.setInsertionPointToStart(outer->getBody());
   auto module = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
-  auto build = words.count("attention") ? addAttention : words.count("gemv") ? addGemv : addMatmul;
+  auto build = words.count("attention")     ? addAttention
+               : words.count("gemv")        ? addGemv
+               : words.count("preparation") ? addRows
+                                            : addMatmul;
   if (failed(target) || failed(build(module, words, error))) {
     llvm::errs() << error << "\n";
     return 2;

@@ -53,19 +53,6 @@ struct Operands {
   std::vector<uint16_t> actBits, packed;
 };
 
-double activated(MatmulEpilogue epilogue, double x) {
-  switch (epilogue) {
-  case MatmulEpilogue::None:
-    return x;
-  case MatmulEpilogue::Silu:
-    return x / (1 + std::exp(-x));
-  case MatmulEpilogue::GeluTanh:
-    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  default:
-    return NAN;
-  }
-}
-
 std::vector<double> reference(const GpuMatmulSpec &spec, const Operands &operands, int64_t rows) {
   auto product = [&](int64_t row, int64_t weightRow) {
     double sum = 0;
@@ -152,7 +139,7 @@ TEST(GpuMatmul, EdgesOfDepth) {
 
 TEST(GpuMatmul, EpiloguesBiasAndResidual) {
   for (const GpuMatmulTile *tile : {&few, &some, &many})
-    for (MatmulEpilogue epilogue : {MatmulEpilogue::None, MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh}) {
+    for (MatmulEpilogue epilogue : allEpilogues) {
       GpuMatmulSpec spec = makeSpec(tile == &few ? 40 : 41, 72);
       spec.epilogue = epilogue;
       spec.hasBias = true;

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The tiles of the table, and how kernels are launched.
+// The tiles of the table, how kernels are launched, and the formulas of epilogues.
 #ifndef HEDDLE_TEST_EXECUTE_GPUTILES_H
 #define HEDDLE_TEST_EXECUTE_GPUTILES_H
 
@@ -11,7 +11,34 @@
 #include "compiler/schedule/ScheduleTable.h"
 #include "test/ptx/Machine.h"
 
+#include <cmath>
+
 namespace heddle::test {
+
+// What the epilogue makes of a sum, in f64.
+inline double activated(MatmulEpilogue epilogue, double x) {
+  switch (epilogue) {
+  case MatmulEpilogue::None:
+    return x;
+  case MatmulEpilogue::Silu:
+    return x / (1 + std::exp(-x));
+  case MatmulEpilogue::Gelu:
+    return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  case MatmulEpilogue::GeluTanh:
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  case MatmulEpilogue::Relu:
+    return std::max(x, 0.0);
+  case MatmulEpilogue::QuickGelu:
+    return x / (1 + std::exp(-1.702 * x));
+  case MatmulEpilogue::Tanh:
+    return std::tanh(x);
+  }
+  return NAN;
+}
+
+inline constexpr MatmulEpilogue allEpilogues[] = {
+    MatmulEpilogue::None, MatmulEpilogue::Silu,      MatmulEpilogue::Gelu, MatmulEpilogue::GeluTanh,
+    MatmulEpilogue::Relu, MatmulEpilogue::QuickGelu, MatmulEpilogue::Tanh};
 
 // Calls `take` for each tile of the table for products.
 template <typename Take> void forEachMatmulTile(Take take) {

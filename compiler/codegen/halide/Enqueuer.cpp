@@ -39,16 +39,29 @@ void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64
   }
 }
 
-void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset, bool isCross) {
+SmallVector<BufferDim> Enqueuer::pageDims(KvType kv, int64_t headDim, int64_t heads, bool isCross) {
   constexpr int64_t tokens = HEDDLE_KV_PAGE_SIZE;
-  size_t cache = isCross ? offsetof(heddle_step, source_cache) : offsetof(heddle_step, cache);
   size_t count = isCross ? offsetof(heddle_step, num_source_pages) : offsetof(heddle_step, num_pages);
   size_t stride = isCross ? offsetof(heddle_step, source_page_stride) : offsetof(heddle_step, page_stride);
-  add(kvElement(kv), b.at(pointer(cache), planeOffset),
-      {{b.constant(headDim), b.constant(1)},
-       {b.constant(tokens), b.constant(headDim)},
-       {b.constant(heads), b.constant(headDim * tokens)},
-       {number(count), b.divide(number(stride), kvBytes(kv))}});
+  return {{b.constant(headDim), b.constant(1)},
+          {b.constant(tokens), b.constant(headDim)},
+          {b.constant(heads), b.constant(headDim * tokens)},
+          {number(count), b.divide(number(stride), kvBytes(kv))}};
+}
+
+Value Enqueuer::pagesAt(Value planeOffset, bool isCross) {
+  return b.at(pointer(isCross ? offsetof(heddle_step, source_cache) : offsetof(heddle_step, cache)), planeOffset);
+}
+
+void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset, bool isCross) {
+  add(kvElement(kv), pagesAt(planeOffset, isCross), pageDims(kv, headDim, heads, isCross));
+}
+
+void Enqueuer::addBothPages(KvType kv, int64_t headDim, int64_t heads, Value keyOffset, Value valueOffset,
+                            bool isCross) {
+  SmallVector<BufferDim> dims = pageDims(kv, headDim, heads, isCross);
+  dims.push_back({b.constant(2), b.divide(b.sub(valueOffset, keyOffset), kvBytes(kv))});
+  add(kvElement(kv), pagesAt(keyOffset, isCross), dims);
 }
 
 void Enqueuer::addPlaces(bool isCross) {

@@ -36,6 +36,9 @@ public:
   void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k);
   // One plane of a cache's pages: (head_dim, 64, heads, pages). `isCross`: of the cache of sources.
   void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset, bool isCross = false);
+  // Both: (head_dim, 64, heads, pages, 2).
+  void addBothPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value keyOffset, mlir::Value valueOffset,
+                    bool isCross = false);
   // row_sequence, cache_positions, page_table
   void addPlaces(bool isCross = false);
 
@@ -43,6 +46,9 @@ public:
   void enqueue(llvm::StringRef symbol);
 
 private:
+  llvm::SmallVector<BufferDim> pageDims(KvType kv, int64_t headDim, int64_t heads, bool isCross);
+  mlir::Value pagesAt(mlir::Value planeOffset, bool isCross);
+
   llvm::SmallVector<mlir::Value> arguments; // the device, then buffers
 };
 

@@ -41,7 +41,13 @@ LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
   call.rounded = pointer(op.getInputRounded());
   call.roundedStride = call.rounded ? rowStride(op.getInputRounded()) : b.constant(0);
   call.isFixed = isFixed();
+  call.norm = pointer(op.getNorm());
   unsigned form = op.getInt16() ? MatmulCall::ByRows : MatmulCall::Dense;
+  if (op.getRoom()) {
+    call.room = pointer(op.getRoom());
+    call.roomStride = rowStride(op.getRoom());
+    form |= MatmulCall::Prepared;
+  }
   return launch(op, CallOperands::of(call, form), {{call.rows}, double(op.getN()) * double(op.getK())});
 }
 

@@ -180,10 +180,23 @@ LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
   return launch(op, CallOperands::of(call));
 }
 
+LogicalResult StepLauncher::lowerRotateAppend(RotateAppendOp op) {
+  RotateAppendCall call;
+  call.input = pointer(op.getInput());
+  call.out = pointer(op.getInits()[0]);
+  call.positions = pointer(op.getPositions());
+  call.table = pointer(op.getTable());
+  std::tie(call.kOffset, call.vOffset) = planes(op.getCache().getType(), op.getLayer());
+  call.inputStride = rowStride(op.getInput());
+  call.outStride = rowStride(op.getInits()[0]);
+  call.rowEnd = rows(op.getInput());
+  return launch(op, CallOperands::of(call));
+}
+
 bool StepLauncher::canLaunch(Operation *op) {
   return KernelLauncher::canLaunch(op) ||
          isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp, RaggedAttentionOp,
-             OnlineLatentAttentionOp, KvAppendOp, KernelCallOp, func::CallOp>(op);
+             OnlineLatentAttentionOp, KvAppendOp, RotateAppendOp, KernelCallOp, func::CallOp>(op);
 }
 
 LogicalResult StepLauncher::lower(Operation *op) {
@@ -196,6 +209,7 @@ LogicalResult StepLauncher::lower(Operation *op) {
       .Case([&](PreferSplitsOp op) { return lowerPreference(op); })
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
+      .Case([&](RotateAppendOp op) { return lowerRotateAppend(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
       .Case([&](func::CallOp op) {
         b.clone(*op);

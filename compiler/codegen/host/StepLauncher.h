@@ -43,6 +43,7 @@ private:
   mlir::LogicalResult lowerCombine(CombineSplitsOp op);
   mlir::LogicalResult lowerPreference(PreferSplitsOp op);
   mlir::LogicalResult lowerAppend(KvAppendOp op);
+  mlir::LogicalResult lowerRotateAppend(RotateAppendOp op);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
   mlir::Value scratch(size_t bytes) override;

@@ -45,8 +45,11 @@ struct MatmulCall {
   mlir::Value rounded;              // `act` in bf16, rows roundedStride elements apart; null: many rows are f32
   mlir::Value roundedStride;
   mlir::Value isFixed; // not 0: many rows are multiplied as few are
+  mlir::Value norm;    // const float *, (K): what normalised rows are multiplied by; or null
+  mlir::Value room;    // where rows are prepared, (rows, K) f32 or bf16, rows roomStride elements apart
+  mlir::Value roomStride;
 
-  enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2 };
+  enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2, Prepared = 4 };
   static constexpr Parameter<MatmulCall> parameters[] = {
       {ParameterKind::Pointer, &MatmulCall::act},
       {ParameterKind::Pointer, &MatmulCall::actScales},
@@ -65,6 +68,9 @@ struct MatmulCall {
       {ParameterKind::Pointer, &MatmulCall::rounded, ByRows},
       {ParameterKind::Size, &MatmulCall::roundedStride, ByRows},
       {ParameterKind::Size, &MatmulCall::isFixed, ByRows},
+      {ParameterKind::Pointer, &MatmulCall::norm, Prepared},
+      {ParameterKind::Pointer, &MatmulCall::room, Prepared},
+      {ParameterKind::Size, &MatmulCall::roomStride, Prepared},
   };
 };
 
@@ -103,6 +109,25 @@ struct KvAppendCall {
       {ParameterKind::Pointer, &KvAppendCall::sequences},   {ParameterKind::Size, &KvAppendCall::kOffset},
       {ParameterKind::Size, &KvAppendCall::vOffset},        {ParameterKind::PartBegin, &KvAppendCall::rowBegin},
       {ParameterKind::PartEnd, &KvAppendCall::rowEnd},
+  };
+};
+
+// Rotated queries, and rotated keys and values in the pages of their sequences, on a device.
+struct RotateAppendCall {
+  mlir::Value input;     // const float *, (rows, (numHeads + 2 numKvHeads) * headDim), rows inputStride floats apart
+  mlir::Value out;       // float *, (rows, numHeads * headDim), rows outStride floats apart
+  mlir::Value positions; // const int32_t *, (rows): of the table
+  mlir::Value table;     // const float *, (context, rotaryDim): cosines, then sines
+  mlir::Value kOffset, vOffset; // bytes of this layer's K and V inside a page
+  mlir::Value inputStride, outStride;
+  mlir::Value rowBegin, rowEnd;
+
+  static constexpr Parameter<RotateAppendCall> parameters[] = {
+      {ParameterKind::Pointer, &RotateAppendCall::input},      {ParameterKind::Pointer, &RotateAppendCall::out},
+      {ParameterKind::Pointer, &RotateAppendCall::positions},  {ParameterKind::Pointer, &RotateAppendCall::table},
+      {ParameterKind::Size, &RotateAppendCall::kOffset},       {ParameterKind::Size, &RotateAppendCall::vOffset},
+      {ParameterKind::Size, &RotateAppendCall::inputStride},   {ParameterKind::Size, &RotateAppendCall::outStride},
+      {ParameterKind::PartBegin, &RotateAppendCall::rowBegin}, {ParameterKind::PartEnd, &RotateAppendCall::rowEnd},
   };
 };
 

@@ -78,6 +78,13 @@ FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
   spec->accumulate = op.getAccumulate();
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
+  spec->isGated = op.getGated();
+  if (Value room = op.getRoom()) {
+    spec->activation = getElementTypeOrSelf(room).isBF16() ? MatmulActivation::Bf16 : MatmulActivation::F32;
+    spec->prepares.emplace();
+    if (op.getNorm())
+      spec->prepares = {true, op.getEpsAttr().getValueAsDouble(), op.getWeightOffsetAttr().getValueAsDouble()};
+  }
   return spec;
 }
 
@@ -89,9 +96,21 @@ static std::string activationName(std::optional<ActivationKind> kind) {
   return kind ? ("_" + stringifyActivationKind(*kind)).str() : "";
 }
 
+// Who prepares its rows.
+static std::string preparationName(PackedMatmulOp op) {
+  if (!op.getRoom())
+    return "";
+  std::string name = getElementTypeOrSelf(op.getRoom()).isBF16() ? "_rounds" : "_prepares";
+  if (op.getNorm())
+    for (FloatAttr number : {op.getEpsAttr(), op.getWeightOffsetAttr()})
+      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number.getValueAsDouble()));
+  return name;
+}
+
 std::string heddle::signatureOf(PackedMatmulOp op) {
-  return matmulName(op.getFormat(), op.getN(), op.getK()) + activationOf(op).second.str() +
-         (op.getBias() ? "_bias" : "") + activationName(op.getActivation()) + (op.getAccumulate() ? "_add" : "");
+  return matmulName(op.getFormat(), op.getN(), op.getK()) + activationOf(op).second.str() + preparationName(op) +
+         (op.getBias() ? "_bias" : "") + activationName(op.getActivation()) + (op.getGated() ? "_gated" : "") +
+         (op.getAccumulate() ? "_add" : "");
 }
 
 int64_t heddle::expertBytes(ExpertMatmulOp op) {
@@ -357,4 +376,24 @@ void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned 
     }
   spec.blockKv = schedule.getBlockKv();
   spec.splitKv = schedule.getSplitKv();
+}
+
+RotateAppendSpec heddle::specOf(RotateAppendOp op) {
+  KvCacheType cache = op.getCache().getType();
+  RotateAppendSpec spec;
+  spec.numHeads = op.getNumHeads();
+  spec.numKvHeads = cache.getNumKvHeads();
+  spec.headDim = cache.getHeadDim();
+  spec.kv = kvTypeOf(cache);
+  spec.rotaryDim = op.getRope().getRotaryDim();
+  spec.offset = op.getOffset();
+  spec.isInterleaved = op.getRope().getInterleaved();
+  return spec;
+}
+
+std::string heddle::signatureOf(RotateAppendOp op) {
+  RotateAppendSpec spec = specOf(op);
+  return llvm::formatv("rotate_append_h{0}_kv{1}_d{2}_r{3}{4}{5}", spec.numHeads, spec.numKvHeads, spec.headDim,
+                       spec.rotaryDim, spec.offset ? "_o" + std::to_string(spec.offset) : "",
+                       spec.isInterleaved ? "_interleaved" : "");
 }

@@ -22,6 +22,7 @@ AttentionSpec specOf(CombineSplitsOp op);
 AttentionSpec specOf(FlashAttentionOp op);
 AttentionSpec specOf(RaggedAttentionOp op);
 KvAppendSpec specOf(KvAppendOp op);
+RotateAppendSpec specOf(RotateAppendOp op);
 
 std::string signatureOf(PackedMatmulOp op);
 std::string signatureOf(ExpertMatmulOp op);
@@ -34,6 +35,7 @@ std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
 std::string signatureOf(FlashAttentionOp op);
 std::string signatureOf(RaggedAttentionOp op);
+std::string signatureOf(RotateAppendOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);
 

@@ -9,6 +9,7 @@
 
 #include "mlir/Support/LLVM.h"
 
+#include <optional>
 #include <vector>
 
 namespace heddle {
@@ -31,6 +32,13 @@ struct GatingSpec {
   float alpha = 1, offset = 0;
 };
 
+// What a kernel makes of f32 rows before it multiplies them.
+struct RowPreparation {
+  // x becomes x / sqrt(mean(x^2) + eps) * (norm + weightOffset).
+  bool hasNorm = false;
+  double eps = 0, weightOffset = 0;
+};
+
 struct MatmulSpec {
   PackedLayout layout;
   int64_t n = 0; // out_features
@@ -48,6 +56,11 @@ struct MatmulSpec {
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
   bool int16FewRows = false, hasRounded = false;
+  // `act` is f32, and becomes what `activation` says in the kernel.
+  std::optional<RowPreparation> prepares = std::nullopt;
+
+  // Rows of W.
+  int64_t weightRows() const { return isGated ? 2 * n : n; }
 };
 
 struct EmbeddingSpec {
@@ -136,6 +149,16 @@ struct KvAppendSpec {
   bool isLatent = false;
 
   int64_t valueDim() const { return valueHeadDim || isLatent ? valueHeadDim : headDim; }
+};
+
+struct RotateAppendSpec {
+  int64_t numHeads = 0, numKvHeads = 0, headDim = 0;
+  KvType kv = KvType::BF16;
+  // Columns [offset, offset + rotaryDim) of a head are rotated: pairs are neighbours, or rotaryDim / 2 apart.
+  int64_t rotaryDim = 0, offset = 0;
+  bool isInterleaved = false;
+
+  int64_t heads() const { return numHeads + 2 * numKvHeads; }
 };
 
 struct MoeRouteSpec {

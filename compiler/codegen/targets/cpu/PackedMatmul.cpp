@@ -218,6 +218,22 @@ FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, con
   return emitter.finish();
 }
 
+namespace {
+
+class PackedMatmul : public MatmulKernelEmitter<PackedMatmulOp> {
+public:
+  using MatmulKernelEmitter::MatmulKernelEmitter;
+
+  bool canEmit(Operation *op, std::string &missing) const override {
+    auto matmul = dyn_cast<PackedMatmulOp>(op);
+    if (matmul && matmul.getRoom())
+      missing = "that prepares its rows";
+    return missing.empty();
+  }
+};
+
+} // namespace
+
 std::unique_ptr<KernelEmitter> heddle::cpu::packedMatmul(const CpuTarget &target) {
-  return std::make_unique<MatmulKernelEmitter<PackedMatmulOp>>(target);
+  return std::make_unique<PackedMatmul>(target);
 }

@@ -20,5 +20,6 @@ CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.n
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RotateAppendOp>(cuda::rotateAppend(gpu));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

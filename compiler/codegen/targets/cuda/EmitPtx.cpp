@@ -38,7 +38,7 @@ void heddle::registerGpuDialects(DialectRegistry &registry) {
   registerNVVMDialectTranslation(registry);
 }
 
-// Upstream's pass of this conversion would turn maxnum and exp2 into calls of libdevice.
+// Upstream's pass of this conversion would turn maxnum, exp2 and sqrt into calls of libdevice.
 static LogicalResult convertToNVVM(gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
   LLVMTypeConverter types(context);
@@ -50,7 +50,7 @@ static LogicalResult convertToNVVM(gpu::GPUModuleOp module) {
   populateGpuToNVVMConversionPatterns(types, patterns);
   LLVMConversionTarget target(*context);
   configureGpuToNVVMConversionLegality(target);
-  target.addLegalOp<LLVM::Exp2Op>();
+  target.addLegalOp<LLVM::Exp2Op, LLVM::SqrtOp>();
   return applyFullConversion(module, target, std::move(patterns));
 }
 

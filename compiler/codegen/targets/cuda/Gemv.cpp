@@ -7,6 +7,7 @@
 #include "compiler/codegen/targets/cuda/Gemv.h"
 
 #include "compiler/codegen/targets/cuda/GpuMath.h"
+#include "compiler/codegen/targets/cuda/PreparedRows.h"
 #include "compiler/codegen/targets/cuda/WeightChunks.h"
 
 using namespace mlir;
@@ -47,7 +48,9 @@ namespace {
 class GemvEmitter {
 public:
   GemvEmitter(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuGemvTile &tile)
-      : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), sharedBytes(tile)),
+      : spec(spec), tile(tile),
+        b(module, name, parameters(module.getContext(), spec), tile.threads(),
+          sumBytes(tile) + (spec.prepares ? PreparedRows::sharedBytes(*spec.prepares, tile.rows) : 0)),
         lane(b.remainder(b.threadIndex(), warpSize)), warp(b.divide(b.threadIndex(), warpSize)),
         weights(b, spec.layout, spec.k, lane) {}
   gpu::GPUFuncOp emit();
@@ -55,22 +58,25 @@ public:
 private:
   using Chunk = WeightChunks::Chunk;
 
-  static SmallVector<Type> parameters(MLIRContext *context) {
+  static SmallVector<Type> parameters(MLIRContext *context, const GpuMatmulSpec &spec) {
     SmallVector<Type> types(4, GpuBuilder::globalPointer(context));
     types.push_back(IntegerType::get(context, 32));
     types.append(2, IntegerType::get(context, 64));
+    if (spec.prepares)
+      types.push_back(types.front());
     return types;
   }
   // Sums of a lane: (tile rows, panels, 4), one of each row of its chunks.
   static int64_t numSums(const GpuGemvTile &tile) { return tile.rows * tile.panels * 4; }
-  static int64_t sharedBytes(const GpuGemvTile &tile) { return tile.warps * numSums(tile) * 4 * 4; }
-  int64_t actBytes() const { return spec.activation == MatmulActivation::Bf16 ? 2 : 4; }
+  static int64_t sumBytes(const GpuGemvTile &tile) { return tile.warps * numSums(tile) * 4 * 4; }
+  bool readsBf16() const { return spec.activation == MatmulActivation::Bf16 && !spec.prepares; }
+  int64_t actBytes() const { return readsBf16() ? 2 : 4; }
 
   void setUp();
   SmallVector<Value> walk();
   SmallVector<Chunk> load(Value place);
   SmallVector<Value> addChunks(ArrayRef<Chunk> chunks, Value place, ValueRange sums);
-  SmallVector<Value> loadAct(int64_t row, Value column);
+  SmallVector<Value> loadAct(int64_t row, Value column, ArrayRef<Value> factors);
   void share(SmallVector<Value> sums);
   void finish();
   Value sumOf(Value row, Value panel, Value inPanel);
@@ -82,6 +88,7 @@ private:
   WeightChunks weights;
   Value blockRow, blockPanel, rows;
   SmallVector<Value> act, panels; // of the block's rows and panels, the first byte
+  std::optional<PreparedRows> prepared;
 };
 
 } // namespace
@@ -109,6 +116,11 @@ void GemvEmitter::setUp() {
   }
   for (int64_t i = 0; i < tile.panels; ++i)
     panels.push_back(b.at(b.argument(1), b.min(b.add(blockPanel, i), lastPanel), spec.panelBytes()));
+  if (!spec.prepares)
+    return;
+  assert(tile.threads() == preparingThreads && "the order of sums is that of so many threads");
+  prepared.emplace(b, *spec.prepares, spec.activation == MatmulActivation::Bf16, spec.k, b.argument(7));
+  prepared->begin(act, sumBytes(tile));
 }
 
 // Step s of K belongs to warp s mod warps. Rounds of `loads` steps a warp have a place for every lane; what is left over is guarded.
@@ -149,9 +161,10 @@ SmallVector<Value> GemvEmitter::addChunks(ArrayRef<Chunk> chunks, Value place, V
   SmallVector<Value> sums(before);
   for (int64_t run = 0; run < weights.runs(); ++run) {
     Value column = weights.columnOf(place, run);
+    SmallVector<Value> factors = prepared ? prepared->factors(column, weights.runColumns()) : SmallVector<Value>();
     SmallVector<SmallVector<Value>> numbers;
     for (int64_t row = 0; row < tile.rows; ++row)
-      numbers.push_back(loadAct(row, column));
+      numbers.push_back(loadAct(row, column, factors));
     for (auto [panel, chunk] : llvm::enumerate(chunks))
       for (int64_t ofChunk = 0; ofChunk < 4; ++ofChunk)
         for (int64_t i = 0; i < weights.runColumns(); ++i) {
@@ -166,9 +179,9 @@ SmallVector<Value> GemvEmitter::addChunks(ArrayRef<Chunk> chunks, Value place, V
 }
 
 // A run of a row of the block, as f32.
-SmallVector<Value> GemvEmitter::loadAct(int64_t row, Value column) {
+SmallVector<Value> GemvEmitter::loadAct(int64_t row, Value column, ArrayRef<Value> factors) {
   Value from = b.at(act[row], column, actBytes());
-  bool isBf16 = spec.activation == MatmulActivation::Bf16;
+  bool isBf16 = readsBf16();
   int64_t count = isBf16 ? weights.runColumns() / 2 : weights.runColumns(); // registers
   Type element = isBf16 ? Type(b.getI32Type()) : Type(b.getF32Type());
   Value loaded = b.load(count == 1 ? element : VectorType::get({count}, element), from);
@@ -180,7 +193,7 @@ SmallVector<Value> GemvEmitter::loadAct(int64_t row, Value column) {
     else
       numbers.push_back(number);
   }
-  return numbers;
+  return prepared ? prepared->prepare(row, numbers, factors) : numbers;
 }
 
 // Adds up what the lanes of a warp have of each sum, by pairs that are 4, 8 and 16 apart, and puts it into shared memory: (warps, sums, 4)

@@ -23,7 +23,7 @@ GpuGemvTile gemvTileOf(TileAttr tile, const GpuMatmulSpec &spec);
 // share bytes (WeightChunks::runColumns).
 mlir::LogicalResult verifyGpuGemv(const GpuMatmulSpec &spec, std::string &error);
 
-// The parameters are those of buildGpuMatmul, `act` f32 or bf16; the grid has (ceil(weightPanels / panels), ceil(rows / tile rows)) blocks of
+// The parameters are those of buildGpuMatmul, `act` f32 or bf16, and where rows are prepared `const float *norm`, (K); the grid has (ceil(weightPanels / panels), ceil(rows / tile rows)) blocks of
 // threads() threads. Runs of activations are read at once: rows begin at a multiple of runColumns elements and as many bytes. weights are
 // 16-byte aligned. A row has the same bits with every tile of as many warps, and whatever rows lie beside it.
 mlir::gpu::GPUFuncOp buildGpuGemv(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,

@@ -129,6 +129,10 @@ Value GpuBuilder::exp2(Value x) {
   return LLVM::Exp2Op::create(*this, x.getType(), x, LLVM::FastmathFlags::afn);
 }
 
+Value GpuBuilder::sqrt(Value x) {
+  return LLVM::SqrtOp::create(*this, x);
+}
+
 Value GpuBuilder::floatOfBits(Value bits) {
   return LLVM::BitcastOp::create(*this, getF32Type(), bits);
 }

@@ -76,6 +76,8 @@ public:
   Value maxF(Value a, Value b);
   // 2^x by ex2.approx: within 2 units in the last place, 0 below -126.
   Value exp2(Value x);
+  // Correctly rounded.
+  Value sqrt(Value x);
   // What the bits of an i32 say as f32, an f16 as f32, an i32 as f32: exact, the last up to 2^24.
   Value floatOfBits(Value bits);
   Value floatOfHalf(Value half);

@@ -29,7 +29,8 @@ Value LaunchBuilder::narrow(Value value) {
 
 Value LaunchBuilder::entry(StringRef kernel) {
   std::string name = (kernel + "_entry").str();
-  defineText(code, name, kernel);
+  if (!code.lookupSymbol(name))
+    defineText(code, name, kernel);
   return LLVM::AddressOfOp::create(b, b.pointerType(), name);
 }
 
@@ -63,6 +64,11 @@ void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads) {
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.pointerType()});
   LLVM::CallOp::create(b, type, ValueRange{function, device, launch});
   arguments.clear();
+}
+
+void LaunchBuilder::callHost(func::FuncOp kernel, SmallVector<Value> operands) {
+  operands.push_back(step);
+  func::CallOp::create(b, kernel, operands);
 }
 
 GpuKernels::GpuKernels(ModuleOp code, const GpuTarget &target) : code(code), target(target) {

@@ -45,6 +45,8 @@ public:
   void add(mlir::Value value) { arguments.push_back(value); }
   // `blocks`: (x, y, z). Shared memory is the kernel's own.
   void launch(mlir::Value entry, llvm::ArrayRef<mlir::Value> blocks, mlir::Value threads);
+  // The host function of another kernel.
+  void callHost(mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> operands);
 
 private:
   llvm::SmallVector<mlir::Value> arguments;

@@ -6,9 +6,13 @@
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
+#include "compiler/codegen/targets/cuda/PreparedRows.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
 #include "runtime/model/ModelAbi.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstddef>
@@ -311,9 +315,18 @@ static bool onTensorCores(const GpuMatmulSpec &spec) {
   return spec.activation == MatmulActivation::Bf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0;
 }
 
-// The kernels of a product, those for most rows first.
+static Version buildFewRows(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec, TileAttr scheduled) {
+  GpuGemvTile tile = gemvTileOf(scheduled, spec);
+  std::string kernel =
+      (name + (spec.prepares ? "_own" : "") + "_gemv" + Twine(tile.rows) + "x" + Twine(16 * tile.panels)).str();
+  buildGpuGemv(gpu.kernels, kernel, spec, tile);
+  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(spec.weightPanels(), tile.panels)),
+          tile.rows, tile.threads(), /*isFixed=*/!onTensorCores(spec)};
+}
+
+// The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
 static SmallVector<Version> buildVersions(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec,
-                                          ScheduleAttr schedule) {
+                                          ScheduleAttr schedule, bool manyAlone) {
   SmallVector<Version> versions;
   for (TileAttr scheduled : schedule.getTiles()) {
     if (scheduled.getRole() == TileRole::Rows && onTensorCores(spec)) {
@@ -322,47 +335,131 @@ static SmallVector<Version> buildVersions(GpuKernels &gpu, StringRef name, const
       buildGpuMatmul(gpu.kernels, kernel, spec, tile);
       versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(spec.weightPanels() * 16, tile.blockN)),
                           tile.blockM, tile.threads(), /*isFixed=*/true});
-    } else if (scheduled.getRole() == TileRole::FewRows) {
-      GpuGemvTile tile = gemvTileOf(scheduled, spec);
-      std::string kernel = (name + "_gemv" + Twine(tile.rows) + "x" + Twine(16 * tile.panels)).str();
-      buildGpuGemv(gpu.kernels, kernel, spec, tile);
+    } else if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
+      Version version = buildFewRows(gpu, name, spec, scheduled);
       // Without tensor cores, the tile of most rows takes any number of them.
-      versions.push_back({kernel, versions.empty() ? INT32_MAX : tile.maxRows,
-                          int64_t(llvm::divideCeil(spec.weightPanels(), tile.panels)), tile.rows, tile.threads(),
-                          /*isFixed=*/!onTensorCores(spec)});
+      if (versions.empty())
+        version.maxRows = INT32_MAX;
+      versions.push_back(version);
     }
   }
   return versions;
 }
 
-static func::FuncOp launchMatmul(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                 const GpuMatmulSpec &spec, ScheduleAttr schedule) {
-  HostKernelOf<MatmulCall, LaunchBuilder> l(loc, code, name);
-  const MatmulCall &call = l.call;
-  RawBuilder &b = l.builder();
-  for (Value argument : {call.act, call.weights, call.bias, call.out})
+// Those that prepare rows as they read them.
+static SmallVector<Version> buildPreparing(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec,
+                                           ScheduleAttr schedule) {
+  SmallVector<Version> versions;
+  for (TileAttr scheduled : schedule.getTiles())
+    if (scheduled.getRole() == TileRole::FewRows)
+      versions.push_back(buildFewRows(gpu, name, spec, scheduled));
+  return versions;
+}
+
+// The kernel that prepares rows, which products share.
+static std::string preparationOf(GpuKernels &gpu, const GpuMatmulSpec &spec) {
+  bool rounds = spec.activation == MatmulActivation::Bf16;
+  std::string name = (Twine("rows_k") + Twine(spec.k) + (rounds ? "_bf16" : "_f32")).str();
+  if (spec.prepares->hasNorm)
+    for (double number : {spec.prepares->eps, spec.prepares->weightOffset})
+      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number));
+  if (!gpu.kernels.lookupSymbol(name))
+    buildGpuPreparation(gpu.kernels, name, *spec.prepares, rounds, spec.k);
+  return name;
+}
+
+namespace {
+
+// Writes the host function of a product.
+class MatmulHost {
+public:
+  MatmulHost(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec)
+      : gpu(gpu), name(name), spec(spec), l(loc, code, name, spec.prepares ? MatmulCall::Prepared : MatmulCall::Dense),
+        b(l.builder()) {}
+
+  // `readsFew`: few rows are prepared as they are read.
+  func::FuncOp run(ScheduleAttr schedule, bool readsFew);
+  // Rows are prepared for the kernel of another target.
+  func::FuncOp runBefore(func::FuncOp portable);
+
+private:
+  Value isFree() { return b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0)); }
+  void prepare();
+  void launch(ArrayRef<Version> versions, Value act, Value actStride, Value norm = {});
+
+  GpuKernels &gpu;
+  StringRef name;
+  const GpuMatmulSpec &spec;
+  HostKernelOf<MatmulCall, LaunchBuilder> l;
+  RawBuilder &b;
+};
+
+} // namespace
+
+void MatmulHost::prepare() {
+  for (Value argument : {l.call.act, l.call.room, l.call.norm, l.call.actStride, l.call.roomStride})
     l.add(argument);
-  l.add(l.narrow(call.rows));
-  l.add(call.actStride);
-  l.add(call.outStride);
-  // Each version takes the place of those before it up to the rows that it is for; with fixed forms, one that sums in another order none.
+  l.launch(l.entry(preparationOf(gpu, spec)), {l.call.rows, b.constant(1), b.constant(1)},
+           b.constant(preparingThreads));
+}
+
+// Each version takes the place of those before it up to the rows that it is for; with fixed forms, one that sums in another order none.
+void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, Value norm) {
   Value entry, blocksX, blockRows, threads;
-  for (const Version &version : buildVersions(gpu, name, spec, schedule)) {
+  for (const Version &version : versions) {
     Value most = b.constant(version.maxRows);
-    if (!version.isFixed) {
-      Value isFree = b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0));
-      most = b.select(isFree, most, b.constant(0));
-    }
-    Value isFor = b.lessThan(call.rows, b.add(most, 1));
+    if (!version.isFixed)
+      most = b.select(isFree(), most, b.constant(0));
+    Value isFor = b.lessThan(l.call.rows, b.add(most, 1));
     auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
     choose(entry, l.entry(version.kernel));
     choose(blocksX, b.constant(version.blocksX));
     choose(blockRows, b.constant(version.blockRows));
     choose(threads, b.constant(version.threads));
   }
-  Value blocksY = b.divide(b.sub(b.add(call.rows, blockRows), b.constant(1)), blockRows);
+  for (Value argument : {act, l.call.weights, l.call.bias, l.call.out})
+    l.add(argument);
+  l.add(l.narrow(l.call.rows));
+  l.add(actStride);
+  l.add(l.call.outStride);
+  if (norm)
+    l.add(norm);
+  Value blocksY = b.divide(b.sub(b.add(l.call.rows, blockRows), b.constant(1)), blockRows);
+  l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads);
+}
+
+func::FuncOp MatmulHost::run(ScheduleAttr schedule, bool readsFew) {
+  GpuMatmulSpec prepared = spec;
+  prepared.prepares.reset();
+  SmallVector<Version> few, many = buildVersions(gpu, name, prepared, schedule, readsFew);
+  if (readsFew)
+    few = buildPreparing(gpu, name, spec, schedule);
   // No rows (of logits that nobody asks for): no grid that a driver takes.
-  b.ifThen(b.lessThan(b.constant(0), call.rows), [&] { l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads); });
+  Value isMany = b.lessThan(b.constant(0), l.call.rows);
+  if (readsFew) {
+    Value most = b.constant(few.front().maxRows);
+    if (!few.front().isFixed)
+      most = b.select(isFree(), most, b.constant(0));
+    Value isFew = b.lessThan(l.call.rows, b.add(most, 1));
+    b.ifThen(arith::AndIOp::create(b, isFew, isMany), [&] { launch(few, l.call.act, l.call.actStride, l.call.norm); });
+    isMany = b.lessThan(most, l.call.rows);
+  }
+  b.ifThen(isMany, [&] {
+    if (spec.prepares)
+      prepare();
+    launch(many, spec.prepares ? l.call.room : l.call.act, spec.prepares ? l.call.roomStride : l.call.actStride);
+  });
+  return l.finish();
+}
+
+func::FuncOp MatmulHost::runBefore(func::FuncOp portable) {
+  b.ifThen(b.lessThan(b.constant(0), l.call.rows), [&] {
+    prepare();
+    MatmulCall call = l.call;
+    call.act = call.room;
+    call.actStride = call.roomStride;
+    l.callHost(portable, operandsOf(b, b.getLoc(), call));
+  });
   return l.finish();
 }
 
@@ -373,7 +470,11 @@ public:
   PackedMatmul(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
       : gpu(gpu), portable(std::move(portable)) {}
 
-  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
+  // What any device has a kernel for, and rows that are prepared.
+  bool canEmit(Operation *op, std::string &missing) const override {
+    auto matmul = dyn_cast<PackedMatmulOp>(op);
+    return (matmul && matmul.getRoom()) || portable->canEmit(op, missing);
+  }
 
 protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
@@ -382,8 +483,8 @@ protected:
 
 private:
   // To the kernel of any device.
-  FailureOr<Kernels> leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
-                           StringRef missing) const;
+  FailureOr<Kernels> leave(PackedMatmulOp op, const GpuMatmulSpec &spec, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module, StringRef missing) const;
 
   std::optional<GpuKernels> &gpu;
   std::unique_ptr<KernelEmitter> portable;
@@ -404,22 +505,32 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
-  GpuMatmulSpec product{spec->n,       spec->k,          spec->layout,   spec->activation,
-                        spec->hasBias, spec->accumulate, spec->epilogue, spec->isGated};
+  GpuMatmulSpec product{spec->n,          spec->k,        spec->layout,  spec->activation, spec->hasBias,
+                        spec->accumulate, spec->epilogue, spec->isGated, spec->prepares};
   std::string missing;
   if (failed(verifyGpuGemv(product, missing)))
-    return leave(op, schedule, name, module, missing);
-  if (!isAligned(op.getInput(), product))
-    return leave(op, schedule, (name + "_slice").str(), module, "of a part of wider rows");
-  return oneKernel(
-      module.once(name, [&] { return launchMatmul(op.getLoc(), module.code, *gpu, name, product, schedule); }));
+    return leave(op, product, schedule, name, module, missing);
+  bool readsInput = isAligned(op.getInput(), product);
+  if (!readsInput && !product.prepares)
+    return leave(op, product, schedule, (name + "_slice").str(), module, "of a part of wider rows");
+  std::string kernel = (name + (readsInput ? "" : "_slice")).str();
+  return oneKernel(module.once(kernel, [&] {
+    return MatmulHost(op.getLoc(), module.code, *gpu, kernel, product).run(schedule, product.prepares && readsInput);
+  }));
 }
 
-FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
-                                       StringRef missing) const {
+FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, const GpuMatmulSpec &spec, ScheduleAttr schedule,
+                                       StringRef name, KernelModule &module, StringRef missing) const {
   if (!module.code.lookupSymbol(name))
     op.emitRemark("'") << name << "' is a kernel of any device: CUDA has none " << missing;
-  return portable->emit(op, schedule, name, module);
+  if (!spec.prepares)
+    return portable->emit(op, schedule, name, module);
+  return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
+    FailureOr<Kernels> product = portable->emit(op, schedule, (name + "_of_room").str(), module);
+    if (failed(product))
+      return failure();
+    return MatmulHost(op.getLoc(), module.code, *gpu, name, spec).runBefore(product->front());
+  }));
 }
 
 std::unique_ptr<KernelEmitter> heddle::cuda::packedMatmul(std::optional<GpuKernels> &gpu,

@@ -38,6 +38,8 @@ struct GpuMatmulSpec {
   // (PanelOrder::Interleaved), and out = activation(gate) * up; no bias.
   MatmulEpilogue epilogue = MatmulEpilogue::None;
   bool isGated = false;
+  // Of products of few rows: `act` is f32 whatever `activation` is, and becomes that as it is read.
+  std::optional<RowPreparation> prepares = std::nullopt;
 
   // Rows of W.
   int64_t weightRows() const { return isGated ? 2 * n : n; }

@@ -4,8 +4,8 @@
 
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
-#include "compiler/codegen/halide/ScalarExpressions.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/targets/opencl/MatmulExpressions.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;
@@ -62,46 +62,6 @@ private:
 
 } // namespace
 
-// The rows of W whose products with an entry make column `column`, as W and as a bias count them.
-static std::vector<std::pair<Expr, Expr>> rowsOfColumn(const MatmulSpec &spec, Expr column) {
-  constexpr int lanes = int(PackedLayout::panelRows);
-  if (!spec.isGated)
-    return {{column, column}};
-  if (spec.alternates)
-    return {{2 * column, 2 * column}, {2 * column + 1, 2 * column + 1}};
-  Expr gate = column / lanes * (2 * lanes) + column % lanes;
-  return {{gate, column}, {gate + lanes, column + int(spec.n)}};
-}
-
-static Expr activationOf(MatmulEpilogue epilogue, Expr x) {
-  switch (epilogue) {
-  case MatmulEpilogue::None:
-    return x;
-  case MatmulEpilogue::Silu:
-    return activationExpr(ActivationKind::Silu, x);
-  case MatmulEpilogue::Gelu:
-    return activationExpr(ActivationKind::Gelu, x);
-  case MatmulEpilogue::GeluTanh:
-    return activationExpr(ActivationKind::GeluTanh, x);
-  case MatmulEpilogue::Relu:
-    return activationExpr(ActivationKind::Relu, x);
-  case MatmulEpilogue::QuickGelu:
-    return activationExpr(ActivationKind::QuickGelu, x);
-  case MatmulEpilogue::Tanh:
-    return activationExpr(ActivationKind::Tanh, x);
-  }
-  llvm_unreachable("an epilogue");
-}
-
-static Expr gated(const MatmulSpec &spec, Expr gate, Expr up) {
-  const GatingSpec &gating = spec.gating;
-  if (gating.limit <= 0)
-    return activationOf(spec.epilogue, gate) * up;
-  gate = Halide::min(gate, gating.limit);
-  up = Halide::max(Halide::min(up, gating.limit), -gating.limit) + gating.offset;
-  return activationOf(spec.epilogue, gate * gating.alpha) * (1 / gating.alpha) * up;
-}
-
 // A block is a panel of 16 columns of a row of `out`, a thread one of them.
 static void scheduleColumns(Func out, const Var &column, const Var &row, int64_t n, Var &lane) {
   Var panel("panel");
@@ -126,7 +86,7 @@ static FailureOr<std::string> emitGathered(Location loc, const Target &target, S
     expert(entry) = 0;
     expert(entry) += Halide::cast<int32_t>(in.offsets(e) <= entry);
     Expr its = Halide::clamp(expert(entry), 0, in.numExperts - 1), row = in.rowOf(entry, in.act.dim(1).extent());
-    std::vector<std::pair<Expr, Expr>> rows = rowsOfColumn(spec, column);
+    std::vector<std::pair<Expr, Expr>> rows = opencl::rowsOfColumn(spec, column);
     Expr value = in.activation(i, row);
     if (spec.scalesInput)
       value *= in.rowScale(entry);
@@ -134,15 +94,15 @@ static FailureOr<std::string> emitGathered(Location loc, const Target &target, S
     std::vector<Expr> zeros(rows.size(), 0.0f), terms;
     sums(column, entry) = Halide::Tuple(zeros);
     for (size_t r = 0; r < rows.size(); ++r)
-      terms.push_back((rows.size() == 1 ? Expr(sums(column, entry)) : sums(column, entry)[int(r)]) +
+      terms.push_back(opencl::valueOf(sums(column, entry), r, rows.size()) +
                       value * in.weights.at(in.packedRow(its, rows[r].first), i));
     sums(column, entry) = Halide::Tuple(terms);
     std::vector<Expr> results;
     for (size_t r = 0; r < rows.size(); ++r) {
-      Expr sum = rows.size() == 1 ? Expr(sums(column, entry)) : sums(column, entry)[int(r)];
+      Expr sum = opencl::valueOf(sums(column, entry), r, rows.size());
       results.push_back(spec.hasBias ? sum + in.bias(rows[r].second, its) : sum);
     }
-    out(column, entry) = spec.isGated ? gated(spec, results[0], results[1]) : activationOf(spec.epilogue, results[0]);
+    out(column, entry) = opencl::finished(spec, results);
 
     scheduleColumns(out, column, entry, spec.n, lane);
     expert.compute_at(out, lane).bound_storage(entry, 1);

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Writes the keys and values of a step into the pages of its sequences, by Halide: the same kernel for both planes.
+// Writes the keys and values of a step into the pages of its sequences, by Halide: both in one launch where their heads are equally wide.
 
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
@@ -53,6 +53,39 @@ static FailureOr<std::string> emitKvAppend(Location loc, const Target &target, S
   });
 }
 
+// (keys, values (head_dim, num_kv_heads, rows) f32, row_sequence (rows), cache_positions (rows), page_table (pages, sequences))
+//   -> both planes of the pages, (head_dim, 64, num_kv_heads, pages, 2), of which the rows' slots are written
+static FailureOr<std::string> emitBothAppends(Location loc, const Target &target, StringRef symbol,
+                                              const KvAppendSpec &spec) {
+  return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
+    PipelineBuilder b(symbol);
+    int heads = int(spec.numKvHeads), width = int(spec.headDim);
+    ImageParam keys = b.input("keys", Halide::Float(32), {width, heads, 0}),
+               values = b.input("values", Halide::Float(32), {width, heads, 0});
+    StepPlaces places(b);
+    Var d("d"), slot("slot"), head("head"), page("page"), plane("plane");
+
+    // pages[page of row][plane][head][slot of row][d] = plane ? values[row][head][d] : keys[row][head][d]
+    Func out = b.func("pages");
+    RDom r(0, width, 0, heads, 0, keys.dim(2).extent(), 0, 2, "r");
+    Expr value = Halide::select(r.w == 0, keys(r.x, r.y, r.z), values(r.x, r.y, r.z)), position = places.position(r.z);
+    if (spec.kv != KvType::F32)
+      value = spec.kv == KvType::BF16 ? bfloatBits(value) : halfBits(value);
+    out(d, slot, head, page, plane) = Halide::undef(kvType(spec.kv));
+    Expr lastPage = out.output_buffer().dim(3).extent() - 1;
+    out(r.x, position % pageTokens, r.y, Halide::clamp(places.page(r.z, position), 0, lastPage), r.w) = value;
+
+    // A block is a head of a row in one of the planes. No two rows have the same place.
+    out.output_buffer().dim(0).set_bounds(0, width);
+    out.output_buffer().dim(1).set_bounds(0, pageTokens).set_stride(width);
+    out.output_buffer().dim(2).set_bounds(0, heads).set_stride(width * pageTokens);
+    out.output_buffer().dim(3).set_min(0);
+    out.output_buffer().dim(4).set_bounds(0, 2);
+    out.update().allow_race_conditions().gpu_blocks(r.y, r.z, r.w).gpu_threads(r.x);
+    return b.finish(out);
+  });
+}
+
 namespace {
 
 class KvAppend : public opencl::DeviceEmitterOf<KvAppendOp> {
@@ -74,11 +107,9 @@ FailureOr<Kernels> KvAppend::build(KvAppendOp op, ScheduleAttr schedule, StringR
     bool isCross = op.getCache().getType().getCross();
     HostKernelOf<KvAppendCall, Enqueuer> host(op.getLoc(), module.code, name);
     const KvAppendCall &call = host.call;
-    // Parts of equal columns have one kernel.
     auto append = [&](StringRef suffix, CachedColumns columns, Value values, Value stride, Value offset) {
       std::string symbol = (name + suffix).str();
-      if (!module.code.lookupSymbol(symbol) &&
-          failed(module.addObject(name, emitKvAppend(op.getLoc(), target, symbol, spec, columns))))
+      if (failed(module.addObject(name, emitKvAppend(op.getLoc(), target, symbol, spec, columns))))
         return failure();
       host.addHeads(values, columns.width, spec.numKvHeads, stride, call.rowEnd);
       host.addPlaces(isCross);
@@ -92,9 +123,17 @@ FailureOr<Kernels> KvAppend::build(KvAppendOp op, ScheduleAttr schedule, StringR
       if (failed(append("_latent_device", {row, 0, key}, call.key, call.keyStride, call.kOffset)) ||
           (value && failed(append("_rotary_device", {row, key, value}, call.value, call.valueStride, call.kOffset))))
         return failure();
+    } else if (key == value) {
+      std::string symbol = (name + "_device").str();
+      if (failed(module.addObject(name, emitBothAppends(op.getLoc(), target, symbol, spec))))
+        return failure();
+      host.addHeads(call.key, key, spec.numKvHeads, call.keyStride, call.rowEnd);
+      host.addHeads(call.value, value, spec.numKvHeads, call.valueStride, call.rowEnd);
+      host.addPlaces(isCross);
+      host.addBothPages(spec.kv, key, spec.numKvHeads, call.kOffset, call.vOffset, isCross);
+      host.enqueue(symbol);
     } else if (failed(append("_device", {key, 0, key}, call.key, call.keyStride, call.kOffset)) ||
-               failed(append(key == value ? "_device" : "_values_device", {value, 0, value}, call.value,
-                             call.valueStride, call.vOffset))) {
+               failed(append("_values_device", {value, 0, value}, call.value, call.valueStride, call.vOffset))) {
       return failure();
     }
     return host.finish();

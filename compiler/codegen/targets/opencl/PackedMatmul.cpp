@@ -5,6 +5,7 @@
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/targets/opencl/MatmulExpressions.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 
 using namespace heddle;
@@ -25,32 +26,52 @@ static FailureOr<std::string> emitMatmul(Location loc, const Target &target, Str
     int n = int(spec.n), k = int(spec.k);
     bool isBf16 = spec.activation == MatmulActivation::Bf16;
     ImageParam act = b.input("act", isBf16 ? Halide::Type(Halide::UInt(16)) : Halide::Type(Halide::Float(32)), {k, 0});
-    WeightExpressions weights = b.weights(spec.layout, n, k);
+    WeightExpressions weights = b.weights(spec.layout, spec.weightRows(), k);
     Var column("column"), row("row");
 
-    // out[row][column] = sum_i act[row][i] W[column][i] + bias[column] + residual[row][column], i ascending
+    // sum[row][column] = sum_i act[row][i] W[r][i], i ascending, for each of the column's rows r of W: one, or a gate's and an up projection's
     Func sum = b.func("sum"), out = b.func("out"), weight = b.func("weight"), scale = b.func("scale"),
          min = b.func("min");
     Var index("index"), block("block");
     bool isQuantized = spec.layout.isQuantized(), hasMin = isQuantized && spec.layout.hasMin;
     int blockValues = isQuantized ? spec.layout.block : 1;
     RDom i(0, blockValues, 0, k / blockValues, "i");
-    WeightExpressions::Terms terms;
-    if (isQuantized) {
-      terms = weights.terms(column, block);
-      scale(column, block) = terms.scale;
-      if (hasMin)
-        min(column, block) = terms.min;
-      Expr of = index / blockValues;
-      terms = {scale(column, of), hasMin ? min(column, of) : Expr()};
+    std::vector<std::pair<Expr, Expr>> rows = opencl::rowsOfColumn(spec, column);
+    size_t count = rows.size();
+    std::vector<Expr> zeros(count, 0.0f), scales, mins, numbers, sums;
+    for (size_t r = 0; isQuantized && r < count; ++r) {
+      WeightExpressions::Terms terms = weights.terms(rows[r].first, block);
+      scales.push_back(terms.scale);
+      mins.push_back(terms.min);
     }
-    weight(column, index) = weights.at(column, index, terms);
-    sum(column, row) = 0.0f;
+    if (isQuantized)
+      scale(column, block) = Halide::Tuple(scales);
+    if (hasMin)
+      min(column, block) = Halide::Tuple(mins);
+    for (size_t r = 0; r < count; ++r) {
+      WeightExpressions::Terms terms;
+      Expr of = index / blockValues;
+      if (isQuantized)
+        terms = {opencl::valueOf(scale(column, of), r, count),
+                 hasMin ? opencl::valueOf(min(column, of), r, count) : Expr()};
+      numbers.push_back(weights.at(rows[r].first, index, terms));
+    }
+    weight(column, index) = Halide::Tuple(numbers);
+    sum(column, row) = Halide::Tuple(zeros);
     Expr value = act(i.y * blockValues + i.x, row);
-    sum(column, row) += (isBf16 ? bfloatExpr(value) : value) * weight(column, i.y * blockValues + i.x);
-    Expr result = sum(column, row);
+    for (size_t r = 0; r < count; ++r)
+      sums.push_back(opencl::valueOf(sum(column, row), r, count) +
+                     (isBf16 ? bfloatExpr(value) : value) *
+                         opencl::valueOf(weight(column, i.y * blockValues + i.x), r, count));
+    sum(column, row) = Halide::Tuple(sums);
+
+    // out[row][column] = activation(sum[row][column] + bias[column]) [* the up projection's] + residual[row][column]
+    std::vector<Expr> results;
+    for (size_t r = 0; r < count; ++r)
+      results.push_back(opencl::valueOf(sum(column, row), r, count));
     if (spec.hasBias)
-      result += b.input("bias", Halide::Float(32), {n})(column);
+      results[0] += b.input("bias", Halide::Float(32), {n})(column);
+    Expr result = opencl::finished(spec, results);
     if (spec.accumulate)
       result += b.input("residual", Halide::Float(32), {n, 0})(column, row);
     out(column, row) = result;
@@ -86,6 +107,8 @@ public:
     auto matmul = dyn_cast<PackedMatmulOp>(op);
     if (matmul && matmul.getInputScales())
       missing = "with 8-bit activations";
+    if (matmul && matmul.getRoom())
+      missing = "that prepares its rows";
     return missing.empty();
   }
 
@@ -111,7 +134,7 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
     const MatmulCall &call = host.call;
     host.addRows(spec->activation == MatmulActivation::Bf16 ? bf16Element : f32Element, call.act, spec->k,
                  call.actStride, call.rows);
-    host.addWeights(call.weights, spec->layout, spec->n, spec->k);
+    host.addWeights(call.weights, spec->layout, spec->weightRows(), spec->k);
     if (spec->hasBias)
       host.addVector(f32Element, call.bias, host.constant(spec->n));
     if (spec->accumulate)
