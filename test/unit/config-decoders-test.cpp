@@ -95,9 +95,40 @@ TEST(DecoderConfig, parallelResidual) {
   // Then the layer has one norm, and stablelm's another one would be left over.
   expectRefusals(
       {{"stablelm", {{"use_parallel_residual", true}}, "post_attention_layernorm.bias' and 3 more are not part"},
-       {"stablelm", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for stablelm"},
-       {"phi", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for phi"},
-       {"cohere", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere"}});
+       {"stablelm", {{"qk_layernorm", true}}, "self_attn.q_layernorm.norms.0.weight is missing"},
+       {"phi", {{"qk_layernorm", true}}, "self_attn.q_layernorm.weight is missing"},
+       {"cohere", {{"use_qk_norm", true}}, "self_attn.q_norm.weight is missing"},
+       {"cohere2", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere2"},
+       {"cohere_qk_norm", {{"use_qk_norm", false}}, "self_attn.k_norm.weight' and 3 more are not part of a model"},
+       {"cohere_qk_norm",
+        {{"num_attention_heads", 2}, {"head_dim", 32}},
+        "q_norm.weight has shape (4, 16), the config asks for (2, 32)"}});
+}
+
+// Each head has a norm of its own: a matrix, or in a file of stablelm a vector for each, which the reader stacks.
+TEST(DecoderConfig, normsOfHeads) {
+  EXPECT_TRUE(familyConfig("cohere_qk_norm").normsHeads);
+  EXPECT_FALSE(familyConfig("cohere").normsHeads);
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "stablelm_qk_layernorm");
+  ASSERT_TRUE(model) << model.message();
+  const std::string norms = "model.layers.1.self_attn.k_layernorm.";
+  ASSERT_TRUE(model->checkpoint.find(norms + "weight"));
+  EXPECT_EQ(model->checkpoint.find(norms + "weight")->shape, (std::vector<int64_t>{2, 16}));
+  EXPECT_FALSE(model->checkpoint.find(norms + "norms.0.weight"));
+}
+
+TEST(DecoderConfig, gemmaThatSeesBothSides) {
+  ModelConfig config = familyConfig("gemma3_text", {{"use_bidirectional_attention", true}, {"sliding_window", 6}});
+  EXPECT_TRUE(config.family->isEncoder);
+  EXPECT_EQ(config.layerWindow[0], 4);
+  EXPECT_FALSE(familyConfig("gemma3_text", {{"use_bidirectional_attention", nullptr}}).family->isEncoder);
+  expectRefusals({{"gemma2",
+                   {{"use_bidirectional_attention", true}},
+                   "use_bidirectional_attention is true, which is not supported for gemma2"},
+                  {"gemma3_text",
+                   {{"use_bidirectional_attention", 1}},
+                   "use_bidirectional_attention is '1', expected true or false"}});
 }
 
 TEST(DecoderConfig, scales) {
