@@ -41,11 +41,19 @@ TEST(DecoderConfig, gptNeoX) {
   EXPECT_EQ(rope.rotaryDim, 8);
   EXPECT_EQ(rope.theta, 500.0);
   EXPECT_EQ(familyConfig("gpt_neox", {{"rope_parameters", nullptr}}).ropes[0].rotaryDim, 4);
-  // As the reference reads: neither key counts.
-  EXPECT_EQ(familyConfig("gpt_neox", {{"num_key_value_heads", 2}, {"head_dim", 8}}).numKvHeads, 4);
+  // As the reference reads: heads are of one width, but the rotation takes its part of head_dim.
+  ModelConfig narrow = familyConfig("gpt_neox", {{"num_key_value_heads", 2}, {"head_dim", 8}});
+  EXPECT_EQ(narrow.numKvHeads, 4);
+  EXPECT_EQ(narrow.headDim, 16);
+  EXPECT_EQ(narrow.ropes[0].rotaryDim, 2);
   expectRefusals(
       {{"gpt_neox", {{"attention_bias", false}}, "attention.dense.bias' and 3 more are not part of a model"},
-       {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"}});
+       {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"},
+       {"gpt_neox", {{"head_dim", 32}}, "head_dim is 32, expected 1 to the width of a head (16)"},
+       {"gpt_neox",
+        {{"rope_parameters", {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.45}}}},
+        "rope_parameters.partial_rotary_factor and head_dim (16) give 7 rotary dimensions"},
+       {"gpt_neox", {{"rope_parameters", nullptr}, {"rotary_pct", 0.45}}, "rotary_pct and head_dim (16) give 7 rotary"}});
 }
 
 TEST(DecoderConfig, gptNeoXRowsLieByHead) {
@@ -78,7 +86,7 @@ TEST(DecoderConfig, opt) {
       {{"opt", {{"word_embed_proj_dim", 32}}, "embed_tokens.weight has shape (256, 64), the config asks for (256, 32)"},
        {"opt", {{"word_embed_proj_dim", 65}}, "word_embed_proj_dim is 65, expected 1 to hidden_size (64)"},
        {"opt", {{"do_layer_norm_before", false}}, "model.decoder.final_layer_norm.bias' and 1 more are not part"},
-       {"opt", {{"_remove_final_layer_norm", true}}, "model.decoder.final_layer_norm.bias' and 1 more are not part"},
+       {"opt", {{"_remove_final_layer_norm", true}}, "_remove_final_layer_norm is true, which is not supported where"},
        {"opt", {{"enable_bias", false}}, "fc1.bias' and 11 more are not part"},
        {"opt",
         {{"layer_norm_elementwise_affine", false}},
