@@ -107,7 +107,7 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   out.betaSlow = rope.number("beta_slow").value_or(out.betaSlow);
   out.mscale = rope.number("mscale").value_or(out.mscale);
   out.mscaleAllDim = rope.number("mscale_all_dim").value_or(out.mscaleAllDim);
-  out.truncate = rope.boolean("truncate").value_or(true);
+  out.truncate = rope.flag("truncate", true);
   if (out.scaling == RopeScalingKind::Longrope) {
     out.shortFactor = rope.numbers("short_factor");
     out.longFactor = rope.numbers("long_factor");

@@ -109,7 +109,7 @@ TEST(DecoderConfig, parallelResidual) {
        {"cohere2", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere2"},
        {"cohere_qk_norm", {{"use_qk_norm", false}}, "self_attn.k_norm.weight' and 3 more are not part of a model"},
        {"cohere_qk_norm",
-        {{"num_attention_heads", 2}, {"head_dim", 32}},
+        {{"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 32}},
         "q_norm.weight has shape (4, 16), the config asks for (2, 32)"}});
 }
 
@@ -395,6 +395,9 @@ TEST(DecoderConfig, gptOss) {
   EXPECT_EQ(rope.factor, 32.0);
   EXPECT_EQ(rope.originalContext, 4096);
   EXPECT_FALSE(rope.truncate);
+  // Absent means true, null means false.
+  EXPECT_TRUE(familyConfig("gpt_oss", {{"rope_parameters", {{"truncate", nullptr}}}}).ropes[0].truncate);
+  EXPECT_FALSE(familyConfig("gpt_oss", json::object(), {"rope_parameters/truncate"}).ropes[0].truncate);
   expectRefusals(
       {{"gpt_oss", {{"swiglu_limit", 0}}, "swiglu_limit is 0.000000, expected a positive number"},
        {"gpt_oss", {{"swiglu_alpha", -1}}, "swiglu_alpha is -1.000000, expected a positive number"},
