@@ -294,10 +294,10 @@ struct Family {
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
   // The row of the family's models whose use_bidirectional_attention is true; null: none are read.
   const Family *bidirectional = nullptr;
-  bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
-  bool isGraph = false;            // its graph is an entry over whole tensors: tokens are those of an image of one size
-  bool isEncoderDecoder = false;   // the graph is an encoder, and a decoder that attends to what it gives
-  const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
+  bool isEncoder = false;        // a token attends to all of its sequence, and nothing is generated
+  bool isGraph = false;          // its graph is an entry over whole tensors: tokens are those of an image of one size
+  bool isEncoderDecoder = false; // the graph is an encoder, and a decoder that attends to what it gives
+  const char *pooler = nullptr;  // of an encoder: the tensor of a checkpoint that gives pooler_output
   const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
   const char *imageProcessor =
       nullptr;            // of what sees images: transformers' class that reads them where a folder names none

@@ -255,7 +255,7 @@ struct ModelConfig {
   bool residualIsNormed =
       false;               // blocks are added to what they read, behind the norm, instead of to what that reads (bloom)
   bool normsHeads = false; // queries and keys of a head, where a family's models differ
-  bool headNormsApart = false; // their weights are a tensor of each head, as Hugging Face's files of some families store them
+  bool headNormsApart = false;    // their weights are a tensor of each head
   std::vector<uint8_t> layerRope; // (num_hidden_layers): index into ropes, or noRope
   std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;

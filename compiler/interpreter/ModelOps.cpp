@@ -117,9 +117,8 @@ static LogicalResult layerNorm(Frame &frame, LayerNormOp op) {
     for (int64_t d = 0; d < width; ++d)
       variance += (x[d] - mean) * (x[d] - mean) / width;
     for (int64_t d = 0; d < width; ++d)
-      result.setReal(row * width + d,
-                     (x[d] - mean) / std::sqrt(variance + eps) * weight.reals[head + d] +
-                         (bias ? bias->reals[head + d] : 0));
+      result.setReal(row * width + d, (x[d] - mean) / std::sqrt(variance + eps) * weight.reals[head + d] +
+                                          (bias ? bias->reals[head + d] : 0));
   }
   frame.set(op, std::move(result));
   return success();

@@ -62,9 +62,8 @@ static constexpr Family describeStableLm() {
   Family row;
   row.modelType = "stablelm";
   row.gguf = "stablelm";
-  row.rules = {embeddingRules,       attentionNormRules, attentionRules,
-               feedForwardNormRules, feedForwardRules,   normBiasRules,
-               headNormRules};
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules, feedForwardNormRules,
+               feedForwardRules, normBiasRules,      headNormRules};
   row.keyNames = keyNames;
   row.defaults.numKvHeads = 32;
   row.defaults.context = 4096;

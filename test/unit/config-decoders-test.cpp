@@ -46,14 +46,15 @@ TEST(DecoderConfig, gptNeoX) {
   EXPECT_EQ(narrow.numKvHeads, 4);
   EXPECT_EQ(narrow.headDim, 16);
   EXPECT_EQ(narrow.ropes[0].rotaryDim, 2);
-  expectRefusals(
-      {{"gpt_neox", {{"attention_bias", false}}, "attention.dense.bias' and 3 more are not part of a model"},
-       {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"},
-       {"gpt_neox", {{"head_dim", 32}}, "head_dim is 32, expected 1 to the width of a head (16)"},
-       {"gpt_neox",
-        {{"rope_parameters", {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.45}}}},
-        "rope_parameters.partial_rotary_factor and head_dim (16) give 7 rotary dimensions"},
-       {"gpt_neox", {{"rope_parameters", nullptr}, {"rotary_pct", 0.45}}, "rotary_pct and head_dim (16) give 7 rotary"}});
+  expectRefusals({{"gpt_neox", {{"attention_bias", false}}, "attention.dense.bias' and 3 more are not part of a model"},
+                  {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"},
+                  {"gpt_neox", {{"head_dim", 32}}, "head_dim is 32, expected 1 to the width of a head (16)"},
+                  {"gpt_neox",
+                   {{"rope_parameters", {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.45}}}},
+                   "rope_parameters.partial_rotary_factor and head_dim (16) give 7 rotary dimensions"},
+                  {"gpt_neox",
+                   {{"rope_parameters", nullptr}, {"rotary_pct", 0.45}},
+                   "rotary_pct and head_dim (16) give 7 rotary"}});
 }
 
 TEST(DecoderConfig, gptNeoXRowsLieByHead) {

@@ -67,8 +67,8 @@ TEST(Interpreter, NormsOfHeadsHaveWeightsOfTheirOwn) {
       return %0, %1 : tensor<2x2x1x2xf32>, tensor<2x2x1x2xf32>
     })";
   Evaluation run(source);
-  llvm::SmallVector<RuntimeValue> arguments{run.f32({2, 2, 1, 2}, {1, 5, 1, 5, 5, 1, 5, 1}), run.f32({4}, {4, 8, 40, 80}),
-                                      run.f32({4}, {1, 2, 3, 4})};
+  llvm::SmallVector<RuntimeValue> arguments{run.f32({2, 2, 1, 2}, {1, 5, 1, 5, 5, 1, 5, 1}),
+                                            run.f32({4}, {4, 8, 40, 80}), run.f32({4}, {1, 2, 3, 4})};
   // mean(1, 25) + 3 = 16; mean 3, variance 4, + 12 = 16.
   EXPECT_EQ(run.reals(arguments, 0), (Reals{1, 10, 10, 100, 5, 2, 50, 20}));
   EXPECT_EQ(run.reals(arguments, 1), (Reals{-1, 6, -17, 44, 3, -2, 23, -36}));
