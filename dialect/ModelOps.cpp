@@ -113,10 +113,15 @@ LogicalResult LinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeD
 //===- norms --------------------------------------------------------------===//
 
 template <typename Op> static LogicalResult verifyNorm(Op op) {
-  int64_t width = lastDim(shaped(op.getInput()));
-  auto isWidth = [&](Value value) { return shaped(value).getShape() == ArrayRef<int64_t>(width); };
-  if (!isWidth(op.getWeight())) // rms_norm_c1, layer_norm_c1
-    return op.emitOpError("weight ") << op.getWeight().getType() << " must be (" << width << ")";
+  RankedTensorType input = shaped(op.getInput()), weight = shaped(op.getWeight());
+  int64_t width = lastDim(input), heads = input.getRank() == 4 ? input.getDimSize(1) : 1;
+  int64_t ofAllHeads = ShapedType::isDynamic(heads) ? heads : heads * width;
+  if (weight.getShape() != ArrayRef(width) && weight.getShape() != ArrayRef(ofAllHeads)) { // rms_norm_c1, layer_norm_c1
+    InFlightDiagnostic error = op.emitOpError("weight ") << weight << " must be (" << width << ")";
+    if (heads > 1)
+      error << " or, with one for each head, (" << ofAllHeads << ")";
+    return error;
+  }
   if (op.getEps().convertToDouble() < 0) // rms_norm_c2, layer_norm_c2
     return op.emitOpError("eps must not be negative");
   return success();
@@ -127,10 +132,12 @@ LogicalResult RmsNormOp::verify() {
 }
 
 LogicalResult LayerNormOp::verify() {
-  int64_t width = lastDim(shaped(getInput()));
-  if (getBias() && shaped(getBias()).getShape() != ArrayRef<int64_t>(width)) // layer_norm_c1
-    return emitOpError("bias ") << getBias().getType() << " must be (" << width << ")";
-  return verifyNorm(*this);
+  if (failed(verifyNorm(*this)))
+    return failure();
+  if (getBias() && shaped(getBias()).getShape() != shaped(getWeight()).getShape()) // layer_norm_c1
+    return emitOpError("bias ") << getBias().getType() << " must be (" << lastDim(shaped(getWeight()))
+                                << "), as the weight is";
+  return success();
 }
 
 //===- rope ---------------------------------------------------------------===//

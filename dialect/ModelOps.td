@@ -129,7 +129,8 @@ def Heddle_RmsNormOp : Heddle_TiledModelOp<"rms_norm", [AllTypesMatch<["input", 
     result = input / sqrt(mean(input^2) + eps) * (weight + weight_offset)
 
     Constraints:
-      * C1: weight is (width), width being the input's last dimension.
+      * C1: weight is (width), width being the input's last dimension; of an input (batch, heads, sequence, width) it may be
+        (heads * width), the weight of one head behind that of the other.
       * C2: eps is not negative.
 
     Canonical form: the weight is read as it is stored, not widened before.
@@ -155,7 +156,8 @@ def Heddle_LayerNormOp : Heddle_TiledModelOp<"layer_norm", [AllTypesMatch<["inpu
     result = (input - mean(input)) / sqrt(var(input) + eps) * weight + bias
 
     Constraints:
-      * C1: weight and bias are (width), width being the input's last dimension.
+      * C1: weight and bias are (width), width being the input's last dimension; of an input (batch, heads, sequence, width) both may be
+        (heads * width), those of one head behind those of the other.
       * C2: eps is not negative.
 
     Canonical form: no bias where it is zero; weight and bias as they are stored, not widened before.

@@ -4,7 +4,9 @@
 // of the result, all parallel; the dimensions behind them (a width that is normalised, a head that is rotated) are never cut.
 
 #include "dialect/HeddleDialect.h"
+#include "dialect/Norms.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -25,8 +27,17 @@ static int64_t numLoops(Operation *op) {
       .Default([&](auto) { return rank - 1; });                            // row by row
 }
 
+// Whether a norm's weight has numbers for each of the heads that loop 1 walks.
+static bool isNormPerHead(Operation *op) {
+  return TypeSwitch<Operation *, bool>(op)
+      .Case<RmsNormOp, LayerNormOp>([](auto norm) { return isPerHead(norm); })
+      .Default(false);
+}
+
 // The loop that walks this dimension of this operand; none: the dimension is read whole.
 static std::optional<int64_t> loopOf(Operation *op, unsigned operand, int64_t dim) {
+  if (operand > 0 && isNormPerHead(op))
+    return 1;
   bool isPositions = isa<RopeOp>(op) && operand == 1; // (batch, sequence) of loops batch, heads, sequence
   if (isPositions)
     return dim == 0 ? 0 : 2;
@@ -42,6 +53,14 @@ static SmallVector<Range> iterationDomain(Operation *op, OpBuilder &b) {
   return domain;
 }
 
+static OpFoldResult times(OpBuilder &b, Location loc, OpFoldResult x, int64_t factor) {
+  if (factor == 1)
+    return x;
+  if (std::optional<int64_t> constant = getConstantIntValue(x))
+    return b.getIndexAttr(*constant * factor);
+  return arith::MulIOp::create(b, loc, cast<Value>(x), arith::ConstantIndexOp::create(b, loc, factor)).getResult();
+}
+
 // What a tile reads of an operand; the operand itself where that is all of it.
 static Value operandTile(OpBuilder &b, Operation *op, OpOperand &operand, ArrayRef<OpFoldResult> offsets,
                          ArrayRef<OpFoldResult> sizes) {
@@ -51,8 +70,10 @@ static Value operandTile(OpBuilder &b, Operation *op, OpOperand &operand, ArrayR
   bool isCut = false;
   for (int64_t dim = 0; dim < rank; ++dim)
     if (std::optional<int64_t> loop = loopOf(op, operand.getOperandNumber(), dim)) {
-      begin[dim] = offsets[*loop];
-      extent[dim] = sizes[*loop];
+      bool isOfHeads = operand.getOperandNumber() > 0 && isNormPerHead(op);
+      int64_t step = isOfHeads ? resultType(op).getShape().back() : 1; // of the loop, in elements
+      begin[dim] = times(b, op->getLoc(), offsets[*loop], step);
+      extent[dim] = times(b, op->getLoc(), sizes[*loop], step);
       isCut = true;
     }
   if (!isCut)

@@ -85,7 +85,9 @@ const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name)
   return nullptr;
 }
 
-int64_t partsOf(const ModelConfig &config, int64_t layer) {
+int64_t partsOf(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
+  if (rule.parts != ConfigDim::None)
+    return dimension(rule.parts, config, layer);
   return config.stages.empty() ? config.moe.numExperts : config.stages[static_cast<size_t>(layer)].depth;
 }
 
@@ -134,6 +136,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
   case ConfigDim::Heads:
     return config.numHeads;
+  case ConfigDim::KvHeads:
+    return config.numKvHeads;
   case ConfigDim::Buckets:
     return config.relativeBuckets;
   case ConfigDim::Queries:
@@ -221,6 +225,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.attentionOutputBias;
   case When::MlpBias:
     return config.mlpBias && !sparse;
+  case When::HeadNorms:
+    return config.normsHeads && !config.headNormsApart;
+  case When::HeadNormsApart:
+    return config.normsHeads && config.headNormsApart;
   case When::NormBias:
     return config.hasNormBias;
   case When::HeadBias:

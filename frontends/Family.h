@@ -42,6 +42,7 @@ enum class ConfigDim : uint8_t {
   Registers /* learned tokens behind the class token */,
   Embedding /* hidden_size, or less where a projection widens embeddings */,
   Heads,
+  KvHeads,
   Buckets /* of distances */,
   Queries /* num_heads x head_dim */,
   KeyValues /* num_kv_heads x head_dim */,
@@ -85,6 +86,8 @@ enum class When : uint8_t {
   KeyBias /* of an encoder-decoder: biases of keys, which some leave out */,
   OutputBias,
   MlpBias,
+  HeadNorms /* of query and key heads, where a family has models with them and without */,
+  HeadNormsApart /* a tensor for each head, which become one */,
   NormBias /* of LayerNorms, where a family has them with biases and without */,
   HeadBias /* of what stands before the last layer of a head */,
   BehindFirst /* not of the first layer */,
@@ -125,8 +128,8 @@ enum class StoredOrder : uint8_t {
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
-// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder or of a second tower, '@' for the expert, or the block of a stage. Where `name` has an '@' and `gguf` has none, GGUF stacks the
-// experts in one tensor (experts, out, in).
+// A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder or of a second tower, '@' for the expert, the block of a stage
+// or one of as many as `parts` says. Where `name` has an '@' and `gguf` has none, GGUF stacks the experts in one tensor (experts, out, in).
 struct TensorRule {
   const char *name;
   const char *gguf;
@@ -134,6 +137,7 @@ struct TensorRule {
   ConfigDim columns = ConfigDim::None; // None: a vector
   When when = When::Always;
   StoredOrder order = StoredOrder::Plain;
+  ConfigDim parts = ConfigDim::None;
 };
 
 // A tensor that checkpoints of the family may hold and no program reads: '#' stands for a layer, '+' for one of those behind the last that predict,
@@ -288,10 +292,12 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
-  bool isEncoder = false;          // a token attends to all of its sequence, and nothing is generated
-  bool isGraph = false;            // its graph is an entry over whole tensors: tokens are those of an image of one size
-  bool isEncoderDecoder = false;   // the graph is an encoder, and a decoder that attends to what it gives
-  const char *pooler = nullptr;    // of an encoder: the tensor of a checkpoint that gives pooler_output
+  // The row of the family's models whose use_bidirectional_attention is true; null: none are read.
+  const Family *bidirectional = nullptr;
+  bool isEncoder = false;        // a token attends to all of its sequence, and nothing is generated
+  bool isGraph = false;          // its graph is an entry over whole tensors: tokens are those of an image of one size
+  bool isEncoderDecoder = false; // the graph is an encoder, and a decoder that attends to what it gives
+  const char *pooler = nullptr;  // of an encoder: the tensor of a checkpoint that gives pooler_output
   const char *logitsBias = nullptr; // the tensor of a checkpoint that is added to logits where it is there
   const char *imageProcessor =
       nullptr;            // of what sees images: transformers' class that reads them where a folder names none
@@ -349,8 +355,8 @@ std::string tensorName(const char *pattern, int64_t layer, int64_t expert);
 // The value of `dim` for a tensor of the layer; 1 for None. All sizes are bounded by validateSizes, so that products do not wrap.
 int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer);
 
-// How many an '@' stands for: experts, or blocks of a stage.
-int64_t partsOf(const ModelConfig &config, int64_t layer);
+// How many an '@' of the rule stands for: experts, or blocks of a stage, where the rule does not say it.
+int64_t partsOf(const TensorRule &rule, const ModelConfig &config, int64_t layer);
 
 // Whether a rule applies to a layer (any layer for rules without '#').
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);
@@ -370,7 +376,7 @@ template <typename Visit> Status forEachTensor(const ModelConfig &config, Visit 
                        : name.find('%') != std::string_view::npos ? config.encoder.numLayers
                                                                   : 1;
       for (int64_t layer = 0; layer < layers; ++layer) {
-        int64_t parts = name.find('@') == std::string_view::npos ? 1 : partsOf(config, layer);
+        int64_t parts = name.find('@') == std::string_view::npos ? 1 : partsOf(rule, config, layer);
         for (int64_t part = 0; part < parts && applies(rule, config, layer); ++part)
           HEDDLE_RETURN_IF_ERROR(visit(rule, layer, part));
       }

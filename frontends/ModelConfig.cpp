@@ -92,6 +92,13 @@ private:
   Status fail(std::string_view name, const std::string &what) const {
     return errorOf(config, file, fieldName(config, name), fieldName(config, name) + " " + what);
   }
+  // Of partial_rotary_factor, where config.json has it.
+  Status failPartial(const std::string &what) const {
+    std::string key = "rope_parameters.partial_rotary_factor";
+    if (!config.valueOffsets.count(placeKey(file, key)))
+      return fail("partial_rotary_factor", what);
+    return errorOf(config, file, key, key + " " + what);
+  }
   Status failScaling(const char *name, double value, const char *expected) const {
     std::string key = fieldName(config, "rope_scaling") + "." + name;
     return errorOf(config, file, key, key + " is " + shown(value) + ", expected " + expected);
@@ -181,8 +188,7 @@ Status ConfigChecker::checkScaling(const RopeConfig &rope) {
     return failScaling("original_max_position_embeddings", static_cast<double>(rope.originalContext),
                        "a length from 2 to 2^30");
   if (rope.scaling == RopeScalingKind::Dynamic && rope.rotaryDim < 4)
-    return fail("partial_rotary_factor",
-                "gives " + std::to_string(rope.rotaryDim) + " rotary dimensions, dynamic scaling needs 4");
+    return failPartial("gives " + std::to_string(rope.rotaryDim) + " rotary dimensions, dynamic scaling needs 4");
   if (rope.scaling == RopeScalingKind::Llama3) {
     if (!isPositive(rope.lowFreqFactor))
       return failScaling("low_freq_factor", rope.lowFreqFactor, "a positive number");
@@ -210,9 +216,9 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
     return fail("qk_rope_head_dim",
                 "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
   if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
-    return fail("partial_rotary_factor",
-                "and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +
-                    std::to_string(rope.rotaryDim) + " rotary dimensions, expected an even number from 2 to head_dim");
+    return failPartial("and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +
+                       std::to_string(rope.rotaryDim) +
+                       " rotary dimensions, expected an even number from 2 to head_dim");
   return checkScaling(rope);
 }
 
@@ -233,7 +239,8 @@ Status ConfigChecker::checkMoe() {
   if (moe.topGroups < 1 || moe.topGroups > moe.numGroups || moe.topGroups * perGroup < moe.expertsPerToken)
     return fail("topk_group", "is " + std::to_string(moe.topGroups) + ", expected at most " +
                                   std::to_string(moe.numGroups) + " groups of " + std::to_string(perGroup) +
-                                  " experts that hold " + std::to_string(moe.expertsPerToken));
+                                  " experts that hold " + fieldName(config, "num_experts_per_tok") + " (" +
+                                  std::to_string(moe.expertsPerToken) + ")");
   if (moe.hasCorrection && moe.numGroups > 1 && perGroup < 2)
     return fail("n_group", "is " + std::to_string(moe.numGroups) + ", expected groups of at least 2 experts");
   if (moe.jitter && !(*moe.jitter >= 0.0 && std::isfinite(*moe.jitter)))

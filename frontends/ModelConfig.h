@@ -256,7 +256,8 @@ struct ModelConfig {
       false; // a layer with a window sees its token's chunk of as many tokens, instead of the last ones
   bool residualIsNormed =
       false;               // blocks are added to what they read, behind the norm, instead of to what that reads (bloom)
-  bool normsHeads = false; // queries and keys of a head, by norms without weights, where a family's models differ
+  bool normsHeads = false; // queries and keys of a head, where a family's models differ
+  bool headNormsApart = false;    // their weights are a tensor of each head
   std::vector<uint8_t> layerRope; // (num_hidden_layers): index into ropes, or noRope
   std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;

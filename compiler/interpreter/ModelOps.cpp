@@ -4,6 +4,7 @@
 
 #include "compiler/interpreter/Formulas.h"
 #include "compiler/interpreter/Frame.h"
+#include "dialect/Norms.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -80,6 +81,11 @@ static LogicalResult linear(Frame &frame, LinearOp op) {
 
 //===- norms --------------------------------------------------------------===//
 
+// Where the numbers of a row's head begin in the weight of a norm, rows being those of (batch, heads, sequence, width).
+template <typename NormOp> static int64_t headOffset(NormOp op, const Tensor &input, int64_t row) {
+  return isPerHead(op) ? row / input.dim(2) % input.dim(1) * input.lastDim() : 0;
+}
+
 static LogicalResult rmsNorm(Frame &frame, RmsNormOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &weight = frame.tensor(op.getWeight());
   double eps = op.getEps().convertToDouble(), offset = op.getWeightOffset().convertToDouble();
@@ -87,9 +93,10 @@ static LogicalResult rmsNorm(Frame &frame, RmsNormOp op) {
   Tensor result = Tensor::zeros(input.elementType, input.shape);
   for (int64_t row = 0; row < input.rows(); ++row) {
     const double *x = &input.reals[row * width];
+    const double *scales = &weight.reals[headOffset(op, input, row)];
     double scale = 1 / std::sqrt(dot(x, x, width) / width + eps);
     for (int64_t d = 0; d < width; ++d)
-      result.setReal(row * width + d, x[d] * scale * (weight.reals[d] + offset));
+      result.setReal(row * width + d, x[d] * scale * (scales[d] + offset));
   }
   frame.set(op, std::move(result));
   return success();
@@ -103,14 +110,15 @@ static LogicalResult layerNorm(Frame &frame, LayerNormOp op) {
   Tensor result = Tensor::zeros(input.elementType, input.shape);
   for (int64_t row = 0; row < input.rows(); ++row) {
     const double *x = &input.reals[row * width];
+    int64_t head = headOffset(op, input, row);
     double mean = 0, variance = 0;
     for (int64_t d = 0; d < width; ++d)
       mean += x[d] / width;
     for (int64_t d = 0; d < width; ++d)
       variance += (x[d] - mean) * (x[d] - mean) / width;
     for (int64_t d = 0; d < width; ++d)
-      result.setReal(row * width + d,
-                     (x[d] - mean) / std::sqrt(variance + eps) * weight.reals[d] + (bias ? bias->reals[d] : 0));
+      result.setReal(row * width + d, (x[d] - mean) / std::sqrt(variance + eps) * weight.reals[head + d] +
+                                          (bias ? bias->reals[head + d] : 0));
   }
   frame.set(op, std::move(result));
   return success();

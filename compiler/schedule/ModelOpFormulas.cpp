@@ -7,6 +7,7 @@
 #include "compiler/schedule/ModelOpFormulas.h"
 
 #include "dialect/HeddleDialect.h"
+#include "dialect/Norms.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -76,6 +77,16 @@ public:
   AffineMap rowMap(unsigned rank) { return getMultiDimIdentityMap(rank).dropResult(rank - 1); }
   AffineMap columnMap(unsigned rank) { return AffineMap::get(rank, 0, getAffineDimExpr(rank - 1)); }
 
+  // A norm's weight or bias, and which of its numbers an element takes: as (heads, width) where each head has its own.
+  template <typename NormOp> std::pair<Value, AffineMap> ofColumns(NormOp op, Value weight) {
+    auto type = cast<RankedTensorType>(op.getType());
+    if (!isPerHead(op))
+      return {weight, columnMap(type.getRank())};
+    auto byHead = RankedTensorType::get({type.getDimSize(1), type.getDimSize(3)}, getElementTypeOrSelf(weight));
+    Value rows = tensor::ExpandShapeOp::create(*this, byHead, weight, ArrayRef<ReassociationIndices>{{0, 1}});
+    return {rows, AffineMap::getMultiDimMapWithTargets(4, {1, 3}, getContext())};
+  }
+
   // The size of the last dimension as f32.
   Value widthOf(Value tensor) {
     Value width = tensor::DimOp::create(*this, tensor, cast<RankedTensorType>(tensor.getType()).getRank() - 1);
@@ -131,19 +142,20 @@ struct LayerNormFormula : OpRewritePattern<LayerNormOp> {
     FormulaBuilder b(op, rewriter);
     auto type = cast<RankedTensorType>(op.getType());
     Value x = op.getInput(), width = b.widthOf(x);
-    AffineMap whole = b.getMultiDimIdentityMap(type.getRank()), row = b.rowMap(type.getRank()),
-              column = b.columnMap(type.getRank());
+    AffineMap whole = b.getMultiDimIdentityMap(type.getRank()), row = b.rowMap(type.getRank());
     Value sum = b.sumRows(x, {}, [&](ValueRange e) { return e[0]; });
     Value squares = b.sumRows(x, sum, [&](ValueRange e) {
       Value centered = b.sub(e[0], b.div(e[1], width));
       return b.mul(centered, centered);
     });
-    SmallVector<Value> inputs = {x, sum, squares, op.getWeight()};
-    SmallVector<AffineMap> maps = {whole, row, row, column};
-    if (op.getBias()) {
-      inputs.push_back(op.getBias());
-      maps.push_back(column);
-    }
+    SmallVector<Value> inputs = {x, sum, squares};
+    SmallVector<AffineMap> maps = {whole, row, row};
+    for (Value columns : {op.getWeight(), op.getBias()})
+      if (columns) {
+        auto [value, map] = b.ofColumns(op, columns);
+        inputs.push_back(value);
+        maps.push_back(map);
+      }
     rewriter.replaceOp(op, b.map(type, inputs, maps, [&](ValueRange e) {
       Value variance = b.div(e[2], width);
       Value inverse = math::RsqrtOp::create(b, b.add(variance, b.real(op.getEps().convertToDouble())));
@@ -162,8 +174,9 @@ struct RmsNormFormula : OpRewritePattern<RmsNormOp> {
     unsigned rank = type.getRank();
     Value x = op.getInput(), width = b.widthOf(x);
     Value squares = b.sumRows(x, {}, [&](ValueRange e) { return b.mul(e[0], e[0]); });
-    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(rank), b.rowMap(rank), b.columnMap(rank)};
-    rewriter.replaceOp(op, b.map(type, {x, squares, op.getWeight()}, maps, [&](ValueRange e) {
+    auto [columns, column] = b.ofColumns(op, op.getWeight());
+    SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(rank), b.rowMap(rank), column};
+    rewriter.replaceOp(op, b.map(type, {x, squares, columns}, maps, [&](ValueRange e) {
       Value mean = b.add(b.div(e[1], width), b.real(op.getEps().convertToDouble()));
       Value weight = b.widen(e[2]);
       if (double offset = op.getWeightOffset().convertToDouble())

@@ -40,7 +40,7 @@ TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name) {
 static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t heads, const std::string &normName) {
   HeadNorms order = b.config().family->headNorms;
   auto normed = [&](HeadNorms place, TensorHandle x) {
-    return order == place && b.has(normName + ".weight") ? b.rmsNorm(x, normName) : x;
+    return order == place && b.has(normName + ".weight") ? norm(b, x, normName) : x;
   };
   TensorHandle split = b.splitHeads(b.clip(normed(HeadNorms::AllHeads, rows), b.config().clipQkv), heads);
   return normed(HeadNorms::Rotated, b.rope(normed(HeadNorms::EachHead, split)));

@@ -2,7 +2,9 @@
 //
 // Gemma (arXiv:2403.08295): Llama whose embeddings are scaled by the root of their width, and whose norm weights are stored less 1.
 // Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
+// EmbeddingGemma (arXiv:2509.20354): Gemma 3 as an encoder, whose windows lie on both sides.
 
+#include "frontends/families/Bert.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
@@ -82,13 +84,21 @@ static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
   alternateRopes(config);
 }
 
+static TensorHandle gemmaLayer(ModelBuilder &b, TensorHandle x) {
+  TensorHandle attended = selfAttention(b, b.rmsNorm(x, "input_layernorm"));
+  x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
+  TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
+  return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
+}
+
 static void buildGemma(ModelBuilder &b) {
-  buildDecoder(b, [&](int64_t, TensorHandle x) {
-    TensorHandle attended = selfAttention(b, b.rmsNorm(x, "input_layernorm"));
-    x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
-    TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
-    return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
-  });
+  buildDecoder(b, [&](int64_t, TensorHandle x) { return gemmaLayer(b, x); });
+}
+
+static void buildEncoder(ModelBuilder &b) {
+  TensorHandle x = decoderLayers(b, "model.layers.", b.embedTokens(b.config().family->embedding),
+                                 [&](int64_t, TensorHandle x) { return gemmaLayer(b, x); });
+  finishEncoder(b, norm(b, x, b.config().family->finalNorm), TensorHandle());
 }
 
 static constexpr Family describeGemma(const char *modelType, const char *gguf) {
@@ -161,6 +171,14 @@ static constexpr UnreadTensor imageTensors[] = {
     {"model.multi_modal_projector.*", /*isLoss=*/true},
 };
 
+// A window is sliding_window tokens wide: the token itself, and half of it on each side.
+static void readEncoder(JsonObject &object, ModelConfig &config) {
+  readScales(object, config);
+  object.pass("use_bidirectional_attention");
+  for (int64_t &window : config.layerWindow)
+    window = window > 0 ? window / 2 + 1 : 0;
+}
+
 static constexpr Family describeGemma3() {
   Family row = describeGemma("gemma3_text", "gemma3");
   row.wrapper = "gemma3";
@@ -177,6 +195,22 @@ static constexpr Family describeGemma3() {
   row.readers.ggufRest = readGgufGemma3;
   return row;
 }
-const Family family::gemma3Text = describeGemma3();
+
+static constexpr Family describeGemma3Encoder() {
+  Family row = describeGemma3();
+  row.isEncoder = true;
+  row.gguf = nullptr;
+  row.readers.huggingFaceRest = readEncoder;
+  row.build = buildEncoder;
+  return row;
+}
+static const Family gemma3Encoder = describeGemma3Encoder();
+
+static constexpr Family describeGemma3Text() {
+  Family row = describeGemma3();
+  row.bidirectional = &gemma3Encoder;
+  return row;
+}
+const Family family::gemma3Text = describeGemma3Text();
 
 } // namespace heddle

@@ -51,6 +51,11 @@ static void readNorms(JsonObject &object, ModelConfig &config) {
   config.embeddingSize = width == config.hiddenSize ? 0 : width;
   config.normsBefore = object.boolean("do_layer_norm_before").value_or(true);
   config.hasFinalNorm = config.normsBefore && !object.boolean("_remove_final_layer_norm").value_or(false);
+  // The last hidden state is a result of its own, not the residual that the last layer adds to.
+  if (config.normsBefore && !config.hasFinalNorm && !config.embeddingSize)
+    object.unsupported("_remove_final_layer_norm",
+                       "is true, which is not supported where norms stand before the blocks; expected false");
+  config.normEps = config.family->defaults.normEps; // whatever a config says
   if (!object.boolean("layer_norm_elementwise_affine").value_or(true))
     object.unsupported("layer_norm_elementwise_affine", "is false, which is not supported for opt; expected true");
 }

@@ -65,7 +65,7 @@ static void readFeedForward(JsonObject &object, ModelConfig &config, const char 
   bool isGated = form.compare(0, 6, "gated-") == 0;
   if (isGated)
     name = form == "gated-gelu" ? "gelu_new" : form.substr(6);
-  config.gatesFeedForward = object.boolean("is_gated_act").value_or(isGated);
+  config.gatesFeedForward = object.flag("is_gated_act", isGated);
   if (object.has(config.family->activationKey))
     return;
   if (std::optional<Activation> activation = activationNamed(name))
@@ -88,7 +88,7 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   readT5Attention(object, config);
   readFeedForward(object, config, "relu");
   // Files of T5 1.1 say that the head is its own, and mean that logits are not scaled.
-  if (object.boolean("scale_decoder_outputs").value_or(config.tieWordEmbeddings))
+  if (object.flag("scale_decoder_outputs", config.tieWordEmbeddings))
     scaleT5Logits(config);
 }
 

@@ -497,6 +497,9 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
                              "' (model_type) is not supported; known architectures: " + knownFamilies(families))
         .as(StatusCode::Unsupported);
   isNested |= family->towerModel != nullptr;
+  if (family->bidirectional && object.boolean("use_bidirectional_attention").value_or(false))
+    family = family->bidirectional;
+  HEDDLE_RETURN_IF_ERROR(object.status());
   Expected<ModelConfig> config =
       family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family).read();
   if (!config)

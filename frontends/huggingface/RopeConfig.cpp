@@ -86,6 +86,13 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   out.interleaved = model.family->rope.interleaved;
   out.scaling = readKind(rope, model);
   int64_t rotated = model.latent.enabled ? model.latent.qkRopeHeadDim : model.headDim;
+  // Of a family whose heads have one width, the reference's rotation still takes that of head_dim.
+  if (model.family->plainHeads) {
+    rotated = config.integer("head_dim").value_or(rotated);
+    if (rotated < 1 || rotated > model.headDim)
+      config.fail("head_dim", "is " + std::to_string(rotated) + ", expected 1 to the width of a head (" +
+                                  std::to_string(model.headDim) + ")");
+  }
   double partial = readPartial(rope, config, model, out.scaling);
   if (!rope.status().isOk())
     return out;
@@ -100,7 +107,7 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   out.betaSlow = rope.number("beta_slow").value_or(out.betaSlow);
   out.mscale = rope.number("mscale").value_or(out.mscale);
   out.mscaleAllDim = rope.number("mscale_all_dim").value_or(out.mscaleAllDim);
-  out.truncate = rope.boolean("truncate").value_or(true);
+  out.truncate = rope.flag("truncate", true);
   if (out.scaling == RopeScalingKind::Longrope) {
     out.shortFactor = rope.numbers("short_factor");
     out.longFactor = rope.numbers("long_factor");

@@ -70,7 +70,7 @@ TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name,
   enter(name);
   Value x = unwrap(input);
   bool hasWeight = has(name + ".weight");
-  return wrap(RmsNormOp::create(b, loc, x.getType(), x, hasWeight ? weight(name + ".weight") : ones(x),
+  return wrap(RmsNormOp::create(b, loc, x.getType(), x, hasWeight ? vector(name + ".weight") : ones(x),
                                 b.getF64FloatAttr(eps ? eps : config().normEps),
                                 b.getF64FloatAttr(hasWeight ? config().normWeightOffset : 0.0)));
 }
@@ -91,8 +91,8 @@ TensorHandle ModelImporter::layerNorm(TensorHandle input, const std::string &nam
   };
   if (!has(name + ".weight"))
     return wrap(normed(ones(x), Value()));
-  Value scale = weight(name + ".weight");
-  Value result = normed(scale, has(name + ".bias") ? weight(name + ".bias") : Value());
+  Value scale = vector(name + ".weight");
+  Value result = normed(scale, has(name + ".bias") ? vector(name + ".bias") : Value());
   if (config().normWeightOffset == 0.0)
     return wrap(result);
   // normalized (weight + offset) + bias, without arithmetic on what is stored

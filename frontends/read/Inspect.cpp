@@ -52,7 +52,7 @@ private:
 };
 
 const char *activationName(Activation activation) {
-  static const char *const names[] = {"silu", "gelu", "gelu_pytorch_tanh", "relu", "quick_gelu", "tanh"};
+  static const char *const names[] = {"silu", "gelu", "gelu_pytorch_tanh", "relu", "quick_gelu", "tanh", "relu2"};
   return names[static_cast<size_t>(activation)];
 }
 

@@ -10,7 +10,7 @@ func.func @layer_norm_c1(%x: tensor<2x8xf32>, %w: tensor<2xf32>) {
 // -----
 
 func.func @layer_norm_c1_bias(%x: tensor<2x8xf32>, %w: tensor<8xf32>, %b: tensor<7xf32>) {
-  // expected-error @+1 {{bias 'tensor<7xf32>' must be (8)}}
+  // expected-error @+1 {{bias 'tensor<7xf32>' must be (8), as the weight is}}
   %0 = heddle.layer_norm %x, %w, %b {eps = 1.0e-5} : tensor<2x8xf32>, tensor<8xf32>, tensor<7xf32>
   return
 }
@@ -20,5 +20,14 @@ func.func @layer_norm_c1_bias(%x: tensor<2x8xf32>, %w: tensor<8xf32>, %b: tensor
 func.func @layer_norm_c2(%x: tensor<2x8xf32>, %w: tensor<8xf32>) {
   // expected-error @+1 {{eps must not be negative}}
   %0 = heddle.layer_norm %x, %w {eps = -1.0} : tensor<2x8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+// Heads stand in the second of four dimensions.
+func.func @layer_norm_c1_heads(%x: tensor<2x3x5x8xf32>, %w: tensor<16xf32>) {
+  // expected-error @+1 {{weight 'tensor<16xf32>' must be (8) or, with one for each head, (24)}}
+  %0 = heddle.layer_norm %x, %w {eps = 1.0e-5} : tensor<2x3x5x8xf32>, tensor<16xf32>
   return
 }

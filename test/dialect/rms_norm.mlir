@@ -15,3 +15,10 @@ func.func @gemma_offset(%x: tensor<2x3x8xf32>, %w: tensor<8xbf16>) -> tensor<2x3
   %0 = heddle.rms_norm %x, %w {eps = 0.0, weight_offset = 1.0} : tensor<2x3x8xf32>, tensor<8xbf16>
   return %0 : tensor<2x3x8xf32>
 }
+
+// CHECK-LABEL: @a_weight_for_each_head
+func.func @a_weight_for_each_head(%x: tensor<?x3x?x8xf32>, %w: tensor<24xf32>) -> tensor<?x3x?x8xf32> {
+  // CHECK: heddle.rms_norm %{{.*}}, %{{.*}} {eps = 1.000000e-05 : f64} : tensor<?x3x?x8xf32>, tensor<24xf32>
+  %0 = heddle.rms_norm %x, %w {eps = 1.0e-5} : tensor<?x3x?x8xf32>, tensor<24xf32>
+  return %0 : tensor<?x3x?x8xf32>
+}

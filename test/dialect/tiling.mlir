@@ -15,6 +15,19 @@ module attributes {transform.with_named_sequence} {
     return %0 : tensor<5x8xf32>
   }
 
+  // A weight for each head is cut where the heads are.
+  // CHECK-LABEL: @norm_by_heads
+  // CHECK-SAME: %{{.*}}, %[[W:[^:]*]]: tensor<32xf32>
+  // CHECK: scf.for %[[H:[^ ]*]] =
+  // CHECK-DAG: tensor.extract_slice %{{.*}}[0, %[[H]], 0, 0] [2, 2, 5, 8] [1, 1, 1, 1]
+  // CHECK-DAG: %[[BEGIN:.*]] = arith.muli %[[H]], %c8
+  // CHECK: %[[OWN:.*]] = tensor.extract_slice %[[W]][%[[BEGIN]]] [16] [1]
+  // CHECK: heddle.rms_norm %{{.*}}, %[[OWN]] {{.*}} : tensor<2x2x5x8xf32>, tensor<16xf32>
+  func.func @norm_by_heads(%x: tensor<2x4x5x8xf32>, %w: tensor<32xf32>) -> tensor<2x4x5x8xf32> {
+    %0 = heddle.rms_norm %x, %w {eps = 1.0e-5, weight_offset = 1.0} : tensor<2x4x5x8xf32>, tensor<32xf32>
+    return %0 : tensor<2x4x5x8xf32>
+  }
+
   // CHECK-LABEL: @linear_by_rows
   // CHECK: scf.for
   // CHECK: heddle.linear %{{.*}}, weights(%{{.*}}, %{{.*}} : tensor<6x8xf32>, tensor<3x8xbf16>) : tensor<1x?x8xf32> -> tensor<1x?x9xf32>
@@ -86,6 +99,8 @@ module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     %norm = transform.structured.match ops{["heddle.layer_norm"]} in %root : (!transform.any_op) -> !transform.any_op
     transform.structured.tile_using_for %norm tile_sizes [2] : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
+    %heads = transform.structured.match ops{["heddle.rms_norm"]} attributes{weight_offset = 1.0 : f64} in %root : (!transform.any_op) -> !transform.any_op
+    transform.structured.tile_using_for %heads tile_sizes [0, 2] : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
     %linear = transform.structured.match ops{["heddle.linear"]} in %root : (!transform.any_op) -> !transform.any_op
     transform.structured.tile_using_for %linear tile_sizes [0, 2] : (!transform.any_op) -> (!transform.any_op, !transform.any_op)
     %embedding = transform.structured.match ops{["heddle.embedding"]} in %root : (!transform.any_op) -> !transform.any_op

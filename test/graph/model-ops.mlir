@@ -6,11 +6,13 @@
 #rope = #heddle.rope<half, table = 0, attention_factor = 1.5, inverse_frequency = array<f32: 1.0, 0.1>>
 #pairs = #heddle.rope<interleaved, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
 func.func @graph(%x: tensor<3x?x33xf32> {heddle.name = "x"}, %w: tensor<33xf32> {heddle.name = "w"}, %b: tensor<33xf32> {heddle.name = "b"},
-                 %q: tensor<2x3x5x7xf32> {heddle.name = "q"}, %table: tensor<3x4xf32> {heddle.name = "table"}, %slopes: tensor<4xf32> {heddle.name = "slopes"})
+                 %q: tensor<2x3x5x7xf32> {heddle.name = "q"}, %table: tensor<3x4xf32> {heddle.name = "table"}, %slopes: tensor<4xf32> {heddle.name = "slopes"},
+                 %wh: tensor<21xf32> {heddle.name = "wh"}, %bh: tensor<21xf32> {heddle.name = "bh"})
     -> (tensor<3x?x33xf32> {heddle.name = "layer"}, tensor<3x?x33xf32> {heddle.name = "plain"}, tensor<3x?x33xf32> {heddle.name = "rms"},
         tensor<3x?x33xf32> {heddle.name = "silu"}, tensor<3x?x33xf32> {heddle.name = "gelu"}, tensor<3x?x33xf32> {heddle.name = "quick"},
         tensor<3x?x33xf32> {heddle.name = "capped"}, tensor<2x3x5x7xf32> {heddle.name = "halves"}, tensor<2x3x5x7xf32> {heddle.name = "pairs"},
-        tensor<1x4x5x6xf32> {heddle.name = "buckets"}, tensor<1x4x5x6xf32> {heddle.name = "alibi"}) {
+        tensor<1x4x5x6xf32> {heddle.name = "buckets"}, tensor<1x4x5x6xf32> {heddle.name = "alibi"},
+        tensor<2x3x5x7xf32> {heddle.name = "layer_heads"}, tensor<2x3x5x7xf32> {heddle.name = "rms_heads"}) {
   %layer = heddle.layer_norm %x, %w, %b {eps = 1.0e-5} : tensor<3x?x33xf32>, tensor<33xf32>, tensor<33xf32>
   %plain = heddle.layer_norm %x, %w {eps = 1.0e-3} : tensor<3x?x33xf32>, tensor<33xf32>
   %rms = heddle.rms_norm %x, %w {eps = 1.0e-6, weight_offset = 1.0} : tensor<3x?x33xf32>, tensor<33xf32>
@@ -26,7 +28,10 @@ func.func @graph(%x: tensor<3x?x33xf32> {heddle.name = "x"}, %w: tensor<33xf32> 
   %c6 = arith.constant 6 : index
   %buckets = heddle.position_bias %table[%c5, %c6] {starts = array<i64: 0, 2>, rows = array<i64: 0, 1, 2>} : tensor<3x4xf32> -> tensor<1x4x5x6xf32>
   %alibi = heddle.position_bias %slopes[%c5, %c6] : tensor<4xf32> -> tensor<1x4x5x6xf32>
-  return %layer, %plain, %rms, %silu, %gelu, %quick, %capped, %halves, %pairs, %buckets, %alibi
+  %layer_heads = heddle.layer_norm %q, %wh, %bh {eps = 1.0e-5} : tensor<2x3x5x7xf32>, tensor<21xf32>, tensor<21xf32>
+  %rms_heads = heddle.rms_norm %q, %wh {eps = 1.0e-6} : tensor<2x3x5x7xf32>, tensor<21xf32>
+  return %layer, %plain, %rms, %silu, %gelu, %quick, %capped, %halves, %pairs, %buckets, %alibi, %layer_heads, %rms_heads
     : tensor<3x?x33xf32>, tensor<3x?x33xf32>, tensor<3x?x33xf32>, tensor<3x?x33xf32>, tensor<3x?x33xf32>, tensor<3x?x33xf32>, tensor<3x?x33xf32>,
-      tensor<2x3x5x7xf32>, tensor<2x3x5x7xf32>, tensor<1x4x5x6xf32>, tensor<1x4x5x6xf32>
+      tensor<2x3x5x7xf32>, tensor<2x3x5x7xf32>, tensor<1x4x5x6xf32>, tensor<1x4x5x6xf32>, tensor<2x3x5x7xf32>,
+      tensor<2x3x5x7xf32>
 }

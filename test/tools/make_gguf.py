@@ -204,7 +204,8 @@ def write(path, keys, tensors, alignment=32):
 
 
 def gguf_name(names, name):
-    """Of a tensor of any layer: the list has those of the first two."""
+    """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
+    name = re.sub(r"\.norms\.\d+\.", ".", name)
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]

@@ -21,7 +21,7 @@ Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &fam
   json config = json::parse(familyData(family + "/config.json"));
   config.merge_patch(patch);
   for (const char *key : nulls)
-    config[key] = nullptr;
+    config[json::json_pointer(std::string("/") + key)] = nullptr;
   folder.write("config.json", config.dump());
   std::string header = familyData(family + "/header.json");
   uint64_t end = 0;

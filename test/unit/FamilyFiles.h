@@ -12,8 +12,8 @@ namespace heddle::test {
 
 // The bytes of a file of data/families.
 std::string familyData(const std::string &name);
-// The model of a family with zeros for weights, its config changed by `patch`, of which null removes a key, and with null for `nulls`; written
-// into `folder`.
+// The model of a family with zeros for weights, its config changed by `patch`, of which null removes a key, and with null for `nulls`
+// ("rope_parameters/truncate" within an object); written into `folder`.
 Expected<Model> readFamily(const TemporaryFolder &folder, const std::string &family,
                            const nlohmann::json &patch = nlohmann::json::object(),
                            const std::vector<const char *> &nulls = {});

@@ -41,11 +41,20 @@ TEST(DecoderConfig, gptNeoX) {
   EXPECT_EQ(rope.rotaryDim, 8);
   EXPECT_EQ(rope.theta, 500.0);
   EXPECT_EQ(familyConfig("gpt_neox", {{"rope_parameters", nullptr}}).ropes[0].rotaryDim, 4);
-  // As the reference reads: neither key counts.
-  EXPECT_EQ(familyConfig("gpt_neox", {{"num_key_value_heads", 2}, {"head_dim", 8}}).numKvHeads, 4);
-  expectRefusals(
-      {{"gpt_neox", {{"attention_bias", false}}, "attention.dense.bias' and 3 more are not part of a model"},
-       {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"}});
+  // As the reference reads: heads are of one width, but the rotation takes its part of head_dim.
+  ModelConfig narrow = familyConfig("gpt_neox", {{"num_key_value_heads", 2}, {"head_dim", 8}});
+  EXPECT_EQ(narrow.numKvHeads, 4);
+  EXPECT_EQ(narrow.headDim, 16);
+  EXPECT_EQ(narrow.ropes[0].rotaryDim, 2);
+  expectRefusals({{"gpt_neox", {{"attention_bias", false}}, "attention.dense.bias' and 3 more are not part of a model"},
+                  {"gpt_neox", {{"use_parallel_residual", 2}}, "use_parallel_residual is '2', expected true or false"},
+                  {"gpt_neox", {{"head_dim", 32}}, "head_dim is 32, expected 1 to the width of a head (16)"},
+                  {"gpt_neox",
+                   {{"rope_parameters", {{"rope_theta", 1e4}, {"partial_rotary_factor", 0.45}}}},
+                   "rope_parameters.partial_rotary_factor and head_dim (16) give 7 rotary dimensions"},
+                  {"gpt_neox",
+                   {{"rope_parameters", nullptr}, {"rotary_pct", 0.45}},
+                   "rotary_pct and head_dim (16) give 7 rotary"}});
 }
 
 TEST(DecoderConfig, gptNeoXRowsLieByHead) {
@@ -78,7 +87,7 @@ TEST(DecoderConfig, opt) {
       {{"opt", {{"word_embed_proj_dim", 32}}, "embed_tokens.weight has shape (256, 64), the config asks for (256, 32)"},
        {"opt", {{"word_embed_proj_dim", 65}}, "word_embed_proj_dim is 65, expected 1 to hidden_size (64)"},
        {"opt", {{"do_layer_norm_before", false}}, "model.decoder.final_layer_norm.bias' and 1 more are not part"},
-       {"opt", {{"_remove_final_layer_norm", true}}, "model.decoder.final_layer_norm.bias' and 1 more are not part"},
+       {"opt", {{"_remove_final_layer_norm", true}}, "_remove_final_layer_norm is true, which is not supported where"},
        {"opt", {{"enable_bias", false}}, "fc1.bias' and 11 more are not part"},
        {"opt",
         {{"layer_norm_elementwise_affine", false}},
@@ -95,9 +104,40 @@ TEST(DecoderConfig, parallelResidual) {
   // Then the layer has one norm, and stablelm's another one would be left over.
   expectRefusals(
       {{"stablelm", {{"use_parallel_residual", true}}, "post_attention_layernorm.bias' and 3 more are not part"},
-       {"stablelm", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for stablelm"},
-       {"phi", {{"qk_layernorm", true}}, "qk_layernorm is true, which is not supported for phi"},
-       {"cohere", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere"}});
+       {"stablelm", {{"qk_layernorm", true}}, "self_attn.q_layernorm.norms.0.weight is missing"},
+       {"phi", {{"qk_layernorm", true}}, "self_attn.q_layernorm.weight is missing"},
+       {"cohere", {{"use_qk_norm", true}}, "self_attn.q_norm.weight is missing"},
+       {"cohere2", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for cohere2"},
+       {"cohere_qk_norm", {{"use_qk_norm", false}}, "self_attn.k_norm.weight' and 3 more are not part of a model"},
+       {"cohere_qk_norm",
+        {{"num_attention_heads", 2}, {"num_key_value_heads", 1}, {"head_dim", 32}},
+        "q_norm.weight has shape (4, 16), the config asks for (2, 32)"}});
+}
+
+// Each head has a norm of its own: a matrix, or in a file of stablelm a vector for each, which the reader stacks.
+TEST(DecoderConfig, normsOfHeads) {
+  EXPECT_TRUE(familyConfig("cohere_qk_norm").normsHeads);
+  EXPECT_FALSE(familyConfig("cohere").normsHeads);
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "stablelm_qk_layernorm");
+  ASSERT_TRUE(model) << model.message();
+  const std::string norms = "model.layers.1.self_attn.k_layernorm.";
+  ASSERT_TRUE(model->checkpoint.find(norms + "weight"));
+  EXPECT_EQ(model->checkpoint.find(norms + "weight")->shape, (std::vector<int64_t>{2, 16}));
+  EXPECT_FALSE(model->checkpoint.find(norms + "norms.0.weight"));
+}
+
+TEST(DecoderConfig, gemmaThatSeesBothSides) {
+  ModelConfig config = familyConfig("gemma3_text", {{"use_bidirectional_attention", true}, {"sliding_window", 6}});
+  EXPECT_TRUE(config.family->isEncoder);
+  EXPECT_EQ(config.layerWindow[0], 4);
+  EXPECT_FALSE(familyConfig("gemma3_text", {{"use_bidirectional_attention", nullptr}}).family->isEncoder);
+  expectRefusals({{"gemma2",
+                   {{"use_bidirectional_attention", true}},
+                   "use_bidirectional_attention is true, which is not supported for gemma2"},
+                  {"gemma3_text",
+                   {{"use_bidirectional_attention", 1}},
+                   "use_bidirectional_attention is '1', expected true or false"}});
 }
 
 TEST(DecoderConfig, scales) {
@@ -356,6 +396,9 @@ TEST(DecoderConfig, gptOss) {
   EXPECT_EQ(rope.factor, 32.0);
   EXPECT_EQ(rope.originalContext, 4096);
   EXPECT_FALSE(rope.truncate);
+  // Absent means true, null means false.
+  EXPECT_TRUE(familyConfig("gpt_oss", {{"rope_parameters", {{"truncate", nullptr}}}}).ropes[0].truncate);
+  EXPECT_FALSE(familyConfig("gpt_oss", json::object(), {"rope_parameters/truncate"}).ropes[0].truncate);
   expectRefusals(
       {{"gpt_oss", {{"swiglu_limit", 0}}, "swiglu_limit is 0.000000, expected a positive number"},
        {"gpt_oss", {{"swiglu_alpha", -1}}, "swiglu_alpha is -1.000000, expected a positive number"},

@@ -121,6 +121,7 @@ TEST(ConfigOfEncoderDecoders, distancesAndGates) {
   EXPECT_TRUE(config.tieWordEmbeddings && !config.gatesFeedForward);
   EXPECT_EQ(config.logitScale, 1.0 / 8.0); // hidden_size ^ -0.5
   EXPECT_EQ(config.activation, Activation::Relu);
+  EXPECT_EQ(familyConfig("t5", json::object(), {"scale_decoder_outputs"}).logitScale, 1.0); // null means false
   // What newer files say apart counts before feed_forward_proj and tie_word_embeddings.
   config = familyConfig("t5_gated", {{"feed_forward_proj", "relu"}});
   EXPECT_TRUE(config.gatesFeedForward);

@@ -58,6 +58,22 @@ TEST(Interpreter, RmsNormDividesByTheRootMeanSquare) {
   EXPECT_EQ(run.reals({run.f32({1, 2}, {1, 5}), run.f32({2}, {3, -5})}), (Reals{1, -5}));
 }
 
+TEST(Interpreter, NormsOfHeadsHaveWeightsOfTheirOwn) {
+  // (batch 2, heads 2, sequence 1, width 2): the weight of head 1 is 10 times that of head 0.
+  const char *source = R"(
+    func.func @main(%x: tensor<2x2x1x2xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<2x2x1x2xf32>, tensor<2x2x1x2xf32>) {
+      %0 = heddle.rms_norm %x, %w {eps = 3.0} : tensor<2x2x1x2xf32>, tensor<4xf32>
+      %1 = heddle.layer_norm %x, %w, %b {eps = 12.0} : tensor<2x2x1x2xf32>, tensor<4xf32>, tensor<4xf32>
+      return %0, %1 : tensor<2x2x1x2xf32>, tensor<2x2x1x2xf32>
+    })";
+  Evaluation run(source);
+  llvm::SmallVector<RuntimeValue> arguments{run.f32({2, 2, 1, 2}, {1, 5, 1, 5, 5, 1, 5, 1}),
+                                            run.f32({4}, {4, 8, 40, 80}), run.f32({4}, {1, 2, 3, 4})};
+  // mean(1, 25) + 3 = 16; mean 3, variance 4, + 12 = 16.
+  EXPECT_EQ(run.reals(arguments, 0), (Reals{1, 10, 10, 100, 5, 2, 50, 20}));
+  EXPECT_EQ(run.reals(arguments, 1), (Reals{-1, 6, -17, 44, 3, -2, 23, -36}));
+}
+
 TEST(Interpreter, LayerNormHasABiasOrNone) {
   const char *source = R"(
     func.func @main(%x: tensor<1x2xf32>, %w: tensor<2xf32>, %b: tensor<2xf32>) -> tensor<1x2xf32> {

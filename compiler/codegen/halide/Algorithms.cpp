@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/halide/AlgorithmBuilder.h"
 #include "compiler/codegen/halide/ScalarExpressions.h"
+#include "dialect/Norms.h"
 
 #include <numeric>
 
@@ -26,6 +27,11 @@ LogicalResult AlgorithmBuilder::addEmbedding(EmbeddingOp op) {
   return success();
 }
 
+// Which number of a norm's weight, and of its bias, counts for an element.
+template <typename NormOp> static Expr weightIndex(NormOp op, int64_t width, ArrayRef<Expr> index) {
+  return isPerHead(op) ? index[1] * int(width) + index.back() : index.back();
+}
+
 LogicalResult AlgorithmBuilder::addRmsNorm(RmsNormOp op) {
   ArrayRef<int64_t> shape = op.getInput().getType().getShape();
   int64_t width = shape.back();
@@ -39,7 +45,7 @@ LogicalResult AlgorithmBuilder::addRmsNorm(RmsNormOp op) {
   });
   // result = x scale (weight + offset)
   define(op.getResult(), meet(view(op.getInput()).contiguity, {width, width}), [&](ArrayRef<Expr> index) {
-    Expr weight = asF32(op.getWeight(), {index.back()});
+    Expr weight = asF32(op.getWeight(), {weightIndex(op, width, index)});
     if (!op.getWeightOffset().isZero())
       weight = weight + number(op.getWeightOffset());
     return view(op.getInput()).read(index) * readFunc(scale)(index.drop_back()) * weight;
@@ -64,8 +70,9 @@ LogicalResult AlgorithmBuilder::addLayerNorm(LayerNormOp op) {
   });
   // result = (x - mean) scale weight + bias
   define(op.getResult(), meet(input.contiguity, {width, width}), [&](ArrayRef<Expr> index) {
-    Expr result = centred(index) * readFunc(scale)(index.drop_back()) * asF32(op.getWeight(), {index.back()});
-    return op.getBias() ? result + asF32(op.getBias(), {index.back()}) : result;
+    Expr place = weightIndex(op, width, index);
+    Expr result = centred(index) * readFunc(scale)(index.drop_back()) * asF32(op.getWeight(), {place});
+    return op.getBias() ? result + asF32(op.getBias(), {place}) : result;
   });
   return success();
 }
