@@ -52,7 +52,7 @@ void AttentionMatcher::stopAtLookups(ElementTrace &at) {
   options.filter = [&](Operation *op) {
     return !isContraction(op) && op->getBlock() == softmax->getBlock() && behind.size() < 256;
   };
-  if (failed(getBackwardSlice(softmax.getInput(), &behind, options)))
+  if (failed(getBackwardSlice(input, &behind, options)))
     return;
   for (Operation *op : behind)
     if (looksUpProducts(op))
@@ -65,17 +65,17 @@ AttentionMatcher::SinkColumn AttentionMatcher::findSinkColumn() {
   ExprContext own;
   ElementTrace columns(own);
   stopAtLookups(columns);
-  SmallVector<Expr> indices = columns.indexSymbols(softmax.getInput(), firstProbe);
+  SmallVector<Expr> indices = columns.indexSymbols(input, firstProbe);
   Expr place = indices[keyAxis];
   if (place->kind != ExprKind::Symbol)
     return SinkColumn::None;
   auto holdsContraction = [&](Expr column) {
     SmallVector<Expr> products;
     indices[keyAxis] = column;
-    collectContractions(columns.element(softmax.getInput(), indices), products);
+    collectContractions(columns.element(input, indices), products);
     return !products.empty();
   };
-  Expr last = own.sub(columns.size(softmax.getInput(), keyAxis), own.constant(1));
+  Expr last = own.sub(columns.size(input, keyAxis), own.constant(1));
   Expr others = own.symbol(place->dimension, last);
   if (!holdsContraction(last))
     return holdsContraction(others) ? SinkColumn::Last : SinkColumn::None;
@@ -134,16 +134,29 @@ Expr AttentionMatcher::queryByKey(ArrayRef<Expr> products, ArrayRef<Expr> probe)
   return best;
 }
 
+// What is taken off every score of a row, as its greatest, cancels.
+void AttentionMatcher::dropShift() {
+  ExprContext own;
+  ElementTrace moves(own, TraceDepth::Moves);
+  while (auto sub = input.getDefiningOp<arith::SubFOp>()) {
+    SmallVector<Expr> indices = moves.indexSymbols(sub.getRhs());
+    if (own.contains(moves.element(sub.getRhs(), indices), indices[keyAxis]))
+      return;
+    input = sub.getLhs();
+  }
+}
+
 bool AttentionMatcher::findScores() {
-  int64_t rank = shaped(softmax.getInput()).getRank();
+  int64_t rank = shaped(input).getRank();
   keyAxis = softmax.getDimension();
+  dropShift();
   if (rank < 2) {
     silent = true;
     return because("its input has one dimension");
   }
   stopAtLookups(trace);
-  SmallVector<Expr> probe = trace.indexSymbols(softmax.getInput(), firstProbe);
-  keys = trace.size(softmax.getInput(), keyAxis);
+  SmallVector<Expr> probe = trace.indexSymbols(input, firstProbe);
+  keys = trace.size(input, keyAxis);
   sinkColumn = findSinkColumn();
   firstKey = exprs.constant(sinkColumn == SinkColumn::First);
   if (hasSinks()) {
@@ -152,7 +165,7 @@ bool AttentionMatcher::findScores() {
   }
   SmallVector<Expr> columns(probe);
   columns[keyAxis] = exprs.add(probe[keyAxis], firstKey);
-  Expr element = trace.element(softmax.getInput(), columns);
+  Expr element = trace.element(input, columns);
   if (exprs.exhausted())
     return because("its scores are too large an expression");
   SmallVector<Expr> products;
@@ -201,7 +214,7 @@ bool AttentionMatcher::assignAxes() {
     if (d != row && d != keyAxis)
       outer.push_back(d);
 
-  auto extent = [&](int64_t d) { return trace.size(softmax.getInput(), d); };
+  auto extent = [&](int64_t d) { return trace.size(input, d); };
   Expr one = exprs.constant(1);
   batchSize = numHeads = one;
   SmallVector<Expr> split; // heads, from several dimensions
@@ -325,7 +338,7 @@ void AttentionMatcher::nameBlockingOp() {
   BackwardSliceOptions options;
   options.omitBlockArguments = options.inclusive = true;
   options.filter = [&](Operation *op) { return op != scores->op && op->getBlock() == softmax->getBlock(); };
-  if (failed(getBackwardSlice(softmax.getInput(), &path, options)))
+  if (failed(getBackwardSlice(input, &path, options)))
     return;
   for (Operation *op : path) {
     if (op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
@@ -359,7 +372,7 @@ static bool holdsReduction(Expr expr, DenseSet<Expr> &seen) {
 bool AttentionMatcher::readSinks() {
   SmallVector<Expr> indices(dimensions);
   indices[keyAxis] = sinkColumn == SinkColumn::First ? exprs.constant(0) : keys;
-  sink = trace.element(softmax.getInput(), indices);
+  sink = trace.element(input, indices);
   Expr shift = exprs.constant(0);
   for (auto &[term, factor] : termsOf(sink))
     if (term->kind == ExprKind::Reduce)
@@ -398,7 +411,7 @@ void AttentionMatcher::dropShifts() {
 }
 
 bool AttentionMatcher::readScores() {
-  total = resolveConstants(exprs, trace.element(softmax.getInput(), dimensions));
+  total = resolveConstants(exprs, trace.element(input, dimensions));
   if (hasSinks() && !readSinks())
     return false;
   SmallVector<Expr> products;

@@ -24,7 +24,7 @@ struct HeadsTensor {
 class AttentionMatcher {
 public:
   AttentionMatcher(mlir::linalg::SoftmaxOp softmax)
-      : softmax(softmax), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
+      : softmax(softmax), input(softmax.getInput()), trace(exprs), layout(exprs, TraceDepth::Layout), b(softmax) {}
 
   // The reason why not, empty if the softmax became an attention. `silent` if it is no attention at all.
   std::string run();
@@ -49,6 +49,7 @@ private:
   enum class SinkColumn { None, First, Last };
 
   void stopAtLookups(ElementTrace &at);
+  void dropShift();
   bool findScores();
   llvm::SmallVector<Expr> operandElements(Contraction product, Expr element);
   Expr queryByKey(llvm::ArrayRef<Expr> products, llvm::ArrayRef<Expr> probe);
@@ -65,6 +66,8 @@ private:
                                            Axis depthAxis, bool grouped, bool sideBySide = false);
   std::optional<HeadsTensor> pieceTensor(mlir::Value operand, llvm::ArrayRef<Expr> indices, Axis sequence,
                                          llvm::ArrayRef<Axis> depthAxes, bool grouped);
+  std::optional<HeadsTensor> regularHeads(llvm::ArrayRef<Expr> perHead, Axis sequence, llvm::ArrayRef<Axis> depthAxes,
+                                          bool grouped, std::string &why);
   mlir::Value repeatedHeads(const HeadsTensor &piece, int64_t heads);
   bool splitTerminal(Expr end, double &factor, double &cap, Expr &rest);
   bool collectEnds(Expr expr);
@@ -86,6 +89,7 @@ private:
   }
 
   mlir::linalg::SoftmaxOp softmax;
+  mlir::Value input; // the softmax's, without what is taken off a whole row
   ExprContext exprs;
   ElementTrace trace, layout;
   mlir::OpBuilder b;

@@ -3,6 +3,7 @@
 #include "compiler/raise/AttentionMatcher.h"
 #include "compiler/raise/LayerFinder.h"
 #include "compiler/raise/PositionBias.h"
+#include "compiler/raise/Weights.h"
 #include "dialect/HeddleDialect.h"
 
 #include <cmath>
@@ -120,21 +121,36 @@ Value AttentionMatcher::repeatedHeads(const HeadsTensor &piece, int64_t heads) {
   return tensor::CollapseShapeOp::create(b, loc, repeated, SmallVector<ReassociationIndices>{{0}, {1, 2}, {3}, {4}});
 }
 
-// The concatenation that `operand` moves the elements of, as keys of earlier tokens before new ones; null if there is none.
-static Value joinedBehind(Value operand) {
-  while (Operation *op = operand.getDefiningOp()) {
-    if (isa<tensor::ConcatOp>(op))
-      return operand;
-    if (isa<arith::MulFOp>(op)) {
-      operand = numberEverywhere(op->getOperand(0)) ? op->getOperand(1) : op->getOperand(0);
-      continue;
-    }
-    if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp, linalg::TransposeOp, linalg::BroadcastOp>(
-            op))
-      return {};
-    operand = op->getOperand(0);
+// What `operand` moves the elements of, step by step: itself, and at last what is more than a move, such as a concatenation of keys of earlier
+// tokens and new ones, or of heads that were made one by one.
+static SmallVector<Value> sourcesOf(Value operand) {
+  SmallVector<Value> sources{operand};
+  while (Operation *op = sources.back().getDefiningOp()) {
+    bool isScaled = isa<arith::MulFOp>(op) && numberEverywhere(op->getOperand(0));
+    bool moves =
+        isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp, linalg::TransposeOp, linalg::BroadcastOp>(
+            op);
+    if (!moves && !isScaled && !(isa<arith::MulFOp>(op) && numberEverywhere(op->getOperand(1))))
+      break;
+    sources.push_back(op->getOperand(isScaled ? 1 : 0));
   }
-  return {};
+  return sources;
+}
+
+static Expr leafOf(Expr element) {
+  return factorsOf(element)[0].first;
+}
+
+static double factorOf(Expr element) {
+  return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0;
+}
+
+// Whether the elements are of one tensor, times one factor.
+static bool haveOneSource(ArrayRef<Expr> elements) {
+  return llvm::all_of(elements, [&](Expr element) {
+    return element->kind != ExprKind::Choice && leafOf(element)->kind == ExprKind::Leaf &&
+           leafOf(element)->value == leafOf(elements[0])->value && factorOf(element) == factorOf(elements[0]);
+  });
 }
 
 // What has two axes along the depth lies in their order.
@@ -154,31 +170,47 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
     }
     return elements;
   };
+  std::string why;
   SmallVector<Expr> perHead = ofEachHead(layout);
-  if (perHead[0]->kind == ExprKind::Choice)
-    if (Value joined = joinedBehind(operand)) { // along the sequence: what it gives is the source
-      ElementTrace whole(exprs, TraceDepth::Layout);
-      whole.stopAt(joined);
-      perHead = ofEachHead(whole);
-    }
+  std::optional<HeadsTensor> found = regularHeads(perHead, sequence, depthAxes, grouped, why);
+  // Of several sources what joins them is the source, of one with more axes than heads have, which windows of an image cut, what they give.
+  bool isCut = haveOneSource(perHead) && leafOf(perHead[0])->arguments.size() > 4;
+  SmallVector<Value> sources;
+  if (!haveOneSource(perHead) || (isCut && why.empty()))
+    sources = sourcesOf(operand);
+  for (; !found && !sources.empty(); sources.pop_back()) {
+    ElementTrace whole(exprs, TraceDepth::Layout);
+    whole.stopAt(sources.back());
+    std::string other;
+    found = regularHeads(ofEachHead(whole), sequence, depthAxes, grouped, other);
+  }
+  if (found)
+    return found;
   SmallVector<Expr> places{batch, head, sequence.index};
   for (Axis axis : depthAxes)
     places.push_back(axis.index);
-  auto leafOf = [](Expr element) { return factorsOf(element)[0].first; };
-  auto factorOf = [](Expr element) { return element->kind == ExprKind::Sum ? element->terms[0].second : 1.0; };
+  because(why.empty() ? blockingOp(exprs, operand, indices, places, sequence.index) : why);
+  return std::nullopt;
+}
+
+// The tensor (batch, heads, sequence, depth) whose elements are `perHead` for each head; nothing if they lie in no order, and perhaps
+// why.
+std::optional<HeadsTensor> AttentionMatcher::regularHeads(ArrayRef<Expr> perHead, Axis sequence,
+                                                          ArrayRef<Axis> depthAxes, bool grouped, std::string &why) {
+  if (!haveOneSource(perHead))
+    return std::nullopt;
+  int64_t all = (int64_t)perHead.size();
   Expr first = leafOf(perHead[0]);
-  for (Expr element : perHead)
-    if (element->kind == ExprKind::Choice || leafOf(element)->kind != ExprKind::Leaf ||
-        leafOf(element)->value != first->value || factorOf(element) != factorOf(perHead[0]))
-      return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
   // Heads of a group read the same; groups follow each other at one distance.
   int64_t group = 1;
   while (group < all && leafOf(perHead[group]) == first)
     ++group;
   if (!grouped && all > 1)
     group = 1;
-  if (all % group)
-    return because("its heads repeat keys and values unevenly"), std::nullopt;
+  if (all % group) {
+    why = "its heads repeat keys and values unevenly";
+    return std::nullopt;
+  }
   int64_t groups = all / group;
   Expr index = exprs.symbol(group == 1 ? headSymbol : groupSymbol, exprs.constant(double(groups)));
   SmallVector<Expr> source;
@@ -186,17 +218,19 @@ std::optional<HeadsTensor> AttentionMatcher::pieceTensor(Value operand, ArrayRef
     Expr distance = all > group ? exprs.sub(leafOf(perHead[group])->arguments[d], base) : exprs.constant(0);
     for (int64_t h = 0; h < all; ++h) {
       int64_t before = h / group; // groups
-      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(double(before)))))
-        return because("its heads are in no regular order"), std::nullopt;
+      if (leafOf(perHead[h])->arguments[d] != exprs.add(base, exprs.mul(distance, exprs.constant(double(before))))) {
+        why = "its heads are in no regular order";
+        return std::nullopt;
+      }
     }
     source.push_back(exprs.add(base, exprs.mul(distance, index)));
   }
   SmallVector<Axis> axes{{batch, batchSize}, {index, exprs.constant(double(groups))}, sequence};
   axes.append(depthAxes.begin(), depthAxes.end());
-  std::string why;
-  Value tensor = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, why);
+  std::string reason;
+  Value tensor = arrange(b, softmax.getLoc(), exprs, first->value, source, axes, reason);
   if (!tensor)
-    return because(blockingOp(exprs, operand, indices, places, sequence.index)), std::nullopt;
+    return std::nullopt;
   if (depthAxes.size() > 1)
     tensor = tensor::CollapseShapeOp::create(b, softmax.getLoc(), tensor,
                                              SmallVector<ReassociationIndices>{{0}, {1}, {2}, {3, 4}});
@@ -223,6 +257,8 @@ Value AttentionMatcher::biasTensor(Expr bias) {
 Value AttentionMatcher::sinkTensor() {
   Axis axis{head, numHeads};
   std::string why;
+  if (Value stored = storedVectorPart(b, sink, axis))
+    return stored;
   if (sink->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(sink->value.getType())))
     if (Value tensor = arrange(b, softmax.getLoc(), exprs, sink->value, sink->arguments, axis, why))
       return tensor;

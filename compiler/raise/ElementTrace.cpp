@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -77,6 +78,24 @@ static std::pair<Value, int64_t> namedDimension(BlockArgument argument, int64_t 
   return {argument, dimension};
 }
 
+// What a loop that only inserts elements into a tensor starts with: its result has the same sizes. Null for other loops.
+static Value insertedInto(OpResult result) {
+  auto loop = cast<scf::ForOp>(result.getOwner());
+  unsigned number = result.getResultNumber();
+  Value written = loop.getYieldedValues()[number], state = loop.getRegionIterArgs()[number];
+  while (written != state) {
+    if (auto insert = written.getDefiningOp<tensor::InsertOp>())
+      written = insert.getDest();
+    else if (written.getDefiningOp<scf::ForOp>())
+      written = insertedInto(cast<OpResult>(written));
+    else
+      return {};
+    if (!written)
+      return {};
+  }
+  return loop.getInitArgs()[number];
+}
+
 Expr ElementTrace::size(Value value, int64_t dimension) {
   RankedTensorType type = shaped(value);
   if (!type.isDynamicDim(dimension))
@@ -131,6 +150,9 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
     unsigned dynamicIndex = llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic);
     return element(generate.getDynamicExtents()[dynamicIndex]);
   }
+  if (isa<scf::ForOp>(op))
+    if (Value start = insertedInto(cast<OpResult>(value)))
+      return size(start, dimension);
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
     return size(embedding.getIds(), dimension);
   if (isa<LinearOp, RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, MoeOp, AttentionOp>(op))

@@ -116,6 +116,52 @@ std::optional<double> heddle::evaluateCall(StringRef name, ArrayRef<double> x) {
   return function && x.size() == 1 ? std::optional(function(x[0])) : std::nullopt;
 }
 
+std::optional<double> heddle::evaluate(Expr expr, const DenseMap<Expr, double> &known) {
+  if (auto found = known.find(expr); found != known.end())
+    return found->second;
+  if (expr->isConstant())
+    return expr->constant;
+  if (expr->kind == ExprKind::Sum || expr->kind == ExprKind::Product) {
+    bool isSum = expr->kind == ExprKind::Sum;
+    double result = isSum ? expr->constant : 1;
+    for (auto &[part, factor] : expr->terms) {
+      std::optional<double> value = evaluate(part, known);
+      if (!value)
+        return std::nullopt;
+      isSum ? result += factor **value : result *= std::pow(*value, factor);
+    }
+    return result;
+  }
+  if (expr->kind != ExprKind::Call)
+    return std::nullopt;
+  SmallVector<double> arguments;
+  for (Expr argument : expr->arguments) {
+    std::optional<double> value = evaluate(argument, known);
+    if (!value)
+      return std::nullopt;
+    arguments.push_back(*value);
+  }
+  return evaluateCall(expr->name, arguments);
+}
+
+static void collectLeaves(Expr expr, SmallVectorImpl<Expr> &leaves) {
+  if (expr->kind == ExprKind::Leaf) {
+    if (!llvm::is_contained(leaves, expr))
+      leaves.push_back(expr);
+    return;
+  }
+  for (Expr argument : expr->arguments)
+    collectLeaves(argument, leaves);
+  for (auto &[term, factor] : expr->terms)
+    collectLeaves(term, leaves);
+}
+
+SmallVector<Expr> heddle::leavesOf(Expr expr) {
+  SmallVector<Expr> leaves;
+  collectLeaves(expr, leaves);
+  return leaves;
+}
+
 Expr ExprContext::call(StringRef name, ArrayRef<Expr> arguments, bool isInteger) {
   return lift(arguments, [&](ArrayRef<Expr> plain) -> Expr {
     if (llvm::all_of(plain, [](Expr argument) { return argument->isConstant(); }))

@@ -141,6 +141,11 @@ llvm::SmallVector<std::pair<Expr, double>> factorsOf(Expr expr);
 // What a call of `name` is at constants; nothing for a function that is not known here.
 std::optional<double> evaluateCall(llvm::StringRef name, llvm::ArrayRef<double> arguments);
 
+// What `expr` is where its leaves are the numbers of `known`; nothing where it holds others, decisions, or functions that are not known here.
+std::optional<double> evaluate(Expr expr, const llvm::DenseMap<Expr, double> &known);
+// The elements of tensors that `expr` holds, each once.
+llvm::SmallVector<Expr> leavesOf(Expr expr);
+
 // Calls `visit` with each end of `expr`, what is left after all decisions.
 void forEachEnd(Expr expr, llvm::function_ref<void(Expr)> visit);
 

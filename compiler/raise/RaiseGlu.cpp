@@ -22,35 +22,14 @@ using namespace heddle;
 
 //===- functions of one value ---------------------------------------------===//
 
-// `expr` with `x` for its leaf; nothing if it holds anything that is not analytic.
-static std::optional<double> evaluate(Expr expr, Expr leaf, double x) {
-  if (expr == leaf)
-    return x;
-  if (expr->isConstant())
-    return expr->constant;
-  if (expr->kind == ExprKind::Sum || expr->kind == ExprKind::Product) {
-    bool isSum = expr->kind == ExprKind::Sum;
-    double result = isSum ? expr->constant : 1;
-    for (auto &[part, factor] : expr->terms) {
-      std::optional<double> value = evaluate(part, leaf, x);
-      if (!value)
-        return std::nullopt;
-      isSum ? result += factor **value : result *= std::pow(*value, factor);
-    }
-    return result;
-  }
-  if (expr->kind != ExprKind::Call || expr->arguments.size() != 1)
-    return std::nullopt;
-  std::optional<double> value = evaluate(expr->arguments[0], leaf, x);
-  if (!value)
-    return std::nullopt;
-  if (expr->name == "exp")
-    return std::exp(*value);
-  if (expr->name == "tanh")
-    return std::tanh(*value);
-  if (expr->name == "erf")
-    return std::erf(*value);
-  return std::nullopt;
+// Whether `expr` is an analytic function of `leaf` alone.
+static bool isAnalytic(Expr expr, Expr leaf) {
+  if (expr == leaf || expr->isConstant())
+    return true;
+  bool isSum = expr->kind == ExprKind::Sum || expr->kind == ExprKind::Product,
+       isCall = expr->kind == ExprKind::Call && (expr->name == "exp" || expr->name == "tanh" || expr->name == "erf");
+  return (isSum || isCall) && llvm::all_of(expr->arguments, [&](Expr part) { return isAnalytic(part, leaf); }) &&
+         llvm::all_of(expr->terms, [&](auto &term) { return isAnalytic(term.first, leaf); });
 }
 
 // Analytic functions that agree at this many points to the precision of their constants, 32-bit floats, are the same one;
@@ -59,15 +38,15 @@ static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
   if (expr->kind == ExprKind::Call && expr->name == "max" && llvm::is_contained(expr->arguments, leaf) &&
       llvm::any_of(expr->arguments, [](Expr argument) { return argument->isConstant(0); }))
     return ActivationKind::Relu;
+  if (!isAnalytic(expr, leaf))
+    return std::nullopt;
   for (ActivationKind kind : {ActivationKind::Silu, ActivationKind::Gelu, ActivationKind::GeluTanh,
                               ActivationKind::QuickGelu, ActivationKind::Tanh}) {
     bool agrees = true;
     for (int i = -128; i <= 128 && agrees; ++i) {
       double x = 0.09375 * i + 0.01, wanted = activate(kind, x);
-      std::optional<double> value = evaluate(expr, leaf, x);
-      if (!value)
-        return std::nullopt;
-      agrees = std::abs(*value - wanted) <= 1e-6 * (1e-3 + std::abs(wanted)) + 1e-9;
+      std::optional<double> value = evaluate(expr, {{leaf, x}});
+      agrees = value && std::abs(*value - wanted) <= 1e-6 * (1e-3 + std::abs(wanted)) + 1e-9;
     }
     if (agrees)
       return kind;
@@ -76,18 +55,6 @@ static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
 }
 
 //===- roots --------------------------------------------------------------===//
-
-static void collectLeaves(Expr expr, SmallVectorImpl<Expr> &leaves) {
-  if (expr->kind == ExprKind::Leaf) {
-    if (!llvm::is_contained(leaves, expr))
-      leaves.push_back(expr);
-    return;
-  }
-  for (Expr argument : expr->arguments)
-    collectLeaves(argument, leaves);
-  for (auto &[term, factor] : expr->terms)
-    collectLeaves(term, leaves);
-}
 
 // cap * tanh(x / cap)
 static std::optional<double> softcapOf(Expr expr, Expr leaf) {
@@ -148,11 +115,11 @@ static Value raisedFrom(Operation *root, ArrayRef<Value> ends) {
   for (Value end : ends)
     trace.stopAt(end);
   Value result = root->getResult(0);
-  SmallVector<Expr> symbols = trace.indexSymbols(result), leaves;
+  SmallVector<Expr> symbols = trace.indexSymbols(result);
   Expr element = trace.element(result, symbols);
   if (exprs.exhausted())
     return {};
-  collectLeaves(element, leaves);
+  SmallVector<Expr> leaves = leavesOf(element);
   if (leaves.empty() || leaves.size() > 2)
     return {};
   OpBuilder b(root);

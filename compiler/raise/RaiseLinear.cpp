@@ -86,6 +86,15 @@ static LinearOp createLinear(OpBuilder &b, Location loc, Value input, Value weig
   return LinearOp::create(b, loc, shaped(input).clone(shape), input, ValueRange{weight}, biases);
 }
 
+// The stored matrix whose element [row, column] is `element`, or that part of a stored tensor: projections of queries, keys and values in one
+// (torch.nn.MultiheadAttention). Null for others.
+static Value storedOperand(OpBuilder &b, Expr element, Expr row, Expr column) {
+  if (Value whole = storedMatrix(b, element, row, column))
+    return whole;
+  bool isPart = element->kind == ExprKind::Leaf && row->kind == ExprKind::Symbol && column->kind == ExprKind::Symbol;
+  return isPart ? storedPart(b, element, {row, row->extent}, {column, column->extent}) : Value();
+}
+
 // x W with a stored W, whichever way it lies and whatever broadcasts it.
 static bool raiseMatmul(linalg::LinalgOp op) {
   if (op.getNumDpsInputs() != 2 || !shaped(op->getResult(0)).getElementType().isF32())
@@ -111,7 +120,7 @@ static bool raiseMatmul(linalg::LinalgOp op) {
     Expr row = symbols.lookup(out->back()), column = symbols.lookup(in->back());
     if (!row || !column)
       continue;
-    Value weight = storedMatrix(b, layout.element(matrix->get(), indices), row, column);
+    Value weight = storedOperand(b, layout.element(matrix->get(), indices), row, column);
     if (!weight)
       continue;
     std::optional<SmallVector<ReassociationIndices>> groups;
@@ -156,7 +165,8 @@ static Value withBias(OpBuilder &b, Value product, Value other) {
   ExprContext exprs;
   ElementTrace layout(exprs, TraceDepth::Layout);
   SmallVector<Expr> symbols = layout.indexSymbols(other);
-  Value bias = storedBias(layout.element(other, symbols), symbols.back());
+  Value bias =
+      storedVectorPart(b, layout.element(other, symbols), {symbols.back(), layout.size(other, symbols.size() - 1)});
   if (!bias)
     return {};
   Value result = createLinear(b, linear.getLoc(), linear.getInput(), linear.getWeights()[0], bias);

@@ -4,8 +4,10 @@
 
 #include "compiler/raise/Arrange.h"
 #include "compiler/raise/Contraction.h"
+#include "compiler/raise/Gating.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Routing.h"
+#include "compiler/raise/RowMatmul.h"
 #include "compiler/raise/Weights.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -25,28 +27,29 @@ static RankedTensorType shaped(Value value) {
 //===- experts ------------------------------------------------------------===//
 
 namespace {
-// An element of a product of rows with a matrix: sum over k of rows[…, k] * matrix[row, k]. Where each token takes a matrix of its own out of a
-// stored tensor, `number` is which one, an index of dimension `numbered`.
-struct RowMatmul {
-  Expr rows = nullptr, matrix = nullptr; // elements, in `k`
-  Axis k;
-  Expr number = nullptr;
-  unsigned numbered = 0;
-};
-
 // One term of the sum over experts.
 struct Expert {
   Expr weight = nullptr; // of the token: an element of the routing's result
   Expr rows = nullptr;   // x[token, h]
-  Value gate, up, down;
+  Value gate, up, down;  // no `up`: the gate's rows are in turn those of a gate and those of an up projection
+  Value gateBias, upBias, downBias; // or none
   ActivationKind activation = ActivationKind::Silu;
+  GatingAttr gating;
+};
+
+// The products of an expert, or of all of which a token may number one.
+struct ExpertMatmuls {
+  RowMatmul gate, up, down;
+  std::optional<RowMatmul>
+      gateAndUp; // where the columns of one product are in turn those of the gate and those of the up projection
 };
 
 // A sum over experts and what it takes to write it as `moe`.
 class MoeMatcher {
 public:
   explicit MoeMatcher(Operation *root)
-      : root(root), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root) {}
+      : root(root), whole(exprs), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root),
+        symbols(layout.indexSymbols(root->getResult(0))), products(exprs, ArrayRef(symbols).drop_back()) {}
 
   // The reason why not, empty if the sum became a `moe`.
   std::string run();
@@ -54,18 +57,19 @@ public:
   bool isSilent() const { return silent; }
 
 private:
-  enum : int64_t { columnSymbol = 20, hiddenSymbol, choiceSymbol };
+  enum : int64_t { columnSymbol = 20, hiddenSymbol, choiceSymbol, turnSymbol };
+  // Rows in turn have kernels where half as many are a multiple of this.
+  static constexpr int64_t panelRows = 16;
 
   bool findTerms();
   void additions(Value value);
   bool sumOfOne(linalg::LinalgOp op);
   SmallVector<Expr> factors(Value value, ArrayRef<Expr> indices);
-  std::optional<RowMatmul> rowMatmul(Expr element, int64_t number);
-  bool hasToken(Expr part);
-  bool findNumber(RowMatmul &product);
+  std::optional<Gated> hiddenOf(Expr rows);
+  std::optional<RowMatmul> gateAndUpOf(const Gated &hidden, const RowMatmul &down);
   bool readExpert(ArrayRef<Expr> term);
-  bool addExperts(const Expert &first, const RowMatmul &gate, const RowMatmul &up, const RowMatmul &down);
-  Value matrixOf(const RowMatmul &product, Axis row, Axis column, int64_t expert);
+  bool addExperts(const Expert &first, const ExpertMatmuls &matmuls);
+  bool addMatrices(Expert &expert, const ExpertMatmuls &matmuls, int64_t number);
   Value weightsOfAll(Expr weight, Expr number, int64_t numExperts);
   Expr tokenOf(Value tensor, ArrayRef<Expr> indices, unsigned without);
   bool emit();
@@ -77,11 +81,12 @@ private:
 
   Operation *root;
   ExprContext exprs;
-  ElementTrace layout, moves;
+  ElementTrace whole, layout, moves;
   OpBuilder b;
   std::string reason;
   bool silent = true;
-  SmallVector<Expr> symbols;            // of root's result: tokens, then the width
+  SmallVector<Expr> symbols; // of root's result: tokens, then the width
+  RowMatmulReader products;
   std::vector<SmallVector<Expr>> terms; // the factors of each
   std::optional<Axis> choice;           // of one term for all: which of its experts a token is at
   SmallVector<Expert> experts;
@@ -100,10 +105,7 @@ SmallVector<Expr> MoeMatcher::factors(Value value, ArrayRef<Expr> indices) {
   SmallVector<Expr> parts;
   for (Value operand : product->getOperands())
     parts.append(factors(operand, element->arguments));
-  bool holdsExpert = llvm::any_of(parts, [](Expr part) {
-    Operation *op = part->kind == ExprKind::Leaf ? part->value.getDefiningOp() : nullptr;
-    return op && (isa<LinearOp>(op) || isContraction(op));
-  });
+  bool holdsExpert = llvm::any_of(parts, [&](Expr part) { return products.isProduct(part); });
   return holdsExpert ? parts : SmallVector<Expr>{element};
 }
 
@@ -161,8 +163,8 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
   Axis any{exprs.symbol(choiceSymbol, exprs.constant(count)), exprs.constant(count)};
   terms.push_back(termAt(any.index));
   bool isNumbered = llvm::any_of(terms.front(), [&](Expr factor) {
-    std::optional<RowMatmul> product = rowMatmul(factor, hiddenSymbol);
-    return product && product->number;
+    std::optional<RowMatmul> product = products.read(factor, hiddenSymbol);
+    return product && product->matrix.number;
   });
   if (isNumbered) {
     choice = any;
@@ -175,7 +177,6 @@ bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
 }
 
 bool MoeMatcher::findTerms() {
-  symbols = layout.indexSymbols(root->getResult(0));
   if (auto op = dyn_cast<linalg::LinalgOp>(root))
     return sumOfOne(op) && (choice || terms.size() > 1);
   if (isa<arith::MulFOp>(root)) { // one expert, that of a token's only choice or of all tokens
@@ -189,160 +190,114 @@ bool MoeMatcher::findTerms() {
 
 //===- one expert ---------------------------------------------------------===//
 
-// `element` of a product, whose summed index is symbol `number`; nothing if it is no such element.
-std::optional<RowMatmul> MoeMatcher::rowMatmul(Expr element, int64_t number) {
-  if (element->kind != ExprKind::Leaf)
+// How the rows that a down projection reads are made of a gate and an up projection; nothing where they are not.
+std::optional<Gated> MoeMatcher::hiddenOf(Expr rows) {
+  Operation *op = rows->kind == ExprKind::Leaf ? rows->value.getDefiningOp() : nullptr;
+  if (auto glu = dyn_cast_or_null<GluOp>(op); glu && glu.getUp())
+    return Gated{layout.element(glu.getGate(), rows->arguments), layout.element(glu.getUp(), rows->arguments),
+                 glu.getActivation(), GatingAttr()};
+  if (!isa_and_nonnull<arith::MulFOp>(op))
     return std::nullopt;
-  Operation *op = element->value.getDefiningOp();
-  if (auto linear = dyn_cast_or_null<LinearOp>(op)) {
-    if (linear.getWeights().size() != 1 || !linear.getBiases().empty())
-      return std::nullopt;
-    Expr extent = exprs.constant(shaped(linear.getWeights()[0]).getDimSize(1)), k = exprs.symbol(number, extent);
-    SmallVector<Expr> row = llvm::to_vector(element->arguments);
-    row.back() = k;
-    return RowMatmul{layout.element(linear.getInput(), row),
-                     layout.element(linear.getWeights()[0], {element->arguments.back(), k}),
-                     {k, extent}};
-  }
-  std::optional<Contraction> product = op ? Contraction::of(op) : std::nullopt;
-  int64_t summed = product ? product->op.getStaticLoopRanges()[product->contracted] : ShapedType::kDynamic;
-  if (ShapedType::isDynamic(summed))
-    return std::nullopt;
-  Expr extent = exprs.constant(summed), k = exprs.symbol(number, extent);
-  SmallVector<Expr> loops(product->op.getNumLoops());
-  for (auto [loop, index] : llvm::zip_equal(product->outLoops, element->arguments))
-    loops[loop] = index;
-  loops[product->contracted] = k;
-  SmallVector<Expr> elements;
-  for (unsigned operand : {0u, 1u}) {
-    SmallVector<Expr> indices = product->indices(operand, loops);
-    if (indices.empty())
-      return std::nullopt;
-    elements.push_back(layout.element(product->input(operand), indices));
-  }
-  // The matrix is the operand that no token is an index of, or that one which a token numbers.
-  bool isOfToken = hasToken(elements[0]);
-  if (isOfToken != hasToken(elements[1]))
-    return RowMatmul{elements[isOfToken ? 0 : 1], elements[isOfToken ? 1 : 0], {k, extent}};
-  for (unsigned rows : {0u, 1u})
-    if (RowMatmul numbered{elements[rows], elements[1 - rows], {k, extent}}; isOfToken && findNumber(numbered))
-      return numbered;
-  return std::nullopt;
+  return readGated(
+      exprs, whole.element(rows->value, rows->arguments), [&](Expr part) { return products.isProduct(part); },
+      b.getContext());
 }
 
-bool MoeMatcher::hasToken(Expr part) {
-  return llvm::any_of(ArrayRef(symbols).drop_back(),
-                      [&](Expr symbol) { return symbol->kind == ExprKind::Symbol && exprs.contains(part, symbol); });
+// One product of which even columns are the gate's and odd ones the up projection's, in a symbol of its own; nothing if they lie otherwise.
+std::optional<RowMatmul> MoeMatcher::gateAndUpOf(const Gated &hidden, const RowMatmul &down) {
+  Expr two = exprs.constant(2), even = exprs.mul(two, down.k.index), odd = exprs.add(even, exprs.constant(1));
+  Expr turn = exprs.symbol(turnSymbol, exprs.mul(two, down.k.extent));
+  Expr gate = exprs.substitute(hidden.gate, {{even, turn}}), up = exprs.substitute(hidden.up, {{odd, turn}});
+  return gate == up && gate != hidden.gate ? products.read(gate, columnSymbol) : std::nullopt;
 }
 
-// Whether `expr` is read from a tensor.
-static bool isRead(Expr expr) {
-  return expr->kind == ExprKind::Leaf || llvm::any_of(expr->arguments, isRead) ||
-         llvm::any_of(expr->terms, [](auto &term) { return isRead(term.first); });
-}
-
-// Whether the matrix is a part of one tensor, of which a token says one index alone, read where its choices are. An index that counts from the
-// end makes a decision: what is the same at all of its ends is the matrix, what differs the number.
-bool MoeMatcher::findNumber(RowMatmul &product) {
-  Expr first = nullptr;
-  bool isPart = true;
-  forEachEnd(product.matrix, [&](Expr end) {
-    isPart &= end->kind == ExprKind::Leaf && (!first || end->value == first->value);
-    first = first ? first : end;
+// Whether `factor` may be the weight of an expert: an element of a tensor, or of several that are put together of the choices of a token.
+static bool isWeight(Expr factor) {
+  bool isElement = true;
+  forEachEnd(factor, [&](Expr end) {
+    isElement &= end->kind == ExprKind::Leaf && isa<RankedTensorType>(end->value.getType());
   });
-  if (!isPart)
-    return false;
-  SmallVector<unsigned> numbered;
-  for (auto [d, index] : llvm::enumerate(first->arguments))
-    if (hasToken(index))
-      numbered.push_back(d);
-  if (numbered.size() != 1 || !isRead(first->arguments[numbered[0]]) || shaped(first->value).isDynamicDim(numbered[0]))
-    return false;
-  forEachEnd(product.matrix, [&](Expr end) {
-    for (auto [d, index] : llvm::enumerate(end->arguments))
-      isPart &= d == numbered[0] || index == first->arguments[d];
-  });
-  product.numbered = numbered[0];
-  product.number = exprs.mapEnds(product.matrix, [&](Expr end) { return end->arguments[numbered[0]]; });
-  product.matrix = first;
-  return isPart;
-}
-
-// The matrix of `product` as one of its own: of `expert`, where tokens number it.
-Value MoeMatcher::matrixOf(const RowMatmul &product, Axis row, Axis column, int64_t expert) {
-  Expr element = product.matrix;
-  if (element->kind != ExprKind::Leaf)
-    return {};
-  if (product.number) {
-    SmallVector<Expr> indices = llvm::to_vector(element->arguments);
-    indices[product.numbered] = exprs.constant(expert);
-    element = exprs.leaf(element->value, indices);
-  }
-  if (isStored(element->value))
-    return storedPart(b, element, row, column);
-  std::string why;
-  return arrange(b, root->getLoc(), exprs, element->value, element->arguments, {row, column}, why);
+  return isElement;
 }
 
 bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   Expert expert;
   std::optional<RowMatmul> down;
+  std::optional<Gated> hidden;
   for (Expr factor : term) {
-    std::optional<RowMatmul> product = rowMatmul(factor, hiddenSymbol);
-    auto gated =
-        product && product->rows->kind == ExprKind::Leaf ? product->rows->value.getDefiningOp<GluOp>() : GluOp();
-    if (gated && !down)
+    std::optional<RowMatmul> product = down ? std::nullopt : products.read(factor, hiddenSymbol);
+    hidden = product ? hiddenOf(product->rows) : hidden;
+    if (product && hidden)
       down = product;
-    else if (factor->kind == ExprKind::Leaf && isa<RankedTensorType>(factor->value.getType()) && !expert.weight)
+    else if (isWeight(factor) && !expert.weight)
       expert.weight = factor;
     else
       return because("a term of it has more factors than an expert and its weight");
   }
   if (!down || !expert.weight)
     return because("not every term of it is an expert with its weight");
-  auto glu = down->rows->value.getDefiningOp<GluOp>();
+  Operation *activated = down->rows->value.getDefiningOp();
   silent = false;
-  if (!glu.getUp())
-    return because(describe(glu) + " has no gate");
-  expert.activation = glu.getActivation();
-  auto inner = [&](Value value) { return rowMatmul(layout.element(value, down->rows->arguments), columnSymbol); };
-  std::optional<RowMatmul> gate = inner(glu.getGate()), up = inner(glu.getUp());
+  expert.activation = hidden->activation;
+  expert.gating = hidden->gating;
+  std::optional<RowMatmul> gate = products.read(hidden->gate, columnSymbol),
+                           up = products.read(hidden->up, columnSymbol);
   if (!gate || !up || gate->rows != up->rows || gate->rows->kind != ExprKind::Leaf ||
       gate->rows->arguments.back() != gate->k.index)
-    return because(describe(glu) + " does not gate two products of the same rows");
+    return because(describe(activated) + " does not gate two products of the same rows");
   expert.rows = gate->rows;
+  ExpertMatmuls matmuls{*gate, *up, *down, gateAndUpOf(*hidden, *down)};
   auto count = [](const RowMatmul &product) {
-    return product.number ? shaped(product.matrix->value).getDimSize(product.numbered) : 1;
+    const NumberedElement &matrix = product.matrix;
+    return matrix.number ? shaped(matrix.element->value).getDimSize(matrix.dimension) : 1;
   };
-  if (gate->number != down->number || up->number != down->number || count(*gate) != count(*down) ||
-      count(*up) != count(*down))
-    return because(describe(glu) + " has matrices of different experts");
-  return addExperts(expert, *gate, *up, *down) ||
-         because(describe(glu) + " has matrices that are not (out_features, in_features) parts of one tensor");
+  if (gate->matrix.number != down->matrix.number || up->matrix.number != down->matrix.number ||
+      count(*gate) != count(*down) || count(*up) != count(*down))
+    return because(describe(activated) + " has matrices of different experts");
+  return addExperts(expert, matmuls) ||
+         because(describe(activated) +
+                 " has matrices or biases that are not (out_features, in_features) parts of one tensor");
 }
 
 // One expert, or all of which a token may number one.
-bool MoeMatcher::addExperts(const Expert &first, const RowMatmul &gate, const RowMatmul &up, const RowMatmul &down) {
-  Axis width{symbols.back(), layout.size(root->getResult(0), symbols.size() - 1)};
-  int64_t count = down.number ? shaped(down.matrix->value).getDimSize(down.numbered) : 1;
-  Value weights = down.number ? weightsOfAll(first.weight, down.number, count) : Value();
-  if (down.number && !weights)
+bool MoeMatcher::addExperts(const Expert &first, const ExpertMatmuls &matmuls) {
+  const NumberedElement &matrix = matmuls.down.matrix;
+  int64_t count = matrix.number ? shaped(matrix.element->value).getDimSize(matrix.dimension) : 1;
+  Value weights = matrix.number ? weightsOfAll(first.weight, matrix.number, count) : Value();
+  if (matrix.number ? !weights : first.weight->kind != ExprKind::Leaf)
     return because("its weights are no tensor of the tokens and their choices");
   for (int64_t e = 0; e < count; ++e) {
     Expert expert = first;
-    expert.gate = matrixOf(gate, down.k, gate.k, e);
-    expert.up = matrixOf(up, down.k, up.k, e);
-    expert.down = matrixOf(down, width, down.k, e);
     if (weights) {
       SmallVector<Expr> indices(symbols);
       indices.back() = exprs.constant(e);
       expert.weight = exprs.leaf(weights, indices);
     }
-    if (!expert.gate || !expert.up || !expert.down)
+    if (!addMatrices(expert, matmuls, e))
       return false;
     experts.push_back(expert);
   }
   return true;
+}
+
+// The matrices and biases of expert `number`, where tokens number them.
+bool MoeMatcher::addMatrices(Expert &expert, const ExpertMatmuls &matmuls, int64_t number) {
+  Axis width{symbols.back(), layout.size(root->getResult(0), symbols.size() - 1)}, hidden = matmuls.down.k;
+  auto set = [&](const RowMatmul &product, Axis row, Value &matrix, Value &bias) {
+    matrix = products.matrixOf(b, root->getLoc(), product, row, product.k, number);
+    bias = product.bias ? products.biasOf(b, product, row, number) : Value();
+    return matrix && bool(bias) == product.bias.has_value();
+  };
+  if (!set(matmuls.down, width, expert.down, expert.downBias))
+    return false;
+  bool isApart = matmuls.gate.bias.has_value() == matmuls.up.bias.has_value() &&
+                 set(matmuls.gate, hidden, expert.gate, expert.gateBias) &&
+                 set(matmuls.up, hidden, expert.up, expert.upBias);
+  if (isApart || !matmuls.gateAndUp || int64_t(hidden.extent->constant) % panelRows)
+    return isApart;
+  Expr both = exprs.mul(exprs.constant(2), hidden.extent);
+  expert.up = expert.upBias = Value();
+  return set(*matmuls.gateAndUp, {exprs.symbol(turnSymbol, both), both}, expert.gate, expert.gateBias);
 }
 
 // (tokens, experts): the weights of a token's choices, `weight`, where their `number` is the expert's, and 0 elsewhere. Null if they are no
@@ -356,7 +311,9 @@ Value MoeMatcher::weightsOfAll(Expr weight, Expr number, int64_t numExperts) {
     axes.push_back({symbol, layout.size(root->getResult(0), d)});
   axes.push_back(*choice);
   std::string why;
-  Value ofChoices = arrange(b, loc, exprs, weight->value, weight->arguments, axes, why);
+  Value ofChoices = weight->kind == ExprKind::Leaf
+                        ? arrange(b, loc, exprs, weight->value, weight->arguments, axes, why)
+                        : emitTensor(b, loc, exprs, weight, axes, b.getF32Type(), /*repeats=*/true);
   Value numbers = ofChoices ? emitIntegers(b, loc, exprs, number, axes) : Value();
   if (!numbers)
     return {};
@@ -402,7 +359,8 @@ bool MoeMatcher::emit() {
   if (experts.size() == 1)
     expertDim = first.weight->arguments.size() - 1;
   for (auto [term, expert] : llvm::enumerate(experts)) {
-    if (expert.rows != first.rows || expert.weight->value != weights || expert.activation != first.activation)
+    if (expert.rows != first.rows || expert.weight->value != weights || expert.activation != first.activation ||
+        expert.gating != first.gating || !expert.gateBias != !first.gateBias || !expert.downBias != !first.downBias)
       return because("its experts read different rows or weights, or have different activations");
     if (!expertDim)
       for (unsigned d = 0; d < expert.weight->arguments.size(); ++d)
@@ -432,21 +390,25 @@ bool MoeMatcher::emit() {
   Expr routed = layout.element(router.getInput(), places);
   if (routed->kind != ExprKind::Leaf || routed->value != input || !llvm::equal(routed->arguments, places))
     return because(describe(router) + " reads other rows than its experts");
-  SmallVector<Value> gates, ups, downs;
-  for (auto [e, term] : order) {
-    gates.push_back(experts[term].gate);
-    ups.push_back(experts[term].up);
-    downs.push_back(experts[term].down);
-  }
+  auto ofExperts = [&](Value Expert::*part) { // or none
+    SmallVector<Value> values;
+    for (auto [e, term] : order)
+      if (Value value = experts[term].*part)
+        values.push_back(value);
+    return values;
+  };
   RankedTensorType type = shaped(root->getResult(0));
   bool isJoined = shaped(input).getRank() == type.getRank() + 1 && type.getRank() == 2;
   if ((!isJoined && shaped(input).getRank() != type.getRank()) ||
       tokenOf(root->getResult(0), symbols, symbols.size() - 1) != token)
     return because("its result counts tokens otherwise than its rows");
-  Value result = MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], Value(),
-                               routing->correction, gates, ups, downs, ValueRange(), ValueRange(), ValueRange(),
-                               b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr,
-                               GatingAttr(), ActivationKindAttr::get(b.getContext(), first.activation));
+  Value routerBias = router.getBiases().empty() ? Value() : router.getBiases()[0];
+  Value result =
+      MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routerBias, routing->correction,
+                    ofExperts(&Expert::gate), ofExperts(&Expert::up), ofExperts(&Expert::down),
+                    ofExperts(&Expert::gateBias), ofExperts(&Expert::upBias), ofExperts(&Expert::downBias),
+                    b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr, first.gating,
+                    ActivationKindAttr::get(b.getContext(), first.activation));
   if (isJoined)
     result = tensor::CollapseShapeOp::create(b, root->getLoc(), result, SmallVector<ReassociationIndices>{{0, 1}, {2}});
   if (result.getType() != type)

@@ -9,6 +9,7 @@
 
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Threading.h"
 #include "llvm/Support/xxhash.h"
@@ -41,10 +42,12 @@ public:
   SmallVector<cf::AssertOp> checks;
   SmallVector<Value> corrections; // stored vectors that it reads, one number per expert
   DenseMap<Value, Tensor> correctionValues;
+  SmallVector<double> numbers; // floats between 0 and 1 that it computes with
 
 private:
   bool collect(Value value, SetVector<Operation *> &slice);
   void findChecks();
+  void collectNumber(Operation *op);
   std::optional<int64_t> sizeOf(tensor::DimOp op) const;
   bool build();
 
@@ -102,11 +105,22 @@ void RoutingFunction::findChecks() {
   }
 }
 
+void RoutingFunction::collectNumber(Operation *op) {
+  APFloat number(0.0);
+  if (op->getNumResults() != 1 || !matchPattern(op->getResult(0), m_ConstantFloat(&number)))
+    return;
+  bool lossy;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lossy);
+  double value = asWritten(number.convertToDouble());
+  if (value > 0 && value < 1 && !llvm::is_contained(numbers, value))
+    numbers.push_back(value);
+}
+
 bool RoutingFunction::find() {
   bool isInFunction = isa<func::FuncOp>(weights.getParentBlock()->getParentOp());
   if (!isInFunction || !collect(weights, body) || !router)
     return reason = "its weights are no function of one product's logits", false;
-  if (!router.getBiases().empty() || router.getWeights().size() != 1 ||
+  if (router.getBiases().size() > 1 || router.getWeights().size() != 1 ||
       shaped(router.getResult()).getShape().back() != numExperts)
     return reason = describe(router) + " does not give one logit per expert", false;
   findChecks();
@@ -115,6 +129,8 @@ bool RoutingFunction::find() {
       if (auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
           type && type.getRank() == 1 && type.getDimSize(0) == numExperts && isa<FloatType>(type.getElementType()))
         corrections.push_back(op->getResult(0));
+  for (Operation *op : body)
+    op->walk([&](Operation *inner) { collectNumber(inner); });
   return build();
 }
 
@@ -241,12 +257,13 @@ static Tensor randomLogits(Type type, ArrayRef<int64_t> shape, uint64_t seed) {
   Tensor logits = Tensor::zeros(type, shape);
   std::mt19937_64 random(seed);
   auto uniform = [&] { return ((double)(random() >> 11) + 1) / ((1ULL << 53) + 1.0); };
-  // Flat tokens and steep ones.
+  // Flat tokens and steep ones, and those whose logits lie near to each other and far from 0.
   for (int64_t row = 0; row < logits.rows(); ++row) {
-    double spread = std::exp2(row % 4 - 1.0);
+    bool isNear = row % 5 == 4;
+    double spread = isNear ? 0.0625 : std::exp2(row % 5 - 1.0), middle = isNear ? (row % 2 ? 2 : -2) : 0;
     for (int64_t e = 0; e < logits.lastDim(); ++e)
       logits.setReal(row * logits.lastDim() + e,
-                     spread * std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()));
+                     middle + spread * std::sqrt(-2 * std::log(uniform())) * std::cos(2 * M_PI * uniform()));
   }
   return logits;
 }
@@ -291,6 +308,15 @@ static double groupScore(ArrayRef<double> scores, bool isCorrected) {
   return sum;
 }
 
+// The softmax of an expert among those that were not chosen before it and whose logits are near to its own (SparseMixer, arXiv:2409.12136, 3.2).
+static double nearWeight(ArrayRef<double> logits, ArrayRef<int64_t> ranks, int64_t expert, double jitter) {
+  double sum = 0, own = logits[expert];
+  for (auto [logit, rank] : llvm::zip_equal(logits, ranks))
+    if (rank >= ranks[expert] && (own - logit) / std::max(std::abs(logit), own) <= 2 * jitter)
+      sum += std::exp(logit - own);
+  return 1 / sum;
+}
+
 // The weight of each expert for one token, 0 for those that take no part. The correction chooses, and weighs nothing.
 static SmallVector<double> expertWeights(ArrayRef<double> logits, ArrayRef<double> correction, const Routing &routing) {
   int64_t experts = logits.size(), groups = routing.attr ? routing.attr.getNumGroups() : 1, size = experts / groups;
@@ -314,9 +340,12 @@ static SmallVector<double> expertWeights(ArrayRef<double> logits, ArrayRef<doubl
     }
   SmallVector<double> weights(experts);
   double sum = 0;
-  for (auto [e, rank] : llvm::zip_equal(open, ranksOf(openScores)))
+  SmallVector<int64_t> ranks = ranksOf(openScores);
+  for (auto [e, rank] : llvm::zip_equal(open, ranks))
     if (rank < routing.topK)
-      sum += weights[e] = affinity[e];
+      sum += weights[e] = routing.attr && routing.attr.getJitter()
+                              ? nearWeight(logits, ranks, e, routing.attr.getJitter().getValueAsDouble())
+                              : affinity[e];
   for (double &weight : weights)
     weight *= (routing.attr ? routing.attr.getScaleValue() : 1) / (routing.normalize ? sum : 1);
   return weights;
@@ -356,7 +385,25 @@ static std::optional<int64_t> countChosen(const Samples &samples) {
   return count && *count > 0 ? count : std::nullopt;
 }
 
-// Simple routings first: fewer groups, no correction.
+// Whether the samples are what `routing` gives up to a scale, which becomes a part of it.
+static bool fits(const Samples &samples, const RoutingFunction &function, Routing &routing) {
+  RoutingAttr attr = routing.attr;
+  ArrayRef<double> correction;
+  if (routing.correction)
+    correction = function.correctionValues.find(routing.correction)->second.reals;
+  std::optional<double> scale = scaleOf(samples, routing, correction);
+  if (!scale)
+    return false;
+  double written = asWritten(*scale);
+  FloatAttr factor = std::abs(written - 1) < 1e-5 ? FloatAttr() : Builder(attr.getContext()).getF64FloatAttr(written);
+  bool isPlain = !attr.getSigmoid() && attr.getNumGroups() == 1 && !attr.getJitter() && !factor;
+  routing.attr = isPlain ? RoutingAttr()
+                         : RoutingAttr::get(attr.getContext(), attr.getSigmoid(), attr.getNumGroups(),
+                                            attr.getTopGroups(), factor, 0, attr.getJitter());
+  return true;
+}
+
+// Simple routings first: fewer groups, no correction, no mixer.
 static bool choose(const Samples &samples, const RoutingFunction &function, Routing &routing) {
   MLIRContext *context = routing.router.getContext();
   int64_t experts = samples.logits.front().size();
@@ -373,20 +420,18 @@ static bool choose(const Samples &samples, const RoutingFunction &function, Rout
             routing.normalize = normalize;
             routing.correction = correction;
             routing.attr = RoutingAttr::get(context, sigmoid, groups, top, FloatAttr(), 0, FloatAttr());
-            ArrayRef<double> values;
-            if (correction)
-              values = function.correctionValues.find(correction)->second.reals;
-            std::optional<double> scale = scaleOf(samples, routing, values);
-            if (!scale)
-              continue;
-            double written = asWritten(*scale);
-            FloatAttr factor = std::abs(written - 1) < 1e-5 ? FloatAttr() : Builder(context).getF64FloatAttr(written);
-            bool isPlain = !sigmoid && groups == 1 && !factor;
-            routing.attr =
-                isPlain ? RoutingAttr() : RoutingAttr::get(context, sigmoid, groups, top, factor, 0, FloatAttr());
-            return true;
+            if (fits(samples, function, routing))
+              return true;
           }
     }
+  routing.normalize = false;
+  routing.correction = Value();
+  for (double number : function.numbers) { // twice a jitter
+    FloatAttr jitter = Builder(context).getF64FloatAttr(number / 2);
+    routing.attr = RoutingAttr::get(context, false, 1, 1, FloatAttr(), 0, jitter);
+    if (fits(samples, function, routing))
+      return true;
+  }
   return false;
 }
 

@@ -70,15 +70,10 @@ static Value rowsOf(OpBuilder &b, Value matrix, int64_t begin, int64_t count) {
 
 // Elements [begin, begin + count) of a stored vector of floats; null if it is none.
 static Value elementsOf(OpBuilder &b, Value vector, int64_t begin, int64_t count) {
-  auto weight = vector.getDefiningOp<WeightOp>();
-  RankedTensorType type = shaped(vector);
-  if (!weight || type.getEncoding() || type.getRank() != 1)
-    return {};
-  StorageAttr storage = weight.getStorage();
-  int64_t offset = storage.getOffset() + begin * int64_t(type.getElementTypeBitWidth() / 8);
-  std::string name = weight.getName().str() + "[" + std::to_string(begin) + ":" + std::to_string(begin + count) + "]";
-  return WeightOp::create(b, weight.getLoc(), RankedTensorType::get({count}, type.getElementType()), name,
-                          storage.getPart(offset, false, 0));
+  ExprContext exprs;
+  Expr size = exprs.constant(double(count));
+  Axis axis{exprs.symbol(0, size), size};
+  return storedVectorPart(b, exprs.leaf(vector, {exprs.add(axis.index, exprs.constant(double(begin)))}), axis);
 }
 
 // (batch, heads, sequence, width) from a matmul with these heads' rows alone; null if the rows cannot be had.

@@ -157,6 +157,25 @@ Value heddle::storedBias(Expr element, Expr index) {
   return vector && vector.getDefiningOp<WeightOp>() ? vector : Value();
 }
 
+Value heddle::storedVectorPart(OpBuilder &b, Expr element, const Axis &index) {
+  if (Value whole = storedBias(element, index.index))
+    return whole;
+  auto weight = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<WeightOp>() : WeightOp();
+  if (!weight || !index.extent->isConstant())
+    return {};
+  RankedTensorType type = shaped(weight);
+  StorageAttr storage = weight.getStorage();
+  std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
+  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
+  std::optional<Part> part = steps && isPlain ? partOf(element, index, Axis(), *steps) : std::nullopt;
+  if (!part || part->rowStep != 1)
+    return {};
+  int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
+  return WeightOp::create(b, weight.getLoc(),
+                          RankedTensorType::get({int64_t(index.extent->constant)}, type.getElementType()),
+                          (weight.getName() + "[" + part->text + "]").str(), storage.getPart(offset, false, 0));
+}
+
 double heddle::asWritten(double value) {
   float single = static_cast<float>(value);
   for (int digits = 1; digits <= 9; ++digits) {

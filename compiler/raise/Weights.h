@@ -30,6 +30,9 @@ mlir::Value storedPart(mlir::OpBuilder &b, Expr element, const Axis &row, const 
 mlir::Value storedVector(Expr element, Expr index);
 // The same where a matmul takes it as its bias: a weight, to be packed like the matrix.
 mlir::Value storedBias(Expr element, Expr index);
+// The vector whose element [index] is `element`, a part of a stored tensor of any rank: the same bytes with another storage. Null if `element` is
+// something else, or its values lie apart.
+mlir::Value storedVectorPart(mlir::OpBuilder &b, Expr element, const Axis &index);
 // The decimal that a 32-bit float was written as: 1e-6, not 9.99999997e-7. Configs say it so.
 double asWritten(double value);
 

@@ -53,6 +53,11 @@ MODELS = {
     "dynamo-olmo": ("Olmo", dict(num_key_value_heads=1, clip_qkv=0.5)),
     # Rotations of pairs in wide heads.
     "dynamo-ernie4-5": ("Ernie4_5", dict(num_attention_heads=1, num_key_value_heads=1, head_dim=128, intermediate_size=8)),
+    # A sink in every head, and a window (test/onnx/exports has it).
+    "dynamo-gpt-oss": ("GptOss", dict(num_key_value_heads=1, head_dim=8, num_local_experts=3, num_experts_per_tok=2, intermediate_size=16,
+                                      sliding_window=3, layer_types=["sliding_attention", "full_attention"])),
+    # Weights by a sparse mixer.
+    "phimoe": ("Phimoe", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8, router_jitter_noise=0.2)),
     "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),

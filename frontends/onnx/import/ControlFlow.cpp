@@ -24,6 +24,18 @@ Branch importBranch(NodeImport &n, const OnnxGraph &graph) {
   return {std::move(inner.block), std::move(outputs)};
 }
 
+void inlineBranch(NodeImport &n, const OnnxGraph &graph) {
+  for (auto [i, output] : llvm::enumerate(n.importer.importGraph(graph, {}, n.importer.currentScope())))
+    n.out(output, i);
+}
+
+bool differInRank(ArrayRef<GraphValue> a, ArrayRef<GraphValue> c) {
+  return a.size() == c.size() && llvm::any_of(llvm::zip_equal(a, c), [](auto pair) {
+           return std::get<0>(pair).type == std::get<1>(pair).type &&
+                  std::get<0>(pair).rank() != std::get<1>(pair).rank();
+         });
+}
+
 // What both branches have in common.
 std::optional<Carried> meet(NodeImport &n, const GraphValue &a, const GraphValue &c, GraphBuilder::Scope outer) {
   if (a.type != c.type || a.rank() != c.rank()) {
@@ -46,13 +58,8 @@ void ifOp(NodeImport &n) {
     return;
   if (condition.type != OnnxType::Bool)
     return (void)n.fail("the condition is of " + Twine(onnxTypeName(int32_t(condition.type))) + ", expected bool");
-  if (std::optional<double> known = g.constantNumber(condition)) {
-    SmallVector<GraphValue> outputs =
-        n.importer.importGraph(*known != 0 ? *thenGraph : *elseGraph, {}, n.importer.currentScope());
-    for (auto [i, output] : llvm::enumerate(outputs))
-      n.out(output, i);
-    return;
-  }
+  if (std::optional<double> known = g.constantNumber(condition))
+    return inlineBranch(n, *known != 0 ? *thenGraph : *elseGraph);
   Value flag = g.toScalar(condition);
   GraphBuilder::Scope outer = g.enter();
   Branch branches[] = {importBranch(n, *thenGraph), importBranch(n, *elseGraph)};
@@ -61,6 +68,19 @@ void ifOp(NodeImport &n) {
            " outputs");
   if (g.failed())
     return;
+  if (differInRank(branches[0].outputs, branches[1].outputs)) {
+    BranchChoices &choices = n.importer.choices;
+    if (auto choice = choices.takesThen.find(&n.node); choice != choices.takesThen.end()) {
+      for (Branch &branch : branches)
+        branch.block.reset();
+      g.forget(outer);
+      g.require(choice->second ? flag
+                               : arith::XOrIOp::create(g.b, g.loc, flag, g.constant(OnnxType::Bool, 1)).getResult(),
+                "the branch is to be taken whose outputs have a rank that what follows cannot be computed with");
+      return inlineBranch(n, choice->second ? *thenGraph : *elseGraph);
+    }
+    choices.missing = choices.missing ? choices.missing : &n.node;
+  }
   SmallVector<Carried> carried;
   SmallVector<Type> types;
   for (auto [a, c] : llvm::zip_equal(branches[0].outputs, branches[1].outputs)) {

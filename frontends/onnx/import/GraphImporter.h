@@ -27,6 +27,12 @@ struct CallFrame {
 
 class NodeImport;
 
+// Which branch is taken of each `If` whose branches differ in rank: what follows is lowered for one of them.
+struct BranchChoices {
+  llvm::DenseMap<const OnnxNode *, bool> takesThen;
+  const OnnxNode *missing = nullptr; // the first that was met without a choice
+};
+
 class GraphImporter {
 public:
   GraphImporter(const OnnxModel &model, GraphBuilder &g) : model(model), g(g) {}
@@ -43,6 +49,7 @@ public:
 
   const OnnxModel &model;
   GraphBuilder &g;
+  BranchChoices choices;
 
 private:
   bool importNode(const OnnxNode &node, size_t index, ValueScope &scope);

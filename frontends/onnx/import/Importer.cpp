@@ -12,15 +12,21 @@
 using namespace mlir;
 using namespace heddle;
 
+// A graph of n choices is lowered up to 2^(n + 1) times.
+static constexpr unsigned mostChoices = 6;
+
 namespace {
 
 // Builds @graph.
 class Import {
 public:
-  Import(MLIRContext &context, const OnnxModel &model, bool isFirstStep)
+  Import(MLIRContext &context, const OnnxModel &model, bool isFirstStep, BranchChoices choices)
       : model(model), isFirstStep(isFirstStep), b(&context), loc(NameLoc::get(b.getStringAttr("graph"))),
-        module(ModuleOp::create(b, loc)), g(b, loc), importer(model, g) {}
+        module(ModuleOp::create(b, loc)), g(b, loc), importer(model, g) {
+    importer.choices = std::move(choices);
+  }
   Expected<OwningOpRef<ModuleOp>> run();
+  const OnnxNode *missingChoice() const { return importer.choices.missing; }
 
 private:
   Status fail(const Twine &what) const { return errorIn(model.path, what.str()); }
@@ -310,10 +316,33 @@ Expected<OwningOpRef<ModuleOp>> Import::run() {
   return std::move(module);
 }
 
+// An `If` whose branches differ in rank, as exporters write a squeeze of an axis that may have more than one element, stands for that branch
+// for which the rest of the graph can be lowered, if that is one of both.
+static Expected<OwningOpRef<ModuleOp>> importChoosing(MLIRContext &context, const OnnxModel &model, bool isFirstStep,
+                                                      const BranchChoices &choices) {
+  Import undecided(context, model, isFirstStep, choices);
+  Expected<OwningOpRef<ModuleOp>> refused = undecided.run();
+  const OnnxNode *node = undecided.missingChoice();
+  if (!node || choices.takesThen.size() == mostChoices)
+    return refused;
+  std::optional<Expected<OwningOpRef<ModuleOp>>> found;
+  for (bool takesThen : {true, false}) {
+    BranchChoices next = choices;
+    next.takesThen[node] = takesThen;
+    Expected<OwningOpRef<ModuleOp>> module = importChoosing(context, model, isFirstStep, next);
+    if (!module)
+      continue;
+    if (found) // either may be meant
+      return refused;
+    found.emplace(std::move(module));
+  }
+  return found ? std::move(*found) : std::move(refused);
+}
+
 Expected<OwningOpRef<ModuleOp>> heddle::importOnnx(MLIRContext &context, const OnnxModel &model) {
-  return Import(context, model, /*isFirstStep=*/false).run();
+  return importChoosing(context, model, /*isFirstStep=*/false, BranchChoices());
 }
 
 Expected<OwningOpRef<ModuleOp>> heddle::importFirstStep(MLIRContext &context, const OnnxModel &model) {
-  return Import(context, model, /*isFirstStep=*/true).run();
+  return importChoosing(context, model, /*isFirstStep=*/true, BranchChoices());
 }

@@ -77,6 +77,13 @@ Dim clampEnd(GraphBuilder &g, const Dim &given, const Dim &size, const Dim &low,
 GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim &start, const Dim &end, int64_t step) {
   GraphBuilder &g = n.g;
   const Dim &size = x.dims[axis];
+  // The end of a table, as long as another tensor: where that is longer than the table, the run stops.
+  bool isToEnd = end.isStatic() && size.isStatic() && end.value() >= size.value();
+  if (step == 1 && isToEnd && !start.isStatic() && g.isNonNegative(size - start)) {
+    Value isWithin = arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sge, g.index(start), g.constantIndex(0));
+    g.require(isWithin, "a slice begins before the first element");
+    return g.slice(x, axis, start, size - start);
+  }
   if (step == 1) {
     Dim begin = clampEnd(g, start, size, 0, size), stop = clampEnd(g, end, size, 0, size);
     return g.slice(x, axis, begin, g.maxOf(stop - begin, 0));
