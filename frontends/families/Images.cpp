@@ -71,6 +71,7 @@ Taps tapsOf(int64_t place, int64_t from, int64_t to, bool antialiased) {
 std::vector<float> interpolateGrid(const std::vector<float> &table, int64_t from, int64_t to, int64_t width,
                                    bool antialiased) {
   std::vector<Taps> taps;
+  taps.reserve(static_cast<size_t>(to));
   for (int64_t place = 0; place < to; ++place)
     taps.push_back(tapsOf(place, from, to, antialiased));
   std::vector<float> out(static_cast<size_t>(to * to * width));

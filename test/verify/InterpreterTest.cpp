@@ -80,7 +80,7 @@ TEST(Interpreter, LayerNormHasABiasOrNone) {
       %0 = heddle.layer_norm %x, %w BIAS
       return %0 : tensor<1x2xf32>
     })";
-  auto with = [&](std::string tail) {
+  auto with = [&](const std::string &tail) {
     std::string text = source;
     return text.replace(text.find("BIAS"), 4, tail);
   };
