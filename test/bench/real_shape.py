@@ -1,0 +1,188 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""real_shape.py NAME [--layers N] [--type q4_0|q8_0|bf16] OUT.gguf
+
+Writes a GGUF file of the shape that a published model has, with random weights: its widths, numbers of heads and experts, vocabulary and context, of as many
+layers as asked for. What a compiler does of a tiny model it need not do of these: contexts are longer than a split of the keys, widths are no powers of two,
+offsets outgrow 32 bits. What comes out is compared with llama.cpp, whose activations have 8 bits: KL is 1e-6 to 1e-3 where both compute the same model (of phimoe,
+whose routers it takes for those of mixtral, it does not).
+
+Needs PyPI numpy, torch and transformers, which know the tensors of each model by its config. NAME is one of the list that --help prints.
+"""
+import argparse
+import json
+import math
+import pathlib
+import re
+import struct
+import sys
+
+import numpy as np
+import torch
+import transformers
+
+# Its safetensors is that of the test tools, of which nothing is used here; transformers has imported PyPI's.
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "tools"))
+import make_gguf  # noqa: E402
+
+LLAMA = {"rope_theta": 1e6, "rms_norm_eps": 1e-5}
+# (model_type, what differs from the defaults of the model's config class). Figures are those of the published config.json.
+SHAPES = {
+    "mistral-7b": ("llama", {**LLAMA, "vocab_size": 32768, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+                             "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 32768}),
+    "qwen2.5-0.5b": ("qwen2", {"vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14,
+                               "num_key_value_heads": 2, "rope_theta": 1e6, "tie_word_embeddings": True}),
+    "qwen3-4b": ("qwen3", {"vocab_size": 151936, "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32,
+                           "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6,
+                           "tie_word_embeddings": True}),
+    "qwen3-30b-a3b": ("qwen3_moe", {"vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144, "moe_intermediate_size": 768,
+                                    "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128,
+                                    "num_experts_per_tok": 8, "norm_topk_prob": True, "max_position_embeddings": 40960, "rope_theta": 1e6}),
+    "qwen1.5-moe": ("qwen2_moe", {"num_hidden_layers": 24, "num_key_value_heads": 16, "max_position_embeddings": 8192, "rope_theta": 1e6}),
+    "gemma3-4b": ("gemma3_text", {"vocab_size": 262208, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+                                  "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 1024}),
+    "gemma2-2b": ("gemma2", {"max_position_embeddings": 8192}),
+    "phi3-mini": ("phi3", {"sliding_window": None}),
+    "phi2": ("phi", {"vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32,
+                     "partial_rotary_factor": 0.4}),
+    "mixtral-8x7b": ("mixtral", {"max_position_embeddings": 32768}),
+    "olmoe-1b-7b": ("olmoe", {"intermediate_size": 1024}),
+    "olmo2-1b": ("olmo2", {"vocab_size": 100352, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 16,
+                           "rms_norm_eps": 1e-6, "rope_theta": 5e5, "max_position_embeddings": 4096}),
+    "granite-2b": ("granite", {"vocab_size": 49155, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 40, "num_attention_heads": 32,
+                               "num_key_value_heads": 8, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
+                               "attention_multiplier": 0.015625, "rope_theta": 1e7, "tie_word_embeddings": True}),
+    "starcoder2-3b": ("starcoder2", {"sliding_window": None, "max_position_embeddings": 16384}),
+    "falcon-7b": ("falcon", {"num_attention_heads": 71, "alibi": False}),
+    "stablelm-1.6b": ("stablelm", {"vocab_size": 100352, "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 24,
+                                   "partial_rotary_factor": 0.25, "use_qkv_bias": True}),
+    "command-r7b": ("cohere2", {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+                                "num_key_value_heads": 8, "logit_scale": 0.25}),
+    "glm4-9b": ("glm4", {"num_hidden_layers": 40, "max_position_embeddings": 32768}),
+    "smollm3-3b": ("smollm3", {"rope_theta": 5e6, "max_position_embeddings": 65536}),
+    "minicpm3-4b": ("minicpm3", {}),
+    "pythia-410m": ("gpt_neox", {"vocab_size": 50304, "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}),
+    "gpt2": ("gpt2", {}),
+}
+
+
+def sliding(c):
+    return {**make_gguf.rms_norm(c), **make_gguf.lengths(c), "attention.sliding_window": c["sliding_window"]}
+
+
+def experts(c, number, width=None):
+    keys = {**make_gguf.rotary(c), **make_gguf.rms_norm(c), **make_gguf.lengths(c), "expert_count": c[number], "expert_used_count": c["num_experts_per_tok"]}
+    return {**keys, "expert_feed_forward_length": c[width]} if width else keys
+
+
+# Keys of families whose tiny files are no work of make_gguf.py.
+KEYS = {
+    "llama": lambda c: {**make_gguf.rotary(c), **make_gguf.rms_norm(c)},
+    "mixtral": lambda c: experts(c, "num_local_experts"),
+    "qwen3_moe": lambda c: experts(c, "num_experts", "moe_intermediate_size"),
+    "gemma2": lambda c: {**sliding(c), "attn_logit_softcapping": float(c["attn_logit_softcapping"]),
+                         "final_logit_softcapping": float(c["final_logit_softcapping"])},
+    "gemma3_text": lambda c: {**sliding(c), "rope.freq_base": 1e6},
+}
+# What transformers calls a tensor now, as gguf-names.json has it.
+RENAMED = {"mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
+F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
+TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16}
+BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, bytes
+
+
+def tensors_of(family, config, model):
+    """GGUF's names and shapes."""
+    names = json.loads(make_gguf.NAMES.read_text())[family]["names"]
+    tied = config.tie_word_embeddings
+    found = {}
+    for name, tensor in model.state_dict().items():
+        shape = list(tensor.shape)
+        if (tied and name == "lm_head.weight") or re.search(r"inv_freq|masked_bias|\.attn\.bias$", name):
+            continue
+        if match := re.search(r"layers\.(\d+)\..*\.experts\.(gate_up|down)_proj$", name):
+            of_experts = f"blk.{match[1]}.ffn_{{}}_exps.weight"
+            if match[2] == "down":
+                found[of_experts.format("down")] = shape
+            else:
+                for part in ("gate", "up"):
+                    found[of_experts.format(part)] = [shape[0], shape[1] // 2, shape[2]]
+            continue
+        for old, new in RENAMED.get(family, []):
+            name = name.replace(old, new)
+        gguf = make_gguf.gguf_name(names, name)
+        if family == "gpt2" and re.search(r"(attn_qkv|attn_output|ffn_up|ffn_down)\.weight", gguf):
+            shape.reverse()  # convolutions of one tap
+        found[gguf] = [size for size in shape if size > 1] or [1]
+    return found
+
+
+def random_blocks(kind, count, deviation, rng):
+    if kind in (F32, BF16):
+        numbers = (rng.standard_normal(count, dtype=np.float32) * deviation).astype(np.float32)
+        return numbers.tobytes() if kind == F32 else (numbers.view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    per_block, size = BLOCK[kind]
+    blocks = np.empty((count // per_block, size), np.uint8)
+    codes = 4.6 if kind == Q4_0 else 73.0  # their own deviation
+    scales = deviation / codes * (0.7 + 0.6 * rng.random(len(blocks), dtype=np.float32))
+    blocks[:, :2] = scales.astype(np.float16).view(np.uint8).reshape(-1, 2)
+    numbers = np.frombuffer(rng.bytes((size - 2) * len(blocks)), np.int8)
+    blocks[:, 2:] = (numbers if kind == Q4_0 else np.maximum(numbers, -127)).view(np.uint8).reshape(-1, size - 2)
+    return blocks.tobytes()
+
+
+def type_of(name, shape, wanted):
+    is_small = len(shape) == 1 or "ffn_gate_inp" in name or "position" in name
+    return F32 if is_small or shape[-1] % BLOCK[wanted][0] else wanted
+
+
+def write(path, keys, tensors, wanted, rng):
+    places, end = {}, 0
+    for name, shape in tensors.items():
+        kind = type_of(name, shape, wanted)
+        numbers, size = BLOCK[kind]
+        places[name] = (shape, kind, end)
+        end = -(-(end + math.prod(shape) // numbers * size) // 32) * 32
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(make_gguf.pair(*entry) for entry in keys.items())
+    for name, (shape, kind, offset) in places.items():
+        head += make_gguf.text(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), kind, offset)
+    head += bytes(-len(head) % 32)
+    with open(path, "wb") as file:
+        file.write(head)
+        for name, (shape, kind, offset) in places.items():
+            file.seek(len(head) + offset)
+            left, deviation = math.prod(shape), 0.05 if len(shape) == 1 else 0.8 / math.sqrt(shape[-1])
+            if len(shape) == 1:
+                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + ("norm" in name and name.endswith("weight"))
+                file.write(numbers.astype(np.float32).tobytes())
+                left = 0
+            while left:
+                part = min(left, 1 << 24)
+                file.write(random_blocks(kind, part, deviation, rng))
+                left -= part
+        file.truncate(len(head) + end)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=SHAPES)
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT.gguf")
+    parser.add_argument("--layers", type=int, help="default: all that the model has")
+    parser.add_argument("--type", choices=TYPES, default="q4_0", help="of matrices (q4_0)")
+    options = parser.parse_args()
+    family, differing = SHAPES[options.name]
+    if options.layers:
+        differing = {**differing, "num_hidden_layers": options.layers}
+    config = transformers.AutoConfig.for_model(family, **differing)
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    known = make_gguf.Config({key: value for key, value in {**json.loads(config.to_json_string()), **differing}.items() if value is not None})
+    extra = KEYS[family](known) if family in KEYS else make_gguf.FAMILIES[family](known)[0]
+    architecture = json.loads(make_gguf.NAMES.read_text())[family]["architecture"]
+    keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
+    keys |= {f"{architecture}.{key}": value for key, value in {**make_gguf.common_keys(known), **extra}.items() if value is not None}
+    write(options.out, keys, tensors_of(family, config, model), TYPES[options.type], np.random.default_rng(1))
+    print(f"{options.out}: {options.out.stat().st_size / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
