@@ -145,11 +145,15 @@ FailureOr<std::string> heddle::emitMachineCode(ModuleOp module, const CpuTarget 
   return text;
 }
 
-// Names that other parts may call. Constants stay internal: each part has those it reads.
+// Names that other parts may call or read. Small constants stay internal: each part has those it reads. A device's code is a large one, which
+// a driver compiles once for each place that it lies at.
 static void externalize(llvm::Module &code, StringRef prefix) {
+  constexpr uint64_t mostRepeated = 1024; // bytes
   for (llvm::GlobalObject &global : code.global_objects()) {
     auto *variable = dyn_cast<llvm::GlobalVariable>(&global);
-    if (!global.hasLocalLinkage() || (variable && variable->isConstant()))
+    bool isRepeated = variable && variable->isConstant() &&
+                      code.getDataLayout().getTypeAllocSize(variable->getValueType()) <= mostRepeated;
+    if (!global.hasLocalLinkage() || isRepeated)
       continue;
     global.setName(prefix + global.getName());
     global.setLinkage(llvm::GlobalValue::ExternalLinkage);
