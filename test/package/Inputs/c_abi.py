@@ -83,8 +83,8 @@ def check_decoder(decoder, goldens):
 
 
 def check_json(decoder):
-    """A grammar by masks: [N, N, …], each N one to three digits, at least two of them."""
-    states = re.compile(r"\[(\d{1,3}, )+\d{1,3}\]|\[(\d{1,3}, )*(\d{0,3}|\d{1,3},)|")
+    """A grammar by masks: [N, N, …], each N a number of up to three digits, at least two of them."""
+    states = re.compile(r"\[(N, )+N\]|\[(N, )*(N?|N,)|".replace("N", r"(0|[1-9]\d{0,2})"))
 
     def allowed(ids):
         text = bytes(ids[len(prompt):]).decode()
