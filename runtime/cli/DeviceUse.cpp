@@ -9,14 +9,16 @@ struct Count {
   uint64_t DeviceCounts::*number;
 };
 
-constexpr Count counts[] = {
-    {"launches", &DeviceCounts::launches},
-    {"graph_launches", &DeviceCounts::graphLaunches},
-    {"graph_kernels", &DeviceCounts::graphKernels},
-    {"waits", &DeviceCounts::waits},
-    {"uploads", &DeviceCounts::uploads},     {"uploaded_bytes", &DeviceCounts::uploadedBytes},
-    {"downloads", &DeviceCounts::downloads}, {"downloaded_bytes", &DeviceCounts::downloadedBytes},
-    {"copies", &DeviceCounts::copies},       {"copied_bytes", &DeviceCounts::copiedBytes}};
+constexpr Count counts[] = {{"launches", &DeviceCounts::launches},
+                            {"graph_launches", &DeviceCounts::graphLaunches},
+                            {"graph_kernels", &DeviceCounts::graphKernels},
+                            {"waits", &DeviceCounts::waits},
+                            {"uploads", &DeviceCounts::uploads},
+                            {"uploaded_bytes", &DeviceCounts::uploadedBytes},
+                            {"downloads", &DeviceCounts::downloads},
+                            {"downloaded_bytes", &DeviceCounts::downloadedBytes},
+                            {"copies", &DeviceCounts::copies},
+                            {"copied_bytes", &DeviceCounts::copiedBytes}};
 
 } // namespace
 
@@ -33,11 +35,12 @@ std::string DeviceUse::asJson(double parts) const {
 }
 
 std::string DeviceUse::asText(double parts) const {
-  return format("%.4g launches, %.4g graphs (%.4g kernels), %.4g waits, %.4g uploads (%.4g bytes), %.4g downloads (%.4g "
-                "bytes)",
-                double(sum.launches) / parts, double(sum.graphLaunches) / parts, double(sum.graphKernels) / parts,
-                double(sum.waits) / parts, double(sum.uploads) / parts, double(sum.uploadedBytes) / parts,
-                double(sum.downloads) / parts, double(sum.downloadedBytes) / parts);
+  return format(
+      "%.4g launches, %.4g graphs (%.4g kernels), %.4g waits, %.4g uploads (%.4g bytes), %.4g downloads (%.4g "
+      "bytes)",
+      double(sum.launches) / parts, double(sum.graphLaunches) / parts, double(sum.graphKernels) / parts,
+      double(sum.waits) / parts, double(sum.uploads) / parts, double(sum.uploadedBytes) / parts,
+      double(sum.downloads) / parts, double(sum.downloadedBytes) / parts);
 }
 
 } // namespace heddle

@@ -58,8 +58,8 @@ int32_t Streams::destroy(Stream *stream) {
 int32_t Streams::doUncaptured() {
   int32_t code = cuda::success;
   for (Stream *stream : streams) {
-    bool isDisturbed = stream->mode == cuda::captureGlobal || (stream->mode == cuda::captureThreadLocal &&
-                                                               pthread_equal(stream->thread, pthread_self()));
+    bool isDisturbed = stream->mode == cuda::captureGlobal ||
+                       (stream->mode == cuda::captureThreadLocal && pthread_equal(stream->thread, pthread_self()));
     if (!stream->captured || !isDisturbed)
       continue;
     stream->isInvalid = true;
