@@ -131,23 +131,42 @@ static fb::Offset<package::Tokenizer> tokenizerTable(fb::FlatBufferBuilder &b, c
   return package::CreateTokenizer(b, unpacked.get());
 }
 
-// What one generated token reads: every weight but those read by row, embeddings that no product shares, and those of bodies
-// that many tokens take.
+// Each op that reads the buffer, in the functions that it is passed to as well.
+static void forEachReader(ModuleOp module, Value buffer, llvm::function_ref<void(Operation *)> read) {
+  for (OpOperand &use : buffer.getUses()) {
+    auto call = dyn_cast<func::CallOp>(use.getOwner());
+    auto callee = call ? module.lookupSymbol<func::FuncOp>(call.getCallee()) : func::FuncOp();
+    if (callee)
+      forEachReader(module, callee.getArgument(use.getOperandNumber()), read);
+    else
+      read(use.getOwner());
+  }
+}
+
+// The part of a weight that an op reads for one token: a row of an embedding is next to nothing, of experts it takes top_k.
+static double partRead(Operation *reader) {
+  if (isa<DequantizeOp>(reader))
+    return 0;
+  auto experts = dyn_cast<ExpertMatmulOp>(reader);
+  return experts ? double(experts.getTopK()) / double(experts.getNumExperts()) : 1;
+}
+
+// What one generated token reads: of every weight the largest part that an op reads of it, but nothing of bodies that many tokens take.
 static uint64_t bytesPerToken(ModuleOp module, ArrayRef<PackedWeight> weights) {
-  llvm::DenseSet<int64_t> rowLookups, others, manyRows;
+  llvm::DenseMap<int64_t, double> parts;
   module.walk([&](WeightOp op) {
-    int64_t offset = op.getPacking().getOffset();
-    if (op.getPacking().getManyRows())
-      manyRows.insert(offset);
+    double &part = parts[op.getPacking().getOffset()];
     for (Operation *user : op->getUsers())
-      for (Operation *reader : user->getUsers())
-        (isa<DequantizeOp>(reader) ? rowLookups : others).insert(offset);
+      for (Value buffer : user->getResults())
+        forEachReader(module, buffer, [&](Operation *reader) { part = std::max(part, partRead(reader)); });
+    if (op.getPacking().getManyRows())
+      part = 0;
   });
-  uint64_t bytes = 0;
+  double bytes = 0;
   for (const PackedWeight &weight : weights)
-    if (!manyRows.contains(weight.offset) && (others.contains(weight.offset) || !rowLookups.contains(weight.offset)))
-      bytes += weight.size;
-  return bytes;
+    if (auto part = parts.find(weight.offset); part != parts.end())
+      bytes += part->second * double(weight.size);
+  return uint64_t(bytes);
 }
 
 static fb::Offset<fb::Vector<fb::Offset<package::GraphTensor>>> tensorTable(fb::FlatBufferBuilder &b,
