@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "test/execute/AttentionReference.h"
+#include "test/execute/Canaries.h"
 #include "test/execute/KernelLibrary.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -33,8 +34,6 @@ using Combine = void(const float *, const float *, const float *, float *, const
 namespace {
 
 enum class Body { Whole, Split, Stored };
-
-const float canary = -12345.678f;
 
 // The compiled kernels of one spec, and how to call them.
 class Attention {
@@ -72,7 +71,7 @@ public:
       callStored(cache, sequences, q, first, stride, rows, longest, threads);
     if (body == Body::Split)
       callSplit(cache, sequences, q, first, stride, rows, longest, threads);
-    return withoutCanaries(out, rows, width, stride);
+    return takeRows(out, rows, stride, width);
   }
 
   std::vector<double> reference(const PagedCache &cache, const std::vector<StepPart> &parts,
@@ -135,23 +134,6 @@ private:
     for (const std::vector<float> *buffer : {&outputs, &maxima, &sums})
       for (size_t i = buffer->size() - 16; i < buffer->size(); ++i)
         EXPECT_EQ((*buffer)[i], canary) << "behind the states of splits";
-  }
-
-  // The rows of out[1 … rows]; everything around them must be untouched.
-  static std::vector<float> withoutCanaries(const std::vector<float> &out, int64_t rows, int64_t width,
-                                            int64_t stride) {
-    std::vector<float> result;
-    int64_t spoiled = 0;
-    for (int64_t row = 0; row < rows + 2; ++row)
-      for (int64_t column = 0; column < stride; ++column) {
-        float value = out[row * stride + column];
-        if (row >= 1 && row <= rows && column < width)
-          result.push_back(value);
-        else
-          spoiled += value != canary;
-      }
-    EXPECT_EQ(spoiled, 0) << "floats written outside the rows";
-    return result;
   }
 
   AttentionSpec spec;

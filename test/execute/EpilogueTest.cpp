@@ -3,6 +3,7 @@
 // Products with an activation, alone or gated, beside the formula in f64.
 
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "test/execute/Activated.h"
 #include "test/execute/RandomWeights.h"
 
 #include <gtest/gtest.h>
@@ -17,33 +18,13 @@ using MatmulFunction = void(const void *act, const float *actScales, const int32
                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
                             int64_t panelBegin, int64_t panelEnd, void *scratch);
 
-static double activate(MatmulEpilogue epilogue, double x) {
-  switch (epilogue) {
-  case MatmulEpilogue::None:
-    return x;
-  case MatmulEpilogue::Silu:
-    return x / (1 + std::exp(-x));
-  case MatmulEpilogue::Gelu:
-    return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-  case MatmulEpilogue::GeluTanh:
-    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  case MatmulEpilogue::Relu:
-    return std::max(x, 0.0);
-  case MatmulEpilogue::QuickGelu:
-    return x / (1 + std::exp(-1.702 * x));
-  case MatmulEpilogue::Tanh:
-    return std::tanh(x);
-  }
-  return NAN;
-}
-
 static double gated(const MatmulSpec &spec, double gate, double up) {
   const GatingSpec &gating = spec.gating;
   if (gating.limit == 0)
-    return activate(spec.epilogue, gate) * up;
+    return activated(spec.epilogue, gate) * up;
   double limit = gating.limit, alpha = gating.alpha;
   up = std::max(std::min(up, limit), -limit);
-  return activate(spec.epilogue, alpha * std::min(gate, limit)) / alpha * (up + gating.offset);
+  return activated(spec.epilogue, alpha * std::min(gate, limit)) / alpha * (up + gating.offset);
 }
 
 static std::vector<float> randomFloats(int64_t count) {
@@ -141,7 +122,7 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
         gateSum += x * gate.values[step * column * k + i];
         upSum += spec.isGated ? x * upValues[step * column * k + i] : 0;
       }
-      error.add(whole.at(row, column), spec.isGated ? gated(spec, gateSum, upSum) : activate(spec.epilogue, gateSum));
+      error.add(whole.at(row, column), spec.isGated ? gated(spec, gateSum, upSum) : activated(spec.epilogue, gateSum));
     }
   }
   EXPECT_LE(error.value(), 1e-10);

@@ -34,21 +34,6 @@ GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build, StringR
   module = ptx::parseModule(text);
 }
 
-std::vector<float> heddle::test::takeRows(const std::vector<float> &out, int64_t rows, int64_t stride, int64_t width) {
-  std::vector<float> result;
-  int64_t spoiled = 0;
-  for (int64_t row = 0; row < rows + 2; ++row)
-    for (int64_t column = 0; column < stride; ++column) {
-      float value = out[row * stride + column];
-      if (row >= 1 && row <= rows && column < width)
-        result.push_back(value);
-      else
-        spoiled += value != canary;
-    }
-  EXPECT_EQ(spoiled, 0) << "floats written outside the rows";
-  return result;
-}
-
 static std::vector<const void *> addressesOf(std::initializer_list<GpuArgument> arguments) {
   std::vector<const void *> addresses;
   for (const GpuArgument &argument : arguments)

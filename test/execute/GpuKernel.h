@@ -5,6 +5,7 @@
 #define HEDDLE_TEST_EXECUTE_GPUKERNEL_H
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
+#include "test/execute/Canaries.h"
 #include "test/ptx/Machine.h"
 
 #include <functional>
@@ -39,11 +40,6 @@ private:
   std::string text;
   ptx::Module module;
 };
-
-// What lies around rows that a kernel writes.
-constexpr float canary = -12345.678f;
-// `rows` rows of `width` numbers out of (rows + 2, stride), of which the rest still is canaries, which is expected.
-std::vector<float> takeRows(const std::vector<float> &out, int64_t rows, int64_t stride, int64_t width);
 
 float roundToBf16(float value);
 uint16_t bf16BitsOf(float value);

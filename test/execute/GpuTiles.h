@@ -9,32 +9,10 @@
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/schedule/ScheduleTable.h"
+#include "test/execute/Activated.h"
 #include "test/ptx/Machine.h"
 
-#include <cmath>
-
 namespace heddle::test {
-
-// What the epilogue makes of a sum, in f64.
-inline double activated(MatmulEpilogue epilogue, double x) {
-  switch (epilogue) {
-  case MatmulEpilogue::None:
-    return x;
-  case MatmulEpilogue::Silu:
-    return x / (1 + std::exp(-x));
-  case MatmulEpilogue::Gelu:
-    return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-  case MatmulEpilogue::GeluTanh:
-    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  case MatmulEpilogue::Relu:
-    return std::max(x, 0.0);
-  case MatmulEpilogue::QuickGelu:
-    return x / (1 + std::exp(-1.702 * x));
-  case MatmulEpilogue::Tanh:
-    return std::tanh(x);
-  }
-  return NAN;
-}
 
 inline constexpr MatmulEpilogue allEpilogues[] = {
     MatmulEpilogue::None, MatmulEpilogue::Silu,      MatmulEpilogue::Gelu, MatmulEpilogue::GeluTanh,
