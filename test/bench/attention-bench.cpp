@@ -4,7 +4,8 @@
 // CPU's attention kernels and of f32 multiply-adds, as JSON: over the cache, and over tensors as graphs have them, of BERT-base's heads.
 // A bf16 cache is measured with both kinds of products where the target has those of bf16, the kind that models get first. Kernels and
 // multiply-adds take turns, so that shares hold on a machine whose speed changes. Counts 2 flops for each multiply-add of visible keys, nothing
-// for softmax. Latent attention stands apart, with both of its bodies (LatentBench.h).
+// for softmax. What heads of a group gain by sharing a read of their keys stands apart, and latent attention with both of its bodies
+// (LatentBench.h): of each op all forms take turns.
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/FlashAttention.h"
 #include "compiler/codegen/targets/cpu/OnlineAttention.h"
@@ -201,6 +202,28 @@ void measureTensors(const Options &options, int64_t batch, int64_t tokens, bool 
               turn.seconds / repeats, gflops, gflops / peak.gflops(peakTurn));
 }
 
+// One token behind 8191 others, with a read of keys and values for a group of four heads and for each head: the same kernel, the same numbers.
+void measureSharing(const Options &options, int64_t headDim, const char *&separator) {
+  const std::string name = "shared heads at 8192, D " + std::to_string(headDim);
+  if (!isWanted(options, name))
+    return;
+  const CpuTarget target = KernelLibrary(options.target).target();
+  Products products = target.hasBf16Dot() || target.hasBf16Tiles() ? Products::Bf16 : Products::F32;
+  Shape shared = {"", headDim, 8191, 1, KvType::BF16, true}, alone = shared;
+  alone.share = false;
+  CacheKernel kernels[] = {CacheKernel(options, shared, products, ""), CacheKernel(options, alone, products, "")};
+  AttentionRun step(specOf(options, shared, products), shared.past, shared.rows, options.threads);
+  Turn turns[] = {kernels[0].turn(step), kernels[1].turn(step)};
+  for (Turn &turn : turns)
+    setRepeats(options.threads, turn, 0.02);
+  takeTurns(options.threads, options.rounds, {&turns[0], &turns[1]});
+  for (auto [turn, form] : llvm::zip(turns, {"shared", "one by one"})) {
+    std::printf("%s\n    {\"name\": \"%s\", \"form\": \"%s\", \"seconds\": %.9f, \"flops\": %.0f, \"bytes\": %.0f}",
+                separator, name.c_str(), form, turn.seconds, step.flops, step.cachedBytes);
+    separator = ",";
+  }
+}
+
 int printAssembly(const Options &options) {
   KernelLibrary library(options.target);
   AttentionSpec spec = specOf(options, {"", options.assemblyHeadDim, 0, 0, KvType::BF16, true},
@@ -250,7 +273,6 @@ int main(int argc, char **argv) {
       {"prefill 4096, D 64, f32", 64, 0, 4096, KvType::F32, true},
       {"prefill 512, D 64, bf16", 64, 0, 512, KvType::BF16, true},
       {"decode at 8192, D 64, bf16", 64, 8191, 1, KvType::BF16, true},
-      {"decode at 8192, D 64, bf16, heads one by one", 64, 8191, 1, KvType::BF16, false},
       {"decode at 8192, D 64, q8_0", 64, 8191, 1, KvType::Q8_0, true},
       {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
       {"decode at 8192, D 128, q8_0", 128, 8191, 1, KvType::Q8_0, true},
@@ -261,6 +283,10 @@ int main(int argc, char **argv) {
     for (bool hasMask : {false, true})
       measureTensors(options, 1, tokens, hasMask, peak);
   measureTensors(options, 8, 128, true, peak);
+  std::printf("\n  ],\n  \"sharing\": [");
+  const char *separator = "";
+  for (int64_t headDim : {64, 128})
+    measureSharing(options, headDim, separator);
   std::printf("\n  ],\n  \"latent\": [");
   bool isMeasured = measureLatent(options.target, options.threads, options.rounds, options.only);
   std::printf("\n  ]\n}\n");

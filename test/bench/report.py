@@ -31,13 +31,14 @@ def ratio(case):
 
 
 def goal_text(case):
-    """The bound of the ratio, or of the figure itself, and whether it is missed."""
-    if "goal" not in case:
-        return "–"
-    goal = case["goal"]
-    reached = case[goal["of"]]
-    sign, bound, missed = ("≥", goal["least"], reached < goal["least"]) if "least" in goal else ("≤", goal["most"], reached > goal["most"])
-    return f"{sign} {bound:g}" + (", missed" if missed else "")
+    """The bounds of the ratio, of the share of the limit or of the figure itself, and which are missed."""
+    words = {"ratio": "", "share": " of the limit", "ours": ""}
+    texts = []
+    for goal in case.get("goals", []):
+        reached = case[goal["of"]]
+        sign, bound, missed = ("≥", goal["least"], reached < goal["least"]) if "least" in goal else ("≤", goal["most"], reached > goal["most"])
+        texts.append(f"{sign} {f'{100 * bound:.0f} %' if goal['of'] == 'share' else f'{bound:g}'}{words[goal['of']]}" + (", missed" if missed else ""))
+    return "; ".join(texts) or "–"
 
 
 def limit_text(limits):

@@ -51,6 +51,7 @@ ATTENTION_DIMS, ATTENTION_ROWS, HEADS, KV_HEADS = (64, 128), 4096, 32, 8
 # Latent attention in DeepSeek-V2-Lite's shape: what is measured of it, and the queries that the choice between its bodies is judged by.
 LATENT = ("decode at 4096", "prefill 512", "prefill 2048")
 LATENT_QUERIES, LATENT_KEYS = [2 ** power for power in range(12)], 4096
+SHARING_KEYS = 8192  # of a token whose heads share them, and do not
 LAYERS = (16, 32)  # of two models whose code is compiled
 FIRST_TOKEN_PROMPT = 32
 QUICK = r"^(smollm2|1b-q4_0)/depth 0/batch 1/|^minilm/1x128/"
@@ -152,8 +153,8 @@ class Suite:
         case = {"model": model, "what": what, "threads": threads, "unit": unit, "ours": ours, "peers": peers, "others_cores": round(busiest, 3), **more}
         if peers:
             case["ratio"] = reports.ratio(case)
-        if name and (goal := goals.find(name)) and goal["of"] in case:
-            case["goal"] = goal
+        if name:
+            case["name"] = name
         if cost:
             case["bytes"], case["flops"], case["arithmetic"] = cost
         self.cases.append(case)
@@ -171,6 +172,9 @@ class Suite:
             reading, computing = case["bytes"] / bandwidth, case["flops"] / peak
             case["limit"], case["bound"] = 1 / max(reading, computing), "read_bandwidth" if reading > computing else name
             case["share"] = case["ours"] / case["limit"]
+        for case in self.cases:
+            if found := goals.find(case.get("name", "") + (f" by {case['bound']}" if "bound" in case else ""), case):
+                case["goals"] = found
 
     # --- models that generate -----------------------------------------------------------------------------------------
 
@@ -232,7 +236,8 @@ class Suite:
             steps = min(kernel["launches"] for kernel in spent["kernels"] if kernel["launches"])
             bytes_read = profile["bytes_per_token"] * (1 if phase == "decode" else steps / tokens)
             best = {side: max(answer[phase] for answer in given) for side, given in answers.items()}
-            self.add_case(model, what, threads, "tokens/s", best.pop("ours"), best, busiest, (bytes_read, flops, "bf16"), profile=spent)
+            self.add_case(model, what, threads, "tokens/s", best.pop("ours"), best, busiest, (bytes_read, flops, "bf16"),
+                          f"{model}/depth {depth}/batch {batch}/threads {threads}/{phase}", profile=spent)
 
     # --- encoders -----------------------------------------------------------------------------------------------------
 
@@ -368,29 +373,30 @@ class Suite:
         cases += [(f"kernels/attention {ATTENTION_ROWS} D {dim}/threads {threads}", threads,
                    {"kind": "attention", "type": "bf16", "rows": ATTENTION_ROWS, "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": dim})
                   for dim in ATTENTION_DIMS for threads in self.options.threads]
-        latent = [f"latent {what}" for what in LATENT] + [f"latent {count} of {LATENT_KEYS}" for count in LATENT_QUERIES]
-        cases += [(f"kernels/{what}{', automatic' if ' of ' in what else ''}/threads {threads}", threads, {"kind": "latent", "only": what})
-                  for what in latent for threads in self.options.threads]
+        forms = [(f"shared heads at {SHARING_KEYS}, D {dim}", "sharing", "shared") for dim in ATTENTION_DIMS]
+        forms += [(f"latent {what}", "latent", "absorbed" if "decode" in what else "materialised") for what in LATENT]
+        forms += [(f"latent {count} of {LATENT_KEYS}", "latent", "automatic") for count in LATENT_QUERIES]
+        cases += [(f"kernels/{what}{', automatic' if form == 'automatic' else ''}/threads {threads}", threads,
+                   {"kind": "forms", "of": of, "only": what, "ours": form}) for what, of, form in forms for threads in self.options.threads]
         return [case for case in cases if self.wants(case[0])]
 
-    def run_latent(self, threads, asked):
+    def run_forms(self, threads, asked):
         """Form → its answer; they take turns inside."""
         bench = self.options.heddle.with_name("attention-bench")
         if not bench.exists():
             raise Unmeasured(f"kernels: {bench.name} is not built")
-        answers = json.loads(run([bench, "--threads", threads, "--rounds", 3, "--only", asked["only"]]))["latent"]
+        answers = json.loads(run([bench, "--threads", threads, "--rounds", 3, "--only", asked["only"]]))[asked["of"]]
         return {answer["form"]: answer for answer in answers}
 
-    def measure_latent(self, name, threads, asked):
-        """The body that ought to be faster beside the other, or the choice beside both. Bytes and operations are those of the body that ran."""
+    def measure_forms(self, name, threads, asked):
+        """The form that ought to be faster beside the other, or the choice beside both. Bytes and operations are those of what ran."""
         self.measure_limits(threads)
-        answers, busiest = self.interleave(threads, lambda _: self.run_latent(threads, asked), {})
+        answers, busiest = self.interleave(threads, lambda _: self.run_forms(threads, asked), {})
         best = {form: min((answer[form] for answer in answers["ours"]), key=lambda answer: answer["seconds"]) for form in answers["ours"][0]}
-        speeds = {form: 1 / answer["seconds"] for form, answer in best.items()}
-        ours = "automatic" if " of " in asked["only"] else "absorbed" if "decode" in asked["only"] else "materialised"
-        peers = {form: speed for form, speed in speeds.items() if form != ours and (form != "automatic")}
+        speeds, ours = {form: 1 / answer["seconds"] for form, answer in best.items()}, asked["ours"]
+        peers = {form: speed for form, speed in speeds.items() if form not in (ours, "automatic")}
         self.add_case("kernels", f"{asked['only']}, {ours}", threads, "calls/s", speeds[ours], peers, busiest,
-                      (best[ours]["bytes"], best[ours]["flops"], "f32"), name, forms=best)
+                      (best[ours]["bytes"], best[ours]["flops"], "f32" if asked["of"] == "latent" else "bf16"), name, forms=best)
 
     def run_kernel(self, threads, asked):
         """Operations per second of ours."""
@@ -414,8 +420,8 @@ class Suite:
 
     def measure_kernels(self, _):
         for name, threads, asked in self.kernel_cases():
-            if asked["kind"] == "latent":
-                self.measure_latent(name, threads, asked)
+            if asked["kind"] == "forms":
+                self.measure_forms(name, threads, asked)
                 continue
             self.measure_limits(threads)
             peer = self.start("torch", [HERE / "peer_kernels.py", threads])
