@@ -217,7 +217,8 @@ void measureSharing(const Options &options, int64_t headDim, const char *&separa
   for (Turn &turn : turns)
     setRepeats(options.threads, turn, 0.02);
   takeTurns(options.threads, options.rounds, {&turns[0], &turns[1]});
-  for (auto [turn, form] : llvm::zip(turns, {"shared", "one by one"})) {
+  const char *forms[] = {"shared", "one by one"};
+  for (auto [turn, form] : llvm::zip(turns, forms)) {
     std::printf("%s\n    {\"name\": \"%s\", \"form\": \"%s\", \"seconds\": %.9f, \"flops\": %.0f, \"bytes\": %.0f}",
                 separator, name.c_str(), form, turn.seconds, step.flops, step.cachedBytes);
     separator = ",";

@@ -42,8 +42,16 @@ AttentionTile::Panel AttentionTile::keysOf(const PageValues &page) {
 }
 
 // Tiles take the values of a page whole: where some are not seen, a copy without them.
-AttentionTile::Panel AttentionTile::valuesOf(const PageValues &page) {
+AttentionTile::Panel AttentionTile::valuesOf(const RowBlock &block, const PageValues &page) {
   Panel copy = {valuePanel, valueStride * floatBytes};
+  if (readsFloatRows()) {
+    // One block of registers reads each value once.
+    Value isReadOnce = b.lessThan(block.count, b.constant(spec.registerRows + 1));
+    b.ifThen(b.lessThan(b.constant(spec.registerRows), block.count), [&] { widenValues(page); });
+    copy.rowStride = b.select(isReadOnce, page.valueBytes, b.constant(copy.rowBytes));
+    copy.base = b.select(isReadOnce, page.values, copy.base);
+    return copy;
+  }
   if (readsValuesInPlace)
     return {page.values, spec.valueDim() * pairBytes};
   if (!copiesValues())
@@ -78,8 +86,22 @@ void AttentionTile::prefetchRows(Value rows, int64_t count, int64_t rowBytes, in
 
 void AttentionTile::prefetchLines(Value from, int64_t bytes) {
   // Next to what is read now, in the first cache.
+  prefetchLines(from, bytes, readsValuesInPlace ? CacheLevel::First : CacheLevel::Second);
+}
+
+void AttentionTile::prefetchLines(Value from, int64_t bytes, CacheLevel level) {
   for (int64_t line = 0; line < bytes; line += cacheLine)
-    b.prefetch(b.at(from, line), readsValuesInPlace ? CacheLevel::First : CacheLevel::Second);
+    b.prefetch(b.at(from, line), level);
+}
+
+// What step `step` of `steps` asks for, of `count` rows of rowBytes: all of them when each step has asked.
+void AttentionTile::prefetchPart(Value rows, int64_t count, Value stride, int64_t rowBytes, Value step, int64_t steps) {
+  int64_t parts = std::max<int64_t>(1, steps / count), rowsOfStep = llvm::divideCeil(count, steps);
+  int64_t partBytes = llvm::alignTo(llvm::divideCeil(rowBytes, parts), cacheLine);
+  Value first = b.divide(b.mul(step, rowsOfStep), parts);
+  Value part = b.at(rows, b.mul(b.remainder(step, b.constant(parts)), partBytes));
+  for (int64_t row = 0; row < rowsOfStep; ++row)
+    prefetchLines(b.at(part, b.mul(b.add(first, row), stride)), partBytes, CacheLevel::First);
 }
 
 // Products alone would ask faster than memory answers, and the softmax would let it rest.
@@ -415,6 +437,9 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const Pag
       if (readsKeysInPlace)
         prefetchLines(b.at(b.at(page.nextKeys, key, floatBytes), column, panel.rowBytes),
                       productLines(columns * floatBytes));
+      else if (rows < spec.registerRows && readsFloatRows())
+        prefetchPart(b.at(page.nextKeys, b.mul(key, page.keyBytes)), columns, page.keyBytes,
+                     spec.headDim * floatBytes, column, spec.headDim);
       else
         prefetchSecondHalf(page.nextKeys, spec.headDim, b.mul(column, stepBytes), stepBytes);
       for (int64_t w = 0; w < wide; ++w)
@@ -467,11 +492,16 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
       init.push_back(
           b.mulF(b.loadFloats(accAt(r, run), run.lanes), b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
-    Value valueRow = b.at(valueColumn, key, values.rowBytes), weightColumn = b.at(weights, key, floatBytes);
+    Value valueRow = values.rowStride ? b.at(valueColumn, b.mul(key, values.rowStride))
+                                      : b.at(valueColumn, key, values.rowBytes);
+    Value weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     if (readsValuesInPlace)
       prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes),
                     productLines(runsEnd * floatBytes));
+    else if (rows < spec.registerRows && readsFloatRows())
+      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), b.mul(key, page.valueBytes)),
+                    runsEnd * floatBytes, CacheLevel::First);
     else
       prefetchSecondHalf(b.at(page.nextValues, column, kvBytes(spec.kv)), spec.valueRowDim(),
                          b.mul(key, spec.valueRowDim() * kvBytes(spec.kv)), runsEnd * kvBytes(spec.kv));

@@ -245,13 +245,13 @@ void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, co
   forEachPage(tile, keys, [&](const PageValues &page) {
     Panel keysOfPage = keysOf(page), values;
     if (usesTileUnit)
-      values = valuesOf(page);
+      values = valuesOf({b.constant(0), rows}, page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
       multiplyScores(block, page, keysOfPage);
       finishScores(tile, block, page, terms);
       softmaxRows(block, page);
       if (!usesTileUnit) // its panel was that of the keys
-        values = valuesOf(page);
+        values = valuesOf(block, page);
       weighValues(block, page, values);
     });
   });
@@ -284,7 +284,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
     });
   });
   forEachPage(tile, keys, [&](const PageValues &page) {
-    Panel values = valuesOf(page);
+    Panel values = valuesOf({b.constant(0), rows}, page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
       forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
         Value row = b.add(block.first, blockRow), sum = b.at(sums, row, vectorLanes * floatBytes);

@@ -152,18 +152,26 @@ private:
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
   // exp2 of a difference of scores, in whichever units these are.
   mlir::Value emitWeight(mlir::Value difference);
+  // Tensors of floats. Where one block of registers is all that reads a page, it waits for memory alone: values are read where they lie, and the
+  // products ask for the next page.
+  bool readsFloatRows() const { return spec.isDense && spec.kv == KvType::F32 && !pairs; }
   bool copiesValues() const { return spec.isDense || spec.kv != KvType::F32; }
   // Tokens of a block, rounded up to `step`, that something is to be computed for: all 64 where each can be read.
   mlir::Value tokensOf(const PageValues &page, int64_t step);
+  // Rows [first, first + count) of the tile, whose scores are there at once: those of a block of tiles of AMX, or all.
+  struct RowBlock {
+    mlir::Value first, count;
+  };
   // A right operand of products: rows of floats, or of pairs, rowBytes apart.
   struct Panel {
     mlir::Value base;
     int64_t rowBytes;
+    mlir::Value rowStride = {}; // instead, where it is not the same for all
   };
   // A page's keys, a row for each column of the head, and its values: where they lie, or copied to the panels. The lines of the next page are
   // asked for on the way, or by the products.
   Panel keysOf(const PageValues &page);
-  Panel valuesOf(const PageValues &page);
+  Panel valuesOf(const RowBlock &block, const PageValues &page);
   void transposeKeys(const PageValues &page);
   void transposeRows(const PageValues &page, mlir::Value key, int64_t side, mlir::Value lastKey);
   void widenValues(const PageValues &page);
@@ -181,10 +189,6 @@ private:
   mlir::Value scaledCodes(mlir::Value codes, mlir::Value scales);
   mlir::Value loadScales(mlir::Value pointer, unsigned count, llvm::function_ref<int64_t(int64_t)> place);
   void storePairs(mlir::Value first, mlir::Value second, mlir::Value to);
-  // Rows [first, first + count) of the tile, whose scores are there at once: those of a block of tiles of AMX, or all.
-  struct RowBlock {
-    mlir::Value first, count;
-  };
   int64_t blockRows() const;
   void fillZeros(mlir::Value base, int64_t floats);
   void forEachRowBlock(mlir::Value numRows, llvm::function_ref<void(const RowBlock &)> body);
@@ -233,6 +237,9 @@ private:
   void valueColumns(mlir::Value row, unsigned rows, llvm::ArrayRef<ColumnRun> runs, mlir::Value column,
                     const PageValues &page, const Panel &values);
   void prefetchLines(mlir::Value from, int64_t bytes);
+  void prefetchLines(mlir::Value from, int64_t bytes, CacheLevel level);
+  void prefetchPart(mlir::Value rows, int64_t count, mlir::Value stride, int64_t rowBytes, mlir::Value step,
+                    int64_t steps);
   int64_t productLines(int64_t bytes) const;
   void prefetchFourthLines(mlir::Value row, const PageValues &page);
   void prefetchRows(mlir::Value rows, int64_t count, int64_t rowBytes, int64_t bytes);
