@@ -194,8 +194,17 @@ int64_t FlashAttentionOp::getFlopsPerRow() {
   int64_t keys = getKeyShape()[2];
   return ShapedType::isDynamic(keys) ? 0 : 2 * keys * getQueryShape()[1] * (getQueryShape()[3] + getValueShape()[3]);
 }
+// Keys and values, of one batch entry where the call decides how many there are; of keys that are not known nothing.
 int64_t FlashAttentionOp::getFixedBytes() {
-  return staticBytes(getKey()) + staticBytes(getValue());
+  int64_t bytes = 0;
+  for (Value buffer : {getKey(), getValue()}) {
+    SmallVector<int64_t, 4> shape = buffer == getKey() ? getKeyShape() : getValueShape();
+    int64_t entries = ShapedType::isDynamic(shape[0]) ? 1 : shape[0];
+    for (int64_t size : llvm::drop_begin(shape))
+      entries *= ShapedType::isDynamic(size) ? 0 : size;
+    bytes += entries * shaped(buffer).getElementType().getIntOrFloatBitWidth() / 8;
+  }
+  return bytes;
 }
 int64_t FlashAttentionOp::getBytesPerRow() {
   return getQueryShape()[1] * (getQueryShape()[3] + getValueShape()[3]) *

@@ -6,6 +6,7 @@
 #include "bytes/WholeFile.h"
 #include "runtime/cli/Bandwidth.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/Profile.h"
 #include "runtime/session/Reserved.h"
 #include "runtime/session/Session.h"
 #include "runtime/session/TensorFunction.h"
@@ -290,20 +291,40 @@ Status runGraphBench(OpenedModel &program) {
     inputs = random.inputs;
   }
   GraphRunner runner(*program.package, unsigned(entry), options.threads);
+  if (options.profile)
+    runner.profileKernels();
+  Phase phase;
   double best = INFINITY;
   for (int64_t round = 0; round < options.benchRounds; ++round) {
     if (wasInterrupted())
       return Status::failure("interrupted");
     std::vector<GraphOutput> outputs;
+    for (KernelUse &use : runner.kernelUses())
+      use = KernelUse();
+    uint64_t startTicks = profileTicks();
     double start = secondsNow();
     HEDDLE_RETURN_IF_ERROR(runner.run(inputs, options.benchInput.empty() ? "--bench" : options.benchInput, outputs));
-    best = std::min(best, secondsNow() - start);
+    double seconds = secondsNow() - start;
+    phase.add(seconds, double(profileTicks() - startTicks), runner.kernelUses());
+    best = std::min(best, seconds);
   }
-  if (options.json)
-    return writeOut(format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu}\n",
-                           schema::time, best, (long long)options.benchRounds, (unsigned long long)runner.peakBytes()));
-  return writeOut(format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
-                         best * 1e3, double(runner.peakBytes()) / (1 << 20)));
+  MachineLimits limits;
+  if (options.profile) {
+    HEDDLE_RETURN_IF_ERROR(runner.startThreads());
+    limits = {measureReadBandwidth(runner.threadPool(), 5), measurePeaks(runner.threadPool(), 5)};
+  }
+  PhaseProfile profile(phase, program.metadata(), limits, options.benchRounds);
+  if (options.json) {
+    std::string text =
+        format("{\"schema\": \"%s\", \"seconds\": %.9g, \"rounds\": %lld, \"peak_bytes\": %llu", schema::time, best,
+               (long long)options.benchRounds, (unsigned long long)runner.peakBytes());
+    if (options.profile)
+      text += peaksAsJson(limits) + ",\"profile\":" + profile.asJson();
+    return writeOut(text + "}\n");
+  }
+  std::string text = format("best of %lld runs: %.3f ms, %.1f MiB of tensors at most\n", (long long)options.benchRounds,
+                            best * 1e3, double(runner.peakBytes()) / (1 << 20));
+  return writeOut(options.profile ? text + profile.asText("run") : text);
 }
 
 } // namespace heddle

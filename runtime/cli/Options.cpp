@@ -285,7 +285,7 @@ const Option optionTable[] = {
      "batch=1,sequence=128)",
      NeedsTensors, Speed, TAKE(dimensionList("--dims", v[0], o.dims))},
     {"--profile", nullptr,
-     "with --bench: time, bytes and operations of each kind of kernel, beside the machine's limits", NeedsRows,
+     "with --bench: time, bytes and operations of each kind of kernel, beside the machine's limits", Nothing,
      Anything, SET(o.command = Command::Bench, o.profile = true)},
     {"--prompt", "N", "with --bench: tokens of the prompt (512)", NeedsIds, Speed,
      TAKE(integerInto("--prompt", v[0], 1, INT32_MAX, o.benchPrompt))},

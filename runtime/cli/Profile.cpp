@@ -21,6 +21,7 @@ void Phase::add(double roundSeconds, double roundTicks, const std::vector<Kernel
     to.ticks += of.ticks, to.waitTicks += of.waitTicks;
     to.launches += of.launches, to.rows += of.rows;
     to.pairs += of.pairs, to.keys += of.keys;
+    to.work += of.work;
   }
 }
 
@@ -39,21 +40,25 @@ PhaseProfile::PhaseProfile(const Phase &phase, const package::Package &metadata,
     : seconds(phase.seconds / double(rounds)), hasLimits(!limits.peaks.empty()) {
   double perTick = phase.ticks > 0 ? seconds / phase.ticks : 0;
   for (size_t i = 0; i < phase.uses.size(); ++i) {
-    const package::Kernel &kernel = *metadata.kernels()->Get(unsigned(i));
     const KernelUse &use = phase.uses[i];
     Cost cost;
-    cost.name = kernel.name()->str();
-    cost.arithmetic = textOf(kernel.arithmetic());
     cost.seconds = use.ticks * perTick;
     cost.waitSeconds = use.waitTicks * perTick;
     cost.launches = use.launches / double(rounds);
-    cost.bytes = use.bytes(kernel) / double(rounds);
-    cost.flops = use.flops(kernel) / double(rounds);
-    if (hasLimits && limits.readBandwidth > 0)
-      cost.limitSeconds =
-          std::max(cost.bytes / limits.readBandwidth, cost.flops / peakOf(limits.peaks, cost.arithmetic));
+    std::string kind = "loops"; // of a graph, which no kernel has
+    cost.name = kind;
+    if (i < metadata.kernels()->size()) {
+      const package::Kernel &kernel = *metadata.kernels()->Get(unsigned(i));
+      kind = textOf(kernel.kind());
+      cost.name = kernel.name()->str();
+      cost.arithmetic = textOf(kernel.arithmetic());
+      cost.bytes = use.bytes(kernel) / double(rounds);
+      cost.flops = use.flops(kernel) / double(rounds);
+      if (hasLimits && limits.readBandwidth > 0)
+        cost.limitSeconds =
+            std::max(cost.bytes / limits.readBandwidth, cost.flops / peakOf(limits.peaks, cost.arithmetic));
+    }
     sum.add(cost);
-    std::string kind = textOf(kernel.kind());
     auto known = std::find_if(classes.begin(), classes.end(), [&](const Cost &of) { return of.name == kind; });
     if (known == classes.end()) {
       classes.emplace_back();

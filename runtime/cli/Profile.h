@@ -20,7 +20,7 @@ struct MachineLimits {
 // Reading a prompt, or generating: sums over all rounds.
 struct Phase {
   double seconds = 0, ticks = 0; // of the wall
-  std::vector<KernelUse> uses;   // (kernels)
+  std::vector<KernelUse> uses;   // (kernels), of a graph and one more: its loops that are no kernel's
 
   void add(double roundSeconds, double roundTicks, const std::vector<KernelUse> &roundUses);
 };

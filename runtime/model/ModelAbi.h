@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 11u
+#define HEDDLE_MODEL_ABI_VERSION 12u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -139,6 +139,9 @@ typedef struct heddle_graph_call {
   void (*fail)(struct heddle_graph_call *call, const char *message); // does not return: the input is at fault
   // Runs task(argument, part, num_parts) for every part, on all threads, and returns when all have ended.
   void (*parallel)(struct heddle_graph_call *call, heddle_graph_task task, const void *argument);
+  // Null but under --profile: called before (ended 0) and after (1) each task of kernel `kernel` of the package's table, or of a loop that is
+  // no kernel's (-1). work: its multiply-adds; 0: not counted.
+  void (*observe)(struct heddle_graph_call *call, int64_t kernel, double work, int64_t ended);
 } heddle_graph_call;
 
 typedef void (*heddle_graph_function)(heddle_graph_call *call);

@@ -196,14 +196,44 @@ void GraphRunner::onFail(heddle_graph_call *call, const char *message) {
 void GraphRunner::onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument) {
   auto &self = *reinterpret_cast<Call *>(call);
   GraphRunner &runner = *self.runner;
-  if (!runner.pool) {
-    self.ended = runner.pool.create(runner.shared, runner.threads);
-    if (!self.ended.isOk())
-      longjmp(runner.caller, 1);
-    if (!runner.shared)
-      runner.package.sayOfThreads(*runner.pool);
-  }
+  self.ended = runner.startThreads();
+  if (!self.ended.isOk())
+    longjmp(runner.caller, 1);
   runner.pool->runParts(task, argument);
+}
+
+Status GraphRunner::startThreads() {
+  if (pool)
+    return Status();
+  HEDDLE_RETURN_IF_ERROR(pool.create(shared, threads));
+  if (!shared)
+    package.sayOfThreads(*pool);
+  return Status();
+}
+
+void GraphRunner::profileKernels() {
+  uses.assign(package.metadata().kernels()->size() + 1, KernelUse());
+}
+
+void GraphRunner::onObserve(heddle_graph_call *call, int64_t kernel, double work, int64_t ended) {
+  GraphRunner &runner = *reinterpret_cast<Call *>(call)->runner;
+  uint64_t now = profileTicks();
+  if (!ended) {
+    runner.taskStart = now;
+    return;
+  }
+  bool isLoop = kernel < 0 || size_t(kernel) + 1 >= runner.uses.size();
+  KernelUse &use = isLoop ? runner.uses.back() : runner.uses[size_t(kernel)];
+  use.ticks += double(now - runner.taskStart);
+  use.launches += 1;
+  if (isLoop)
+    return;
+  // A row costs the same in every run; what has no such cost says its work alone.
+  double perRow = double(runner.package.metadata().kernels()->Get(unsigned(kernel))->flops_per_row());
+  if (perRow > 0)
+    use.rows += 2 * work / perRow;
+  else
+    use.work += work;
 }
 
 Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string &where,
@@ -224,7 +254,10 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel}, this, {}};
+  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel,
+                uses.empty() ? nullptr : onObserve},
+               this,
+               {}};
   if (setjmp(caller) == 0)
     package.code().graphs[index](&call);
   if (const Status &ended = call.ended; !ended.isOk()) {

@@ -7,6 +7,7 @@
 #include "bytes/Safetensors.h"
 #include "runtime/model/ModelAbi.h"
 #include "runtime/session/Package.h"
+#include "runtime/session/StepProfile.h"
 #include "runtime/session/TensorArena.h"
 #include "runtime/session/ThreadPool.h"
 
@@ -50,6 +51,13 @@ public:
 
   // `inputs` in the order of the package, types and shapes as it declares them: `where` begins the message where they are not.
   Status run(const std::vector<GraphInput> &inputs, const std::string &where, std::vector<GraphOutput> &outOutputs);
+  // Counts from here on what runs spend in each kernel, their time with that of the other threads: (kernels + 1), the last being loops that are no
+  // kernel's.
+  void profileKernels();
+  std::vector<KernelUse> &kernelUses() { return uses; }
+  // The threads of a run, which start if they have not.
+  Status startThreads();
+  ThreadPool &threadPool() { return *pool; }
   // Most bytes that were allocated at one time in the last run.
   uint64_t peakBytes() const { return arena.peakBytes(); }
 
@@ -67,6 +75,7 @@ private:
   static void onRelease(heddle_graph_call *call, void *memory);
   static void onFail(heddle_graph_call *call, const char *message);
   static void onParallel(heddle_graph_call *call, heddle_graph_task task, const void *argument);
+  static void onObserve(heddle_graph_call *call, int64_t kernel, double work, int64_t ended);
 
   const Package &package;
   const unsigned index;
@@ -75,6 +84,8 @@ private:
   ThreadPoolHandle pool;
   TensorArena arena; // of the run's tensors
   jmp_buf caller;    // generated code has nothing to destroy
+  std::vector<KernelUse> uses; // empty: not counted
+  uint64_t taskStart = 0;
 };
 
 } // namespace heddle

@@ -20,7 +20,7 @@ uint64_t profileTicks() {
 }
 
 double KernelUse::flops(const package::Kernel &kernel) const {
-  return rows * double(kernel.flops_per_row()) + pairs * double(kernel.flops_per_pair());
+  return rows * double(kernel.flops_per_row()) + pairs * double(kernel.flops_per_pair()) + 2 * work;
 }
 
 double KernelUse::bytes(const package::Kernel &kernel) const {

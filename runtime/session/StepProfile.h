@@ -19,6 +19,7 @@ struct KernelUse {
   double ticks = 0, waitTicks = 0; // in the kernel; behind it, until the other threads have come
   double launches = 0, rows = 0;   // rows of all launches
   double pairs = 0, keys = 0;      // of attention: pairs of a row and a key that it sees; keys that were read
+  double work = 0;                 // multiply-adds of graphs that the table does not count by rows
   // What the package's table says that this costs.
   double flops(const package::Kernel &kernel) const;
   double bytes(const package::Kernel &kernel) const;

@@ -5,6 +5,8 @@
 // RUN: %heddle compile %t/model.mlir --stop-after=raise -o %t/raised.mlir --quiet && FileCheck %s --check-prefix=RAISED < %t/raised.mlir
 // RUN: %heddle-opt %t/model.mlir --heddle-raise | FileCheck %s --check-prefix=RAISED
 // RUN: %heddle compile %t/model.mlir -o %t/model --quiet --report=%t/report.json && FileCheck %s --check-prefix=REPORT < %t/report.json
+// RUN: %t/model --profile --dims s=40 --rounds 2 --json | FileCheck %s --check-prefix=PROFILE
+// RUN: %t/model --profile --dims s=40 --rounds 2 | FileCheck %s --check-prefix=TABLE
 // RUN: %heddle verify %t/model.mlir | FileCheck %s --check-prefix=VERIFY
 // RAISED-COUNT-3: heddle.linear
 // RAISED-NOT: linalg.softmax
@@ -15,6 +17,15 @@
 // REPORT: "kernel": "packed_matmul"
 // REPORT: "kernel": "attention"
 // REPORT: "kernel": "packed_matmul"
+// Of 40 rows: 2 * 40 * (48 + 16) * 16 operations of matrices; 2 heads, 40 x 40 scores of 8 products each, and as many sums.
+// PROFILE: "peak_bytes": {{[0-9]+}},"peaks":{"f32":{{.*}}"profile":{"seconds":{{.*}}"classes":[{"name":"matmul",
+// PROFILE-SAME: "launches":2,"bytes":{{[1-9][0-9]*}},"flops":81920,
+// PROFILE-SAME: {"name":"attention",{{[^}]*}}"launches":1,{{[^}]*}}"flops":102400,
+// PROFILE-SAME: {"name":"loops",
+// PROFILE-SAME: "kernels":[{"name":"matmul_
+// TABLE: best of 2 runs
+// TABLE: run: {{.*}} ms: kernels {{.*}} %, waiting for other threads 0.0 %, outside
+// TABLE: {{[0-9.]+}} %  matmul
 // VERIFY: raise {{.*}}NMSE
 // VERIFY: binary {{.*}}NMSE
 

@@ -109,9 +109,11 @@ LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, con
   Value memory = store(call);
   TileAttr tile = isa<PackedMatmulOp>(op) ? kernels.scheduleOf(op).getTile(TileRole::ManyRows) : TileAttr();
   int64_t panels = tile ? tile.getColumns() / PackedLayout::panelRows : 1;
+  Value each = arith::ConstantOp::create(b, b.getF64FloatAttr(work.each));
+  Value multiplyAdds = arith::MulFOp::create(b, total, each);
   for (func::FuncOp kernel : *emitted) {
-    kernels.record(kernel, op, 1);
-    runTask(b, op->getLoc(), func, taskOf(kernel, call.kinds, panels), memory, isLarge);
+    unsigned index = kernels.record(kernel, op, 1);
+    runTask(b, op->getLoc(), func, taskOf(kernel, call.kinds, panels), memory, isLarge, {index, multiplyAdds});
   }
   return success();
 }

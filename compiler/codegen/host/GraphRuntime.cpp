@@ -28,6 +28,8 @@ static size_t offsetOf(RuntimeCall callback) {
     return offsetof(heddle_graph_call, fail);
   case RuntimeCall::Parallel:
     return offsetof(heddle_graph_call, parallel);
+  case RuntimeCall::Observe:
+    return offsetof(heddle_graph_call, observe);
   }
   llvm_unreachable("no other callback");
 }
@@ -62,24 +64,45 @@ static func::FuncOp helper(func::FuncOp graph, StringRef name, ArrayRef<Type> ty
   return function;
 }
 
-void heddle::runTask(OpBuilder &b, Location loc, func::FuncOp graph, func::FuncOp task, Value memory, Value isShared) {
+static Value constantI64(OpBuilder &b, Location loc, int64_t value) {
+  return arith::ConstantIntOp::create(b, loc, b.getI64Type(), value);
+}
+
+// Calls the observer of `call`, if there is one.
+static void observe(OpBuilder &b, Location loc, Value call, Value kernel, Value work, bool ended) {
+  Value observer = loadAt(b, loc, call.getType(), call, offsetOf(RuntimeCall::Observe));
+  Value none = LLVM::ZeroOp::create(b, loc, call.getType());
+  Value isThere = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, observer, none);
+  auto branch = scf::IfOp::create(b, loc, isThere);
+  OpBuilder then = OpBuilder::atBlockBegin(branch.thenBlock());
+  callRuntime(then, loc, call, RuntimeCall::Observe, {kernel, work, constantI64(then, loc, ended)});
+}
+
+void heddle::runTask(OpBuilder &b, Location loc, func::FuncOp graph, func::FuncOp task, Value memory, Value isShared,
+                     const ObservedTask &observed) {
   Type pointer = memory.getType();
-  // heddle_run(call, task, memory, is_shared)
-  func::FuncOp run =
-      helper(graph, "heddle_run", {pointer, pointer, pointer, b.getI1Type()}, [&](OpBuilder &b, ValueRange arguments) {
+  // heddle_run(call, task, memory, is_shared, kernel, work)
+  func::FuncOp run = helper(
+      graph, "heddle_run", {pointer, pointer, pointer, b.getI1Type(), b.getI64Type(), b.getF64Type()},
+      [&](OpBuilder &b, ValueRange arguments) {
+        Value kernel = arguments[4], work = arguments[5];
+        observe(b, loc, arguments[0], kernel, work, /*ended=*/false);
         auto branch = scf::IfOp::create(b, loc, arguments[3], /*withElseRegion=*/true);
         b.setInsertionPointToStart(branch.thenBlock());
         callRuntime(b, loc, arguments[0], RuntimeCall::Parallel, arguments.slice(1, 2));
         b.setInsertionPointToStart(branch.elseBlock());
-        Value first = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 0),
-              alone = arith::ConstantIntOp::create(b, loc, b.getI64Type(), 1);
+        Value first = constantI64(b, loc, 0), alone = constantI64(b, loc, 1);
         auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
                                                 {pointer, b.getI64Type(), b.getI64Type()});
         LLVM::CallOp::create(b, loc, type, ValueRange{arguments[1], arguments[2], first, alone});
+        b.setInsertionPointAfter(branch);
+        observe(b, loc, arguments[0], kernel, work, /*ended=*/true);
       });
   Value function = func::ConstantOp::create(b, loc, task.getFunctionType(), task.getName());
   Value address = UnrealizedConversionCastOp::create(b, loc, pointer, function).getResult(0);
-  func::CallOp::create(b, loc, run, ValueRange{graph.getArgument(0), address, memory, isShared});
+  Value kernel = constantI64(b, loc, observed.kernel);
+  Value work = observed.work ? observed.work : arith::ConstantOp::create(b, loc, b.getF64FloatAttr(0)).getResult();
+  func::CallOp::create(b, loc, run, ValueRange{graph.getArgument(0), address, memory, isShared, kernel, work});
 }
 
 void heddle::requireInGraph(OpBuilder &b, Location loc, func::FuncOp graph, Value condition, Value message) {
