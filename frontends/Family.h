@@ -167,6 +167,11 @@ struct KeyName {
 
 using KeyNames = Listing<KeyName>;
 
+// Another name that the reference takes for a key of config.json: where a file has it, it counts, whatever `own` says.
+struct KeyAlias {
+  const char *alias, *own;
+};
+
 // Values of keys that config files may leave out; 0 for none. They are the defaults of Hugging Face's config classes.
 struct ConfigDefaults {
   int64_t vocabSize = 0, numHeads = 0;
@@ -317,6 +322,7 @@ struct Family {
   // Every head has its own key and value and hidden_size / num_attention_heads values, whatever else config.json says.
   bool plainHeads = false;
   KeyNames keyNames;
+  Listing<KeyAlias> aliases;
   const char *activationKey = "hidden_act"; // null: it is the default's
   NormKind norm = NormKind::Rms;
   double normWeightOffset = 0.0; // Hugging Face stores norm weights less this

@@ -92,16 +92,21 @@ private:
   Status fail(std::string_view name, const std::string &what) const {
     return errorOf(config, file, fieldName(config, name), fieldName(config, name) + " " + what);
   }
-  // Of partial_rotary_factor, where config.json has it.
-  Status failPartial(const std::string &what) const {
-    std::string key = "rope_parameters.partial_rotary_factor";
+  // Of a key of a rotation: within rope_parameters, where config.json has it there, else `outside`.
+  Status failRope(const std::string &name, const std::string &outside, const std::string &what) const {
+    std::string key = "rope_parameters." + name;
     if (!config.valueOffsets.count(placeKey(file, key)))
-      return fail("partial_rotary_factor", what);
+      key = outside;
     return errorOf(config, file, key, key + " " + what);
   }
+  Status failPartial(const std::string &what) const {
+    return failRope("partial_rotary_factor", fieldName(config, "partial_rotary_factor"), what);
+  }
+  Status failScaling(const std::string &name, const std::string &what) const {
+    return failRope(name, fieldName(config, "rope_scaling") + "." + name, what);
+  }
   Status failScaling(const char *name, double value, const char *expected) const {
-    std::string key = fieldName(config, "rope_scaling") + "." + name;
-    return errorOf(config, file, key, key + " is " + shown(value) + ", expected " + expected);
+    return failScaling(name, "is " + shown(value) + ", expected " + expected);
   }
 
   const ModelConfig &config;
@@ -164,9 +169,8 @@ Status ConfigChecker::checkFactors(const RopeConfig &rope) {
     if (factors.empty() && !isLongrope)
       continue;
     if (factors.size() != static_cast<size_t>(rope.rotaryDim / 2))
-      return errorIn(file, fieldName(config, "rope_scaling") + "." + name + " has " + std::to_string(factors.size()) +
-                               " values, expected half of the " + std::to_string(rope.rotaryDim) +
-                               " rotary dimensions");
+      return failScaling(name, "has " + std::to_string(factors.size()) + " values, expected half of the " +
+                                   std::to_string(rope.rotaryDim) + " rotary dimensions");
     for (double factor : factors)
       if (!isPositive(factor))
         return failScaling(name, factor, "positive numbers");
@@ -425,13 +429,17 @@ std::string fieldName(const ModelConfig &config, std::string_view name) {
     return std::string(name);
   bool isGguf = config.source == "gguf";
   std::string prefix = isGguf ? std::string(config.family->gguf) + "." : "";
+  auto spelled = [&](std::string own) {
+    auto alias = config.spelled.find(own);
+    return alias == config.spelled.end() ? own : alias->second;
+  };
   for (const KeyName &key : config.family->keyNames)
     if (const char *own = isGguf ? key.gguf : key.huggingFace; own && name == key.name)
-      return prefix + own;
+      return spelled(prefix + own);
   for (const Field &field : fields)
     if (isGguf && name == field.name)
       return prefix + field.gguf;
-  return std::string(name);
+  return spelled(std::string(name));
 }
 
 Status errorOf(const ModelConfig &config, const std::string &file, std::string_view key, const std::string &what) {

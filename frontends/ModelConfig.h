@@ -277,6 +277,8 @@ struct ModelConfig {
   bool earlyStopping = false;
   // Where in its file each value that was read lies, in bytes, by placeKey(): for messages about it.
   std::map<std::string, uint64_t> valueOffsets;
+  // Keys of the family that its file calls by another name (Family::aliases), and that name.
+  std::map<std::string, std::string> spelled;
   std::string samplingSource; // what of the model's files names them; empty: nothing does
   std::string samplingFile;   // where they stand
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".

@@ -39,10 +39,11 @@ static constexpr KeyName keyNames[] = {
     {"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
 };
 
-// The feed-forward block is four times as wide as the model, whatever else stands there; published files name the heads either way.
+static constexpr KeyAlias aliases[] = {
+    {"n_embed", "hidden_size"}, {"num_hidden_layers", "n_layer"}, {"num_attention_heads", "n_head"}};
+
+// The feed-forward block is four times as wide as the model, whatever else stands there.
 static void readSizes(JsonObject &object, ModelConfig &config) {
-  config.hiddenSize = object.integer("n_embed").value_or(config.hiddenSize);
-  config.numHeads = object.integer("num_attention_heads").value_or(config.numHeads);
   config.numKvHeads = config.numHeads;
   config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   // Bounded, so that it cannot overflow before hidden_size is checked.
@@ -75,6 +76,7 @@ static constexpr Family describeBloom() {
   row.embedding = "transformer.word_embeddings.weight";
   row.rules = {tensorRules};
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.numHeads = 8;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::GeluTanh;

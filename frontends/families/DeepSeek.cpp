@@ -223,9 +223,13 @@ static constexpr Family describeDeepSeek(const char *modelType) {
   return row;
 }
 
+static constexpr KeyAlias v2Aliases[] = {{"num_experts", "n_routed_experts"}};
+static constexpr KeyAlias v3Aliases[] = {{"num_local_experts", "n_routed_experts"}};
+
 static constexpr Family describeV2() {
   Family row = describeDeepSeek("deepseek_v2");
   row.gguf = "deepseek2";
+  row.aliases = v2Aliases;
   row.biases.mlpKey = "mlp_bias";
   row.readers.huggingFaceRest = readV2;
   return row;
@@ -238,6 +242,7 @@ static constexpr UnreadTensor predictionTensors[] = {{"model.layers.+.*"}};
 static constexpr Family describeV3() {
   Family row = describeDeepSeek("deepseek_v3");
   row.unread = predictionTensors;
+  row.aliases = v3Aliases;
   row.defaults.context = 4096;
   row.readers.huggingFaceRest = readV3;
   return row;

@@ -36,6 +36,9 @@ static constexpr UnreadTensor unread[] = {
     {"classifier.*", /*isLoss=*/true},      {"qa_outputs.*", /*isLoss=*/true},
 };
 
+static constexpr KeyAlias aliases[] = {
+    {"hidden_size", "dim"}, {"num_attention_heads", "n_heads"}, {"num_hidden_layers", "n_layers"}};
+
 static constexpr KeyName keyNames[] = {
     {"hidden_size", "dim"},
     {"num_hidden_layers", "n_layers"},
@@ -97,6 +100,7 @@ static constexpr Family describeDistilBert() {
   row.rules = {tensorRules};
   row.unread = unread;
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.activationKey = "activation";
   row.defaults.vocabSize = 30522;
   row.readers.huggingFaceSizes = readSizes;

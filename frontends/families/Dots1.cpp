@@ -21,12 +21,15 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
   moe.topGroups = object.integer("topk_group").value_or(1);
 }
 
+static constexpr KeyAlias aliases[] = {{"num_local_experts", "n_routed_experts"}};
+
 static constexpr Family describeDots1() {
   Family row;
   row.modelType = "dots1";
   row.gguf = "dots1";
   row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
                feedForwardNormRules, feedForwardRules,   expertRules,    sharedExpertRules};
+  row.aliases = aliases;
   row.defaults.numKvHeads = 32;
   row.defaults.slidingWindow = 4096;
   row.biases.attentionKey = "attention_bias";

@@ -98,6 +98,10 @@ inline constexpr KeyName encoderDecoderKeys[] = {
 };
 
 // Sizes of both stacks, under the family's names.
+inline constexpr KeyAlias encoderDecoderAliases[] = {{"num_attention_heads", "encoder_attention_heads"},
+                                                     {"hidden_size", "d_model"},
+                                                     {"num_hidden_layers", "encoder_layers"}};
+
 void readEncoderDecoderSizes(JsonObject &object, ModelConfig &config);
 // scale_embedding, and what is refused: a decoder alone.
 void readEncoderDecoderScales(JsonObject &object, ModelConfig &config);
@@ -136,6 +140,7 @@ constexpr Family describeEncoderDecoder(const char *modelType) {
   row.logitsBias = "final_logits_bias";
   row.rules = {TensorRules(sharedEmbeddingRules), TensorRules(encoderDecoderRules)};
   row.keyNames = encoderDecoderKeys;
+  row.aliases = encoderDecoderAliases;
   row.activationKey = "activation_function";
   row.defaults.context = 1024;
   row.defaults.normEps = 1e-5;

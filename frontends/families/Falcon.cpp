@@ -52,6 +52,8 @@ static constexpr KeyName keyNames[] = {
     {"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
 };
 
+static constexpr KeyAlias aliases[] = {{"n_embed", "hidden_size"}};
+
 // One KV head where queries share it, unless the newer architecture says how many there are.
 static void readKvHeads(JsonObject &object, ModelConfig &config, bool isNew) {
   bool sharesOne = object.flag("multi_query", /*absent=*/true);
@@ -137,6 +139,7 @@ static constexpr Family describeFalcon() {
   row.embedding = "transformer.word_embeddings.weight";
   row.rules = {tensorRules};
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.numHeads = 71;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::Gelu;

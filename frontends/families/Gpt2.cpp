@@ -47,6 +47,11 @@ static constexpr KeyName keyNames[] = {
     {"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
 };
 
+static constexpr KeyAlias aliases[] = {{"hidden_size", "n_embd"},
+                                       {"max_position_embeddings", "n_positions"},
+                                       {"num_attention_heads", "n_head"},
+                                       {"num_hidden_layers", "n_layer"}};
+
 static void readScales(JsonObject &object, ModelConfig &config) {
   config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
   config.scaleByLayer = object.boolean("scale_attn_by_inverse_layer_idx").value_or(false);
@@ -70,6 +75,7 @@ static constexpr Family describeGpt2() {
   row.unread = unread;
   row.plainHeads = true;
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.context = 1024;
   row.defaults.widening = 4;
   row.defaults.normEps = 1e-5;

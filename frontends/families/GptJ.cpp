@@ -37,6 +37,11 @@ static constexpr KeyName keyNames[] = {
     {"partial_rotary_factor", "rotary_dim"},
 };
 
+static constexpr KeyAlias aliases[] = {{"hidden_size", "n_embd"},
+                                       {"max_position_embeddings", "n_positions"},
+                                       {"num_attention_heads", "n_head"},
+                                       {"num_hidden_layers", "n_layer"}};
+
 static void readRotaryDim(JsonObject &object, ModelConfig &config) {
   RopeConfig rope;
   rope.interleaved = true;
@@ -64,6 +69,7 @@ static constexpr Family describeGptJ() {
   row.unread = unread;
   row.plainHeads = true;
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.widening = 4;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::GeluTanh;

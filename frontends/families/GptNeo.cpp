@@ -37,6 +37,8 @@ static constexpr TensorRule tensorRules[] = {
 static constexpr UnreadTensor unread[] = {{"transformer.h.#.attn.attention.bias"},
                                           {"transformer.h.#.attn.attention.masked_bias"}};
 
+static constexpr KeyAlias aliases[] = {{"num_attention_heads", "num_heads"}, {"num_hidden_layers", "num_layers"}};
+
 static constexpr KeyName keyNames[] = {
     {"num_hidden_layers", "num_layers"},
     {"num_attention_heads", "num_heads"},
@@ -114,6 +116,7 @@ static constexpr Family describeGptNeo() {
   row.unread = unread;
   row.plainHeads = true;
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.widening = 4;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::GeluTanh;

@@ -51,7 +51,7 @@ static void stretchRotation(JsonObject &object, ModelConfig &config) {
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
   stretchRotation(object, config);
-  readExpertCounts(object, moe, /*numExperts=*/128, /*expertsPerToken=*/4);
+  readExpertCounts(object, config, /*numExperts=*/128, /*expertsPerToken=*/4);
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = true; // weights are the softmax of the chosen experts' logits
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
@@ -88,11 +88,14 @@ static void buildGptOss(ModelBuilder &b) {
   });
 }
 
+static constexpr KeyAlias aliases[] = {{"num_experts", "num_local_experts"}};
+
 static constexpr Family describeGptOss() {
   Family row;
   row.modelType = "gpt_oss";
   row.gguf = "gpt-oss";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, layerRules};
+  row.aliases = aliases;
   row.defaults.numKvHeads = 8;
   row.defaults.headDim = 64;
   row.defaults.context = 131072;

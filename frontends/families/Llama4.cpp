@@ -140,7 +140,7 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.normsHeads = object.boolean("use_qk_norm").value_or(true);
   MoeConfig &moe = config.moe;
   readSparseLayers(object, config);
-  readExpertCounts(object, moe, /*numExperts=*/16, /*expertsPerToken=*/1);
+  readExpertCounts(object, config, /*numExperts=*/16, /*expertsPerToken=*/1);
   moe.intermediateSize = object.integer("intermediate_size").value_or(8192);
   if (std::find(moe.layerIsMoe.begin(), moe.layerIsMoe.end(), true) == moe.layerIsMoe.end())
     moe.numExperts = 0;

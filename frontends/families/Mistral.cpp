@@ -24,11 +24,13 @@ const Family family::mistral = describeMistral();
 
 static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  readExpertCounts(object, moe, /*numExperts=*/8, /*expertsPerToken=*/2);
+  readExpertCounts(object, config, /*numExperts=*/8, /*expertsPerToken=*/2);
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = true;
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
 }
+
+static constexpr KeyAlias mixtralAliases[] = {{"num_experts", "num_local_experts"}};
 
 static constexpr Family describeMixtral() {
   Family row;
@@ -36,6 +38,7 @@ static constexpr Family describeMixtral() {
   row.gguf = "llama";
   row.hasExperts = true;
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, blockSparseExpertRules};
+  row.aliases = mixtralAliases;
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
   row.defaults.normEps = 1e-5;

@@ -64,10 +64,13 @@ static constexpr Family describeOlmo2() {
 }
 const Family family::olmo2 = describeOlmo2();
 
+static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
+static constexpr KeyAlias expertAliases[] = {{"num_local_experts", "num_experts"}};
+
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
   readClip(object, config);
-  readExpertCounts(object, moe, /*numExperts=*/64, /*expertsPerToken=*/8);
+  readExpertCounts(object, config, /*numExperts=*/64, /*expertsPerToken=*/8);
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
@@ -83,6 +86,8 @@ static constexpr Family describeOlmoe() {
   row.gguf = "olmoe";
   row.hasExperts = true;
   row.rules = {embeddingRules, attentionNormRules, attentionRules, wideNormRules, feedForwardNormRules, expertRules};
+  row.keyNames = expertNames;
+  row.aliases = expertAliases;
   row.defaults.context = 4096;
   row.defaults.normEps = 1e-5;
   row.headNorms = HeadNorms::AllHeads;

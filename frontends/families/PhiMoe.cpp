@@ -41,7 +41,7 @@ static void setMixer(ModelConfig &config, double jitter) {
 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  readExpertCounts(object, moe, /*numExperts=*/16, /*expertsPerToken=*/2);
+  readExpertCounts(object, config, /*numExperts=*/16, /*expertsPerToken=*/2);
   moe.intermediateSize = config.intermediateSize;
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
   setMixer(config, object.number("router_jitter_noise").value_or(0.01));

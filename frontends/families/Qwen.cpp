@@ -63,8 +63,11 @@ static void readSparseLayers(JsonObject &object, ModelConfig &config) {
   }
 }
 
+static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
+static constexpr KeyAlias qwen3Aliases[] = {{"num_local_experts", "num_experts"}};
+
 static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
-  readExpertCounts(object, config.moe, /*numExperts=*/128, /*expertsPerToken=*/8);
+  readExpertCounts(object, config, /*numExperts=*/128, /*expertsPerToken=*/8);
   config.moe.intermediateSize = object.integer("moe_intermediate_size").value_or(768);
   readSparseLayers(object, config);
 }
@@ -74,6 +77,8 @@ static constexpr Family describeQwen3Moe() {
   row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
                feedForwardNormRules, feedForwardRules,   expertRules};
   row.hasExperts = true;
+  row.keyNames = expertNames;
+  row.aliases = qwen3Aliases;
   row.biases.attentionKey = "attention_bias";
   row.readers.huggingFaceRest = readQwen3Experts;
   return row;
@@ -93,7 +98,7 @@ static constexpr TensorRule gatedExpertRules[] = {
 
 static void readQwen2Experts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  readExpertCounts(object, moe, /*numExperts=*/60, /*expertsPerToken=*/4);
+  readExpertCounts(object, config, /*numExperts=*/60, /*expertsPerToken=*/4);
   moe.intermediateSize = object.integer("moe_intermediate_size").value_or(1408);
   moe.sharedIntermediateSize = object.integer("shared_expert_intermediate_size").value_or(5632);
   if (moe.sharedIntermediateSize < 1)
@@ -116,6 +121,7 @@ static constexpr Family describeQwen2Moe() {
   row.rules = {embeddingRules,   attentionNormRules, attentionRules,  feedForwardNormRules,
                feedForwardRules, expertRules,        gatedExpertRules};
   row.hasExperts = true;
+  row.keyNames = expertNames;
   row.biases.attentionKey = "qkv_bias";
   row.biases.attentionDefault = true;
   row.biases.inOutput = false;

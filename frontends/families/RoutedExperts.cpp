@@ -15,9 +15,10 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
   auto count = [&](const char *key, int64_t fallback) {
     return object.isNull(key) ? 0 : object.integer(key).value_or(fallback);
   };
-  moe.numExperts = count("n_routed_experts", defaults.numExperts);
+  std::string experts = fieldName(config, "n_routed_experts");
+  moe.numExperts = count(experts.c_str(), defaults.numExperts);
   if (moe.numExperts < 0)
-    object.fail("n_routed_experts", "is negative (" + std::to_string(moe.numExperts) + ")");
+    object.fail(experts.c_str(), "is negative (" + std::to_string(moe.numExperts) + ")");
   int64_t firstSparse = object.integer("first_k_dense_replace").value_or(defaults.firstSparse);
   for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = true;

@@ -39,6 +39,8 @@ static constexpr TensorRule tensorRules[] = {
     HEDDLE_NORM_RULES("swin.layernorm", Hidden),
 };
 
+static constexpr KeyAlias aliases[] = {{"num_attention_heads", "num_heads"}};
+
 static constexpr KeyName keyNames[] = {
     {"hidden_size", "embed_dim"},
     {"num_hidden_layers", "depths"},
@@ -57,16 +59,18 @@ static std::vector<int64_t> gridsOf(const ModelConfig &config) {
 static void readStages(JsonObject &object, ModelConfig &config) {
   constexpr size_t mostStages = 16;
   constexpr int64_t mostBlocks = 4096, mostWidth = 1 << 20;
-  std::vector<int64_t> depths = object.integers("depths"), heads = object.integers("num_heads");
+  std::string headsKey = fieldName(config, "num_attention_heads");
+  const char *numHeads = headsKey.c_str();
+  std::vector<int64_t> depths = object.integers("depths"), heads = object.integers(numHeads);
   if (!object.has("depths"))
     depths = {2, 2, 6, 2};
-  if (!object.has("num_heads"))
+  if (!object.has(numHeads))
     heads = {3, 6, 12, 24};
   if (depths.empty() || depths.size() > mostStages)
     return object.fail("depths", "has " + std::to_string(depths.size()) + " stages, expected 1 to 16");
   if (heads.size() != depths.size())
-    return object.fail("num_heads", "has " + std::to_string(heads.size()) + " entries, expected one for each of the " +
-                                        std::to_string(depths.size()) + " depths");
+    return object.fail(numHeads, "has " + std::to_string(heads.size()) + " entries, expected one for each of the " +
+                                     std::to_string(depths.size()) + " depths");
   int64_t width = readSize(object, config, "hidden_size", 96);
   double ratio = object.number("mlp_ratio").value_or(4.0);
   if (!(ratio > 0 && ratio <= 64))
@@ -78,8 +82,8 @@ static void readStages(JsonObject &object, ModelConfig &config) {
     if (depths[stage] < 1 || depths[stage] > mostBlocks)
       return object.fail("depths", "holds " + std::to_string(depths[stage]) + ", expected 1 to 4096");
     if (heads[stage] < 1 || width % heads[stage] != 0)
-      return object.fail("num_heads", "holds " + std::to_string(heads[stage]) + ", expected a divisor of the width " +
-                                          std::to_string(width) + " of its stage");
+      return object.fail(numHeads, "holds " + std::to_string(heads[stage]) + ", expected a divisor of the width " +
+                                       std::to_string(width) + " of its stage");
     config.stages.push_back({depths[stage], heads[stage], width, int64_t(ratio * double(width))});
   }
 }
@@ -254,6 +258,7 @@ static constexpr Family describeSwin() {
   row.rules = {tensorRules};
   row.unread = unread;
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.normEps = 1e-5;
   row.defaults.activation = Activation::Gelu;
   row.rope.hasRope = false;

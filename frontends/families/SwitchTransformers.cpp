@@ -75,8 +75,12 @@ static void build(ModelBuilder &b) {
   });
 }
 
+static constexpr KeyAlias aliases[] = {
+    {"hidden_size", "d_model"}, {"num_attention_heads", "num_heads"}, {"num_hidden_layers", "num_layers"}};
+
 static constexpr Family describeSwitch() {
   Family row = describeT5("switch_transformers");
+  row.aliases = aliases;
   row.rules[1] = feedForwardRules;
   row.hasExperts = true;
   row.experts.gate = nullptr;

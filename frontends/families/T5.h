@@ -58,6 +58,11 @@ inline constexpr KeyName t5KeyNames[] = {
     {"encoder_ffn_dim", "d_ff"},
 };
 
+inline constexpr KeyAlias t5Aliases[] = {{"hidden_size", "d_model"},
+                                         {"num_attention_heads", "num_heads"},
+                                         {"num_hidden_layers", "num_layers"},
+                                         {"head_dim", "d_kv"}};
+
 void readT5Sizes(JsonObject &object, ModelConfig &config);
 // What scores are made of, and what is refused: a decoder alone.
 void readT5Attention(JsonObject &object, ModelConfig &config);
@@ -79,6 +84,7 @@ constexpr Family describeT5(const char *modelType) {
   row.rules = {TensorRules(t5StackRules)};
   row.unread = t5Unread;
   row.keyNames = t5KeyNames;
+  row.aliases = t5Aliases;
   row.activationKey = "dense_act_fn";
   row.defaults.layersOfEncoder = true;
   row.defaults.activation = Activation::Relu;

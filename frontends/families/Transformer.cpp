@@ -46,6 +46,7 @@ static void build(ModelBuilder &b) {
 static constexpr Family describeTransformer() {
   Family row = describeEncoderDecoder("transformer");
   row.keyNames = keyNames;
+  row.aliases = {};
   row.activationKey = "activation";
   row.defaults.activation = Activation::Relu;
   row.readers.huggingFaceSizes = readSizes;

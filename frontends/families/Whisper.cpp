@@ -32,6 +32,11 @@ static constexpr KeyName keyNames[] = {
     {"max_position_embeddings", "max_target_positions"},
 };
 
+static constexpr KeyAlias aliases[] = {{"num_key_value_heads", "encoder_attention_heads"},
+                                       {"num_attention_heads", "encoder_attention_heads"},
+                                       {"hidden_size", "d_model"},
+                                       {"num_hidden_layers", "encoder_layers"}};
+
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readEncoderDecoderSizes(object, config);
   config.encoder.contextLength = object.integer("max_source_positions").value_or(1500);
@@ -91,6 +96,7 @@ static constexpr Family describeWhisper() {
   row.logitsBias = nullptr;
   row.rules = {TensorRules(whisperRules), TensorRules(encoderDecoderRules), TensorRules(learnedPositionRules)};
   row.keyNames = keyNames;
+  row.aliases = aliases;
   row.defaults.vocabSize = 51865;
   row.defaults.context = 448;
   row.readers.huggingFaceSizes = readSizes;

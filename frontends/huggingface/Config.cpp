@@ -115,10 +115,12 @@ public:
     config.family = &family;
     config.architecture = family.modelType;
     config.source = "huggingface";
+    readAliases();
   }
   Expected<ModelConfig> read();
 
 private:
+  void readAliases();
   void readSizes();
   void readHeads();
   void readFlags();
@@ -132,6 +134,21 @@ private:
   const Family &family;
   ModelConfig config;
 };
+
+// Of several names for one key the last counts, as the reference sets them in turn.
+void ConfigReader::readAliases() {
+  std::map<std::string, uint64_t> offsets;
+  for (const KeyAlias &entry : family.aliases) {
+    if (!object.has(entry.alias))
+      continue;
+    object.pass(entry.own);
+    uint64_t offset = object.offsetOf(entry.alias);
+    if (auto [place, isFirst] = offsets.try_emplace(entry.own, offset); isFirst || place->second < offset) {
+      place->second = offset;
+      config.spelled[entry.own] = entry.alias;
+    }
+  }
+}
 
 void ConfigReader::readSizes() {
   if (family.readers.huggingFaceAllSizes)
@@ -303,6 +320,7 @@ constexpr InertValue inertValues[] = {
     {"num_experts", "0"},
     {"num_local_experts", "0"},
     {"parallel_attn", "false"},
+    {"per_layer_config", "null"},
     {"qk_layernorm", "false"},
     {"qk_norm", "false"},
     {"qkv_bias", "false"},
@@ -407,13 +425,13 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
                     fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
 }
 
-void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken) {
-  object.pass("num_local_experts"); // some files have both
-  const char *count = object.has("num_experts") ? "num_experts" : "num_local_experts";
-  moe.numExperts = object.integer(count).value_or(numExperts);
+void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken) {
+  MoeConfig &moe = config.moe;
+  std::string count = fieldName(config, "num_local_experts");
+  moe.numExperts = object.integer(count.c_str()).value_or(numExperts);
   moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(expertsPerToken);
   if (moe.numExperts < 1)
-    object.fail(count, "is " + std::to_string(moe.numExperts) + ", expected at least 1");
+    object.fail(count.c_str(), "is " + std::to_string(moe.numExperts) + ", expected at least 1");
 }
 
 // The family of a config, and whether its keys stand in text_config.

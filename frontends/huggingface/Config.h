@@ -34,8 +34,8 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config);
 // The activation of this name; and all names, for messages.
 std::optional<Activation> activationNamed(std::string_view name);
 std::string knownActivations();
-// num_experts (or num_local_experts) and num_experts_per_tok, with a family's defaults.
-void readExpertCounts(JsonObject &object, MoeConfig &moe, int64_t numExperts, int64_t expertsPerToken);
+// num_local_experts, by the family's name for it, and num_experts_per_tok, with its defaults.
+void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken);
 // Where a config says how it rotates: rope_scaling, unless it is empty, else rope_parameters.
 const char *ropeKey(const JsonObject &object);
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.

@@ -58,6 +58,8 @@ public:
   const std::string &keyPrefix() const { return prefix; }
   // The byte in the file of each value that was looked at in this object, and in those within; their keys begin with their prefixes.
   const std::map<std::string, uint64_t> &offsets() const { return *places; }
+  // That of a key's value, which is there.
+  uint64_t offsetOf(const char *key) const { return offsetOf(lookUp(key)); }
 
 private:
   // `prefix` stands before keys in messages: "rope_scaling.".

@@ -92,6 +92,12 @@ const BadConfig badConfigs[] = {
     {"scalingNotObject", {{"rope_scaling", 2}}, "rope_scaling is of type number, expected an object"},
     {"factorMissing", scaled("linear", json::object()), "rope_scaling.factor is missing"},
     {"factorZero", scaled("linear", {{"factor", 0}}), "rope_scaling.factor is 0, expected a positive number"},
+    {"factorZeroInParameters",
+     {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 0}}}},
+     "rope_parameters.factor is 0, expected a positive number"},
+    {"factorsShortInParameters",
+     {{"rope_parameters", {{"rope_type", "longrope"}, {"factor", 2}, {"short_factor", {1.0}}, {"long_factor", {1.0}}}}},
+     "rope_parameters.short_factor has 1 values, expected half of the 4 rotary dimensions"},
     {"lowAboveHigh", scaled("llama3", {{"factor", 8}, {"low_freq_factor", 5}, {"high_freq_factor", 4}}),
      "high_freq_factor is 4"},
     {"contextZero", scaled("yarn", {{"factor", 8}, {"original_max_position_embeddings", 0}}),
@@ -182,6 +188,9 @@ const BadConfig badConfigs[] = {
      "attention_bias is true, which is not supported for mistral; expected false"},
     {"clipUnread", {{"clip_qkv", 8.0}}, "clip_qkv is 8.0, which is not supported for llama; expected null"},
     {"multiplierUnread", {{"residual_multiplier", 0.22}}, "residual_multiplier is 0.22"},
+    {"layersApart",
+     {{"per_layer_config", {{"0", {{"rms_norm_eps", 0.5}}}}}},
+     "per_layer_config is set, which is not supported for llama; expected null"},
     {"expertsUnread", {{"num_experts", 4}}, "num_experts is 4, which is not supported for llama; expected 0"},
 };
 

@@ -304,6 +304,40 @@ TEST(Config, fusedExpertsAreSplit) {
   }
 }
 
+// What the reference takes for a key of the family counts before that key.
+TEST(Config, otherNamesOfKeysCount) {
+  EXPECT_EQ(familyConfig("whisper", {{"num_key_value_heads", 2}}).encoder.numHeads, 2);
+  ModelConfig bart = familyConfig("bart", {{"num_attention_heads", 2}, {"d_model", nullptr}, {"hidden_size", 64}});
+  EXPECT_EQ(bart.encoder.numHeads, 2);
+  EXPECT_EQ(bart.numHeads, 4);
+  EXPECT_EQ(bart.hiddenSize, 64);
+  EXPECT_EQ(familyConfig("bloom", {{"num_attention_heads", 2}}).numHeads, 2);
+  EXPECT_EQ(familyConfig("distilbert", {{"dim", nullptr}, {"hidden_size", 64}}).hiddenSize, 64);
+  for (const auto &[family, patch, expected] : {
+           std::tuple<const char *, json, const char *>{
+               "gpt2", {{"hidden_size", 5}}, "hidden_size (5) must be a multiple of n_head (4)"},
+           {"gptj", {{"num_hidden_layers", 0}}, "num_hidden_layers is 0, expected 1 to"},
+           {"t5", {{"head_dim", 8}}, "has shape (64, 64), the config asks for (32, 64)"},
+           {"mixtral", {{"num_experts", 0}}, "num_experts is 0, expected at least 1"},
+           {"qwen3_moe", {{"num_experts", 4}, {"num_local_experts", 0}}, "num_local_experts is 0, expected at least 1"},
+           {"phimoe", {{"num_experts", 2}}, "num_experts is 2, which is not supported for phimoe"},
+           {"falcon", {{"n_embed", 5}}, "n_embed (5) must be a multiple of num_attention_heads"},
+       })
+    EXPECT_NE(familyRefusal(family, patch).find(expected), std::string::npos) << familyRefusal(family, patch);
+}
+
+// Of two of them the last in the file, as the reference sets one after the other.
+TEST(Config, theLastOfOtherNamesCounts) {
+  TemporaryFolder folder;
+  ASSERT_TRUE(readFamily(folder, "whisper", {{"num_attention_heads", 2}}));
+  json config = json::parse(familyData("whisper/config.json"));
+  config["num_attention_heads"] = 2;
+  folder.write("config.json", "{\"num_key_value_heads\": 1, " + config.dump().substr(1));
+  Expected<Model> model = readModel(folder.path());
+  ASSERT_TRUE(model) << model.message();
+  EXPECT_EQ(model->config.encoder.numHeads, 2);
+}
+
 // Where a value is at fault, its byte is known, as it is of what is no JSON.
 TEST(Config, valuesHaveTheirByte) {
   TemporaryFolder folder;
