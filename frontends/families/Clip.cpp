@@ -62,8 +62,8 @@ static void readBothSizes(JsonObject &object, ModelConfig &config) {
   JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
   readText(text, config);
   readVisionTower(vision, config, TowerDefaults());
-  object.adopt(text);
-  object.adopt(vision);
+  adoptTower(object, text, config);
+  adoptTower(object, vision, config);
   readProjection(object, config);
 }
 

@@ -66,21 +66,10 @@ static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
   alternateRopes(config);
 }
 
-// Either one object per type of layer, or, in the older dialect, one of which layers with a window take nothing but a base of their own.
 static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
   double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
-  if (object.has("rope_parameters") && object.has("rope_scaling"))
-    object.unsupported("rope_scaling", "is set beside rope_parameters, which is not supported for " +
-                                           config.architecture + "; expected one of them");
-  JsonObject rope = object.object(object.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
-  bool perType = rope.has("full_attention") || rope.has("sliding_attention");
-  JsonObject none = object.object("");
-  JsonObject full = rope.object("full_attention"), sliding = rope.object("sliding_attention");
-  config.ropes = {readRope(perType ? full : rope, object, config, theta),
-                  readRope(perType ? sliding : none, object, config, localTheta)};
-  for (const JsonObject *part : {&rope, &full, &sliding, &none})
-    object.adopt(*part);
+  readRopesByType(object, config, theta, localTheta, /*scalesBoth=*/false);
   alternateRopes(config);
 }
 

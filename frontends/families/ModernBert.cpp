@@ -46,13 +46,15 @@ static constexpr UnreadTensor unread[] = {
 static constexpr KeyName keyNames[] = {
     {"num_key_value_heads", "num_attention_heads"}, {"head_dim", "hidden_size"}, {"rms_norm_eps", "norm_eps"}};
 
-// layer_types, or, in older files, every how many layers one sees all tokens, the first among them. A window is local_attention tokens wide.
+// layer_types, or, in older files, every how many layers one sees all tokens, the first among them. A window is local_attention tokens wide, or
+// twice sliding_window, where that is said.
 static void readWindows(JsonObject &object, ModelConfig &config) {
   constexpr int64_t most = 1 << 24;
-  int64_t width = object.integer("local_attention").value_or(128);
-  if (width < 0 || width > most)
-    return object.fail("local_attention",
-                       "is " + std::to_string(width) + ", expected 0 to " + std::to_string(most) + " tokens");
+  bool isHalf = object.has("sliding_window");
+  const char *key = isHalf ? "sliding_window" : "local_attention";
+  int64_t width = object.bounded(key, object.integer(key).value_or(128), 0, isHalf ? most / 2 : most);
+  if (isHalf)
+    width *= 2;
   int64_t period = object.integer("global_attn_every_n_layers").value_or(3);
   if (period < 1)
     return object.fail("global_attn_every_n_layers", "is " + std::to_string(period) + ", expected at least 1");
@@ -70,23 +72,11 @@ static void readWindows(JsonObject &object, ModelConfig &config) {
   }
 }
 
-// One object for each type of layer; in older files bases alone, and perhaps a scaling that both take.
 static void readBothRopes(JsonObject &object, ModelConfig &config) {
   readWindows(object, config);
-  JsonObject ropes = object.object("rope_parameters"), scaling = object.object("rope_scaling");
-  if (object.has("rope_parameters") && object.has("rope_scaling"))
-    object.unsupported("rope_scaling", "is set beside rope_parameters, which is not supported for " +
-                                           config.architecture + "; expected one of them");
-  if (object.has("rope_parameters") && !ropes.has("full_attention") && !ropes.has("sliding_attention"))
-    object.fail("rope_parameters", "has neither full_attention nor sliding_attention");
   double full = object.number("global_rope_theta").value_or(160000.0);
   double sliding = object.number("local_rope_theta").value_or(10000.0);
-  JsonObject ofFull = ropes.object("full_attention"), ofSliding = ropes.object("sliding_attention");
-  bool isOld = object.has("rope_scaling");
-  config.ropes = {readRope(isOld ? scaling : ofFull, object, config, full),
-                  readRope(isOld ? scaling : ofSliding, object, config, sliding)};
-  for (const JsonObject *part : {&ropes, &scaling, &ofFull, &ofSliding})
-    object.adopt(*part);
+  readRopesByType(object, config, full, sliding, /*scalesBoth=*/true);
 }
 
 static void readRest(JsonObject &object, ModelConfig &config) {

@@ -63,14 +63,14 @@ static void readBothSizes(JsonObject &object, ModelConfig &config) {
   JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
   if (std::find(architectures.begin(), architectures.end(), classifier) != architectures.end()) {
     readVisionAlone(vision, config, defaultsOf());
-    return object.adopt(vision);
+    return adoptTower(object, vision, config);
   }
   readText(text, config);
   readVisionTower(vision, config, defaultsOf());
   if (!vision.boolean("vision_use_head").value_or(true))
     vision.unsupported("vision_use_head", "is false, which is not supported beside texts: nothing stands for an image");
-  object.adopt(text);
-  object.adopt(vision);
+  adoptTower(object, text, config);
+  adoptTower(object, vision, config);
   if (object.status().isOk() && config.projectionSize != config.encoder.hiddenSize)
     object.fail("text_config", "has projection_size " + std::to_string(config.projectionSize) +
                                    ", expected the hidden_size of vision_config (" +

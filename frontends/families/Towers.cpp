@@ -13,6 +13,11 @@ JsonObject towerOf(JsonObject &object, const std::string &part) {
   return object.object((object.has(older.c_str()) ? older : part).c_str());
 }
 
+void adoptTower(JsonObject &object, JsonObject &tower, const ModelConfig &config) {
+  refuseUnread(tower, config);
+  object.adopt(tower);
+}
+
 int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_t high) {
   return tower.bounded(key, tower.integer(key).value_or(fallback), 1, high);
 }

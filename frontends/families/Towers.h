@@ -56,6 +56,8 @@ constexpr Family describeTowers(const char *modelType) {
 
 // The part of a model with both towers. What text_config_dict and vision_config_dict hold, in older files, counts instead.
 JsonObject towerOf(JsonObject &object, const std::string &part);
+// Once all of such a part is read: refuses what nobody asked for.
+void adoptTower(JsonObject &object, JsonObject &tower, const ModelConfig &config);
 // The value of `key`, within a stack's limits, which bound what is allocated by it.
 int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_t high);
 // hidden_act, or the default's.

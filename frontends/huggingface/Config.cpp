@@ -128,7 +128,6 @@ private:
   int64_t readWindow();
   void readWindows();
   std::vector<std::string> defaultLayerTypes(int64_t window);
-  void refuseUnread();
 
   JsonObject &object;
   const Family &family;
@@ -353,8 +352,9 @@ bool isInert(JsonValue found, const char *inert) {
          (found.number(number) && number == std::strtod(inert, nullptr));
 }
 
-// After everything is read.
-void ConfigReader::refuseUnread() {
+} // namespace
+
+void refuseUnread(JsonObject &object, const ModelConfig &config) {
   for (const InertValue &entry : inertValues) {
     bool isRead = object.wasAsked(entry.key);
     JsonValue found = object.find(entry.key);
@@ -387,14 +387,12 @@ Expected<ModelConfig> ConfigReader::read() {
     family.readers.huggingFaceRest(object, config);
   if (!family.isGraph) // which generates nothing
     readIds(object, config);
-  refuseUnread();
+  refuseUnread(object, config);
   HEDDLE_RETURN_IF_ERROR(object.status());
   keepOffsets(object, config);
   HEDDLE_RETURN_IF_ERROR(validateSizes(config, object.file()));
   return config;
 }
-
-} // namespace
 
 std::optional<Activation> activationNamed(std::string_view name) {
   for (const ActivationName &entry : activationNames)

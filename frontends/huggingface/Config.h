@@ -26,6 +26,9 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config);
 // Keeps where the values lie that were read, for the checks that readers share.
 void keepOffsets(const JsonObject &object, ModelConfig &config);
 
+// Refuses what would change what a model computes and nobody has asked `object` for: after all else is read.
+void refuseUnread(JsonObject &object, const ModelConfig &config);
+
 // For the readers of a family's own keys. The first two fail the object where the value is missing, or no head has a whole width.
 //
 // The value under the family's name for `key`, else `fallback`; 0 stands for no fallback.
@@ -40,6 +43,10 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
 const char *ropeKey(const JsonObject &object);
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
+
+// config.ropes of a family whose layers that see all tokens and those with a window rotate apart: one object within rope_parameters for
+// either or, in older files, bases under keys of their own, and rope_scaling, which those with a window take only if `scalesBoth`.
+void readRopesByType(JsonObject &object, ModelConfig &config, double fullTheta, double slidingTheta, bool scalesBoth);
 
 // config.ropes, and of config.layerRope (all 0 before) what differs, after layerWindow.
 void readRopes(JsonObject &object, ModelConfig &config);

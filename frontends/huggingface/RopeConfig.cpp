@@ -74,10 +74,12 @@ void readFactor(JsonObject &rope, JsonObject &config, const ModelConfig &model, 
 
 } // namespace
 
+static bool isEmpty(JsonValue rope) {
+  return !rope || (rope.is(JsonKind::Object) && !JsonItems(rope).next());
+}
+
 const char *ropeKey(const JsonObject &object) {
-  JsonValue scaling = object.find("rope_scaling");
-  bool isEmpty = !scaling || (scaling.is(JsonKind::Object) && !JsonItems(scaling).next());
-  return isEmpty ? "rope_parameters" : "rope_scaling";
+  return isEmpty(object.find("rope_scaling")) ? "rope_parameters" : "rope_scaling";
 }
 
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta) {
@@ -113,6 +115,28 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
     out.longFactor = rope.numbers("long_factor");
   }
   return out;
+}
+
+void readRopesByType(JsonObject &object, ModelConfig &config, double fullTheta, double slidingTheta, bool scalesBoth) {
+  JsonObject ropes = object.object("rope_parameters"), scaling = object.object("rope_scaling");
+  const char *types[] = {"full_attention", "sliding_attention"};
+  bool isScaled = !isEmpty(object.find("rope_scaling")), isNew = !isEmpty(object.find("rope_parameters"));
+  std::string notOf = "which is not supported for " + config.architecture;
+  if (isNew && isScaled)
+    object.unsupported("rope_scaling", "is set beside rope_parameters, " + notOf + "; expected one of them");
+  if (isNew && !ropes.has(types[0]) && !ropes.has(types[1]))
+    object.fail("rope_parameters", "has neither full_attention nor sliding_attention");
+  // Neither changes what the reference computes, though the file means it.
+  for (const char *type : types)
+    if (scaling.has(type))
+      scaling.unsupported(type, "is set, " + notOf + "; expected it in rope_parameters");
+  if (scaling.has("type") && !scaling.has("rope_type"))
+    scaling.unsupported("type", "is set, " + notOf + "; expected rope_type");
+  JsonObject full = ropes.object(types[0]), sliding = ropes.object(types[1]);
+  config.ropes = {readRope(isScaled ? scaling : full, object, config, fullTheta),
+                  readRope(isScaled && scalesBoth ? scaling : sliding, object, config, slidingTheta)};
+  for (const JsonObject *part : {&ropes, &scaling, &full, &sliding})
+    object.adopt(*part);
 }
 
 void readRopes(JsonObject &object, ModelConfig &config) {

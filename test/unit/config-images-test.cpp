@@ -192,6 +192,7 @@ TEST(ConfigOfImages, towersAreRefused) {
       {text({{"eos_token_id", {3, 4}}}), "text_config.eos_token_id has several tokens, which is not supported"},
       {text({{"hidden_act", "cubic"}}), "text_config.hidden_act is 'cubic', an unknown activation"},
       {text({{"layer_norm_eps", 0}}), "text_config.layer_norm_eps is not above 0 and below 1"},
+      {text({{"is_causal", false}}), "text_config.is_causal is false, which is not supported for clip; expected true"},
       {vision({{"num_hidden_layers", 0}}), "vision_config.num_hidden_layers is 0, expected 1 to 4096"},
       {vision({{"num_hidden_layers", 2}}), "vision_model.encoder.layers.2.layer_norm1.bias' and 15 more are not part"},
       {vision({{"intermediate_size", 49}}), "mlp.fc1.weight has shape (48, 32), the config asks for (49, 32)"},

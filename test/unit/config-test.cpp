@@ -184,6 +184,33 @@ TEST(Config, decodersThatSeeWhatComesAreRefused) {
   }
 }
 
+// What the reference reads from neither place, though a file means it.
+TEST(Config, rotationsByTypeOfLayer) {
+  for (const char *family : {"gemma3_text", "modernbert"}) {
+    for (const auto &[patch, expected] : {
+             std::pair<json, const char *>{
+                 {{"rope_parameters", nullptr}, {"rope_scaling", {{"type", "linear"}, {"factor", 2}}}},
+                 "rope_scaling.type is set, which is not supported for "},
+             {{{"rope_parameters", nullptr}, {"rope_scaling", {{"full_attention", {{"rope_type", "default"}}}}}},
+              "rope_scaling.full_attention is set, which is not supported for "},
+             {{{"rope_parameters", {{"full_attention", nullptr}, {"sliding_attention", nullptr}, {"rope_theta", 5}}}},
+              "rope_parameters has neither full_attention nor sliding_attention"},
+         })
+      EXPECT_NE(familyRefusal(family, patch).find(expected), std::string::npos) << familyRefusal(family, patch);
+    json scaled = {{"rope_parameters", nullptr}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 2}}}};
+    ModelConfig config = familyConfig(family, scaled);
+    EXPECT_EQ(config.ropes[0].factor, 2.0);
+    EXPECT_EQ(config.ropes[1].factor, family == std::string("modernbert") ? 2.0 : 1.0);
+  }
+}
+
+TEST(Config, modernBertSaysWindowsInTwoWays) {
+  EXPECT_EQ(familyConfig("modernbert").layerWindow, (std::vector<int64_t>{0, 5}));
+  EXPECT_EQ(familyConfig("modernbert", {{"sliding_window", 5}}).layerWindow, (std::vector<int64_t>{0, 6}));
+  EXPECT_NE(familyRefusal("modernbert", {{"sliding_window", -1}}).find("sliding_window is -1, expected 0 to 8388608"),
+            std::string::npos);
+}
+
 TEST(Config, gemma3InsideAMultimodalConfig) {
   TemporaryFolder folder;
   json text = json::parse(familyData("gemma3_text/config.json"));
