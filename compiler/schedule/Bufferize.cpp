@@ -51,6 +51,33 @@ static void separatePlaces(ModuleOp module) {
   }
 }
 
+// The first of several parts that are computed where they stand in one tensor begins that tensor: it takes a room of its own, as the parts
+// behind it would else be written into what another op, which asked for a room of that size, still holds.
+static void separateParts(ModuleOp module) {
+  SmallVector<tensor::InsertSliceOp> firsts;
+  module.walk([&](tensor::InsertSliceOp insert) {
+    if (insert.getDest().getDefiningOp<tensor::EmptyOp>())
+      firsts.push_back(insert);
+  });
+  for (tensor::InsertSliceOp insert : firsts) {
+    Value room = insert.getDest();
+    auto part = dyn_cast_or_null<DestinationStyleOpInterface>(insert.getSource().getDefiningOp());
+    if (!part)
+      continue;
+    OpBuilder b(part);
+    Value own = b.clone(*room.getDefiningOp())->getResult(0);
+    insert.getDestMutable().set(own);
+    for (OpOperand &init : part.getDpsInitsMutable())
+      if (auto place = init.get().getDefiningOp<tensor::ExtractSliceOp>(); place && place.getSource() == room) {
+        IRMapping map;
+        map.map(room, own);
+        init.set(b.clone(*place, map)->getResult(0));
+        if (place->use_empty())
+          place->erase();
+      }
+  }
+}
+
 // Loops that carry a buffer through all of their steps name it as it is: its last use is then known, and its sizes.
 static void nameCarriedBuffers(ModuleOp module) {
   SmallVector<Operation *> loops;
@@ -132,6 +159,7 @@ struct Bufferize : heddle::impl::BufferizeBase<Bufferize> {
     {
       FunctionsAside graphs(module,
                             [](func::FuncOp func) { return isGraphEntry(func) || func->hasAttr("heddle.kernel"); });
+      separateParts(module);
       if (failed(bufferize(module, /*allocatesInLoops=*/false)) ||
           failed(bufferization::dropEquivalentBufferResults(module)))
         return failure();

@@ -30,6 +30,33 @@ func.func private @accumulation_is_in_place(%x: tensor<?x64xf32>, %y: tensor<?x6
 
 // -----
 
+// Parts stand in a room of their own, though another op has asked for one of that size.
+// CHECK-LABEL: @parts_beside_a_room_of_their_size
+// CHECK: memref.alloc
+// CHECK: memref.alloc
+// CHECK-NOT: memref.copy
+// CHECK: return
+func.func private @parts_beside_a_room_of_their_size(%x: tensor<?x64xf32>, %v: tensor<4096xi8>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %room = tensor.empty(%rows) : tensor<?x64xf32>
+  %left = tensor.extract_slice %room[0, 0] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  %0 = heddle.packed_matmul ins(%x, %v : tensor<?x64xf32>, tensor<4096xi8>) outs(%left : tensor<?x32xf32>)
+    {format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  %half = tensor.insert_slice %0 into %room[0, 0] [%rows, 32] [1, 1] : tensor<?x32xf32> into tensor<?x64xf32>
+  %right = tensor.extract_slice %half[0, 32] [%rows, 32] [1, 1] : tensor<?x64xf32> to tensor<?x32xf32>
+  %1 = heddle.packed_matmul ins(%x, %v : tensor<?x64xf32>, tensor<4096xi8>) outs(%right : tensor<?x32xf32>)
+    {format = "bf16", k = 64 : i64, n = 32 : i64} -> tensor<?x32xf32>
+  %whole = tensor.insert_slice %1 into %half[0, 32] [%rows, 32] [1, 1] : tensor<?x32xf32> into tensor<?x64xf32>
+  %2 = heddle.packed_matmul ins(%whole, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%room : tensor<?x64xf32>)
+    {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
+  %3 = heddle.packed_matmul ins(%2, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%d : tensor<?x64xf32>)
+    {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
+  return %3 : tensor<?x64xf32>
+}
+
+// -----
+
 func.func private @overwritten_value_read_later(%x: tensor<?x64xf32>, %y: tensor<?x64xf32>, %w: tensor<8192xi8>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
   // expected-error @+1 {{a buffer is copied: its value is still read after it is written}}
   %0 = heddle.packed_matmul ins(%y, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%x : tensor<?x64xf32>)
