@@ -157,9 +157,20 @@ static ScheduleAttr contractionSchedule(TargetAttr target) {
 
 //===- products on tensor cores -------------------------------------------===//
 
-// Rows that share each weight that a thread unpacks, in the kernels of any device.
-static TileAttr threadsTile(MLIRContext *context) {
-  return TileFields{TileRole::Threads, {8}, 16}.get(context);
+// The kernels of any device, by falling maxRows. Tiles are square, so that one pass of the threads stages both operands; a thread has 4 x 4
+// sums (8 loads from local memory for 16 products; 32 sums where a gate has as many), which leaves registers for 1024 threads a multiprocessor.
+// A slice of 32 columns of K is a block of most formats, whose scale is read once; two of 64 rows are 16 KiB of the 32 that OpenCL promises, 24
+// with a gate. Prompts up to 64 rows have tiles of 32, four times as many blocks. Of few rows K is shared out by 16 threads of each of a panel's 16
+// columns: 256 threads read a few KiB at once, also where N is small; more rows at once would spill what a thread holds of a block.
+static void addThreadTiles(MLIRContext *context, ScheduleFields &schedule) {
+  auto tile = [&](int64_t maxRows, int64_t rows, int64_t columns, int64_t k, int64_t rowThreads) {
+    schedule.tiles.push_back(
+        TileFields{TileRole::Threads, {rows}, columns, maxRows, k, {rowThreads, rowThreads}}.get(context));
+  };
+  tile(0, 64, 64, 32, 16);
+  tile(64, 32, 32, 32, 8);
+  tile(4, 4, 16, 0, 16);
+  tile(1, 1, 16, 0, 16);
 }
 
 static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
@@ -180,7 +191,7 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   for (auto [rows, columns, chunks] : {std::tuple(4, 32, 1), {2, 16, 4}, {1, 16, 4}})
     schedule.tiles.push_back(
         TileFields{TileRole::FewRows, {rows}, columns, rows, /*k=*/0, {1, 8}, chunks}.get(context));
-  schedule.tiles.push_back(threadsTile(context)); // of what neither takes
+  addThreadTiles(context, schedule); // of what neither takes
   return schedule.get(context,
                       "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-*-ptxas.test); not timed");
 }
@@ -193,9 +204,8 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep, StringRef 
     return cudaMatmulSchedule(target);
   case TargetDevice::OpenCl: {
     ScheduleFields schedule;
-    schedule.tiles = {threadsTile(target.getContext())};
-    return schedule.get(target.getContext(),
-                        "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed");
+    addThreadTiles(target.getContext(), schedule);
+    return schedule.get(target.getContext(), "local memory and registers by count; right on PoCL, no GPU timed");
   }
   }
   llvm_unreachable("a kind of device");

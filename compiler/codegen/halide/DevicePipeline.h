@@ -51,11 +51,16 @@ public:
     param.dim(2).set_stride(int(columns * pageTokens));
     return param;
   }
-  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k) {
-    WeightExpressions packed(layout, n, k, symbol);
+  // `inWords`: they are read four bytes at once, through one view more.
+  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k, bool inWords = false) {
+    WeightExpressions packed(layout, n, k, symbol, inWords);
     for (const WeightExpressions::View &view : packed.views())
       pipeline.arguments.push_back(Halide::Argument(view.param));
     return packed;
+  }
+  // `elements` of a Func are one thread's (OwnRegisters.h).
+  void keepInRegisters(const Halide::Func &func, int elements) {
+    pipeline.registers.push_back({func.name(), elements});
   }
   ScheduledPipeline finish(const Halide::Func &result) {
     pipeline.results = {result};
