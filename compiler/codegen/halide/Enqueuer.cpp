@@ -88,11 +88,14 @@ void Enqueuer::enqueue(StringRef symbol) {
   arguments.truncate(1);
 }
 
-void Enqueuer::enqueueByRows(Value rows, ArrayRef<RowsKernel> kernels, int64_t fixedRows) {
-  // An encode, which has no pages of its own, takes whole sequences: each takes the kernel for most rows, beside others or alone.
-  Value isFree = b.equal(number(offsetof(heddle_step, fixed_forms)), b.constant(0));
-  Value isEncode = b.equal(number(offsetof(heddle_step, pages_per_sequence)), b.constant(0));
-  Value chosenBy = b.select(isEncode, b.constant(INT32_MAX), b.select(isFree, rows, b.constant(fixedRows)));
+void Enqueuer::enqueueByRows(Value rows, ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows) {
+  Value chosenBy = rows;
+  if (fixedRows) {
+    // An encode, which has no pages of its own, takes whole sequences: each takes the kernel for most rows, beside others or alone.
+    Value isFree = b.equal(number(offsetof(heddle_step, fixed_forms)), b.constant(0));
+    Value isEncode = b.equal(number(offsetof(heddle_step, pages_per_sequence)), b.constant(0));
+    chosenBy = b.select(isEncode, b.constant(INT32_MAX), b.select(isFree, rows, b.constant(*fixedRows)));
+  }
   int64_t taken = 0;
   for (const RowsKernel &kernel : kernels) {
     Value isFor = b.lessThan(b.constant(taken), chosenBy);

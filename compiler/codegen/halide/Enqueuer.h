@@ -44,13 +44,13 @@ public:
 
   // Calls the kernel with the buffers added so far, which are then forgotten.
   void enqueue(llvm::StringRef symbol);
-  // The same with the first of several kernels that takes so many rows. With fixed forms each step takes the one that takes
-  // `fixedRows`.
+  // The same with the first of several kernels that takes so many rows. If the kernels' bits differ, each step with fixed forms takes the
+  // one for `fixedRows`, and each encode the last.
   struct RowsKernel {
     std::string symbol;
     int64_t maxRows; // rising; 0, of the last: any number
   };
-  void enqueueByRows(mlir::Value rows, llvm::ArrayRef<RowsKernel> kernels, int64_t fixedRows);
+  void enqueueByRows(mlir::Value rows, llvm::ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows = {});
 
 private:
   void call(llvm::StringRef symbol);
