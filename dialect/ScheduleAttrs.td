@@ -44,7 +44,7 @@ def Heddle_TileAttr : Heddle_Attr<"Tile", "tile"> {
   let description = [{
     `rows`: the heights for which there is code, the largest first; rows that no tall tile takes fall to the lower ones. `columns` of the
     result lie beside each other in a tile. `role` says what a kernel has it for: `few_rows` and `many_rows` of a product, its rows on a `tile_unit` (AMX),
-    products of `int8` numbers, and of `int16` ones, which steps of at most `maxRows` rows take; `threads` that each compute one column of so many rows; of attention, whose tiles of `rows` lie in the cache, the sums
+    products of `int8` numbers, and of `int16` ones, which steps of at most `maxRows` rows take; `threads` of a block without tensor cores, warps[0] of them along rows and warps[1] along columns, which stage `k` columns of K at a time or, where there is no `k`, share K out among the warps[0] of a column, and of attention stage `k` keys; of attention on a CPU, whose tiles of `rows` lie in the cache, the sums
     that stay in `registers` meanwhile, to which `k` columns are added at once, 2 where they are pairs of bf16; `rows` where there is one kind. On a GPU a block of warps[0] x warps[1] warps computes the tile, `k` columns of
     K at a time, with `stages` such slices in shared memory, for steps of at most `maxRows` rows (0: any number). A tile unit takes `k` columns of K at a time too. Of latent attention on a CPU, keys and values of `k`
     tokens, whole pages, are rebuilt at once.

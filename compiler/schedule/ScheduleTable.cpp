@@ -157,9 +157,22 @@ static ScheduleAttr contractionSchedule(TargetAttr target) {
 
 //===- products on tensor cores -------------------------------------------===//
 
-// Rows that share each weight that a thread unpacks, in the kernels of any device.
-static TileAttr threadsTile(MLIRContext *context) {
-  return TileFields{TileRole::Threads, {8}, 16}.get(context);
+static constexpr char deviceEvidence[] = "local memory and registers by count; right on PoCL, no GPU timed";
+
+// The kernels of any device, by falling maxRows. Tiles are square, so that one pass of the threads stages both operands; a thread has 4 x 4
+// sums (8 loads from local memory for 16 products; 32 sums where a gate has as many), which leaves registers for 1024 threads a multiprocessor.
+// A slice of 32 columns of K is a block of most formats, whose scale is read once; two of 64 rows are 16 KiB of the 32 that OpenCL promises, 24
+// with a gate. Prompts up to 64 rows have tiles of 32, four times as many blocks. Of few rows K is shared out by 16 threads of each of a panel's 16
+// columns: 256 threads read a few KiB at once, also where N is small; more rows at once would spill what a thread holds of a block.
+static void addThreadTiles(MLIRContext *context, ScheduleFields &schedule) {
+  auto tile = [&](int64_t maxRows, int64_t rows, int64_t columns, int64_t k, int64_t rowThreads) {
+    schedule.tiles.push_back(
+        TileFields{TileRole::Threads, {rows}, columns, maxRows, k, {rowThreads, rowThreads}}.get(context));
+  };
+  tile(0, 64, 64, 32, 16);
+  tile(64, 32, 32, 32, 8);
+  tile(4, 4, 16, 0, 16);
+  tile(1, 1, 16, 0, 16);
 }
 
 static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
@@ -180,7 +193,7 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   for (auto [rows, columns, chunks] : {std::tuple(4, 32, 1), {2, 16, 4}, {1, 16, 4}})
     schedule.tiles.push_back(
         TileFields{TileRole::FewRows, {rows}, columns, rows, /*k=*/0, {1, 8}, chunks}.get(context));
-  schedule.tiles.push_back(threadsTile(context)); // of what neither takes
+  addThreadTiles(context, schedule); // of what neither takes
   return schedule.get(context,
                       "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-*-ptxas.test); not timed");
 }
@@ -193,15 +206,26 @@ ScheduleAttr heddle::matmulSchedule(TargetAttr target, bool isInStep, StringRef 
     return cudaMatmulSchedule(target);
   case TargetDevice::OpenCl: {
     ScheduleFields schedule;
-    schedule.tiles = {threadsTile(target.getContext())};
-    return schedule.get(target.getContext(),
-                        "8 rows share each weight that a thread unpacks; chosen on PoCL, no GPU timed");
+    addThreadTiles(target.getContext(), schedule);
+    return schedule.get(target.getContext(), deviceEvidence);
   }
   }
   llvm_unreachable("a kind of device");
 }
 
 //===- attention ----------------------------------------------------------===//
+
+// Attention on any device: 8 rows that share what is staged, 32 threads each; a row alone, as in decoding, has 64. Of keys and values, `numbers` of
+// each token, 16 KiB are staged at once; scores and weights of 4 heads are up to 8 more. Both tiles have as many keys, on which the bits of a
+// row depend.
+static void addAttentionThreadTiles(MLIRContext *context, ScheduleFields &schedule, int64_t columns, int64_t numbers) {
+  int64_t keys = 1;
+  while (keys < 32 && 2 * keys * numbers * int64_t(sizeof(float)) <= 16 << 10)
+    keys *= 2;
+  for (auto [rows, lanes] : {std::pair(8, 32), std::pair(1, 64)})
+    schedule.tiles.push_back(
+        TileFields{TileRole::Threads, {rows}, columns, rows == 1 ? 1 : 0, keys, {rows, lanes}}.get(context));
+}
 
 // About 96 rows: the transposition of a page costs as much as 4 rows of products, or as 24 of AMX, which has twice the rows; half of them where
 // rows are long, for L2. `rebuilt`: tokens whose keys and values are made from a latent at once; 164 KB for 128 of DeepSeek's.
@@ -222,15 +246,18 @@ constexpr char cpuAttentionEvidence[] =
 ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv, int64_t splitKv,
                                        bool inPairs) {
   MLIRContext *context = target.getContext();
-  if (target.getDevice() == TargetDevice::OpenCl) // a thread has a row of one head
-    return {};
   ScheduleFields schedule;
+  if (target.getDevice() == TargetDevice::OpenCl) {
+    addAttentionThreadTiles(context, schedule, headDim, 2 * headDim);
+    return schedule.get(context, deviceEvidence);
+  }
   schedule.blockKv = blockKv;
   schedule.splitKv = splitKv;
   if (target.getDevice() == TargetDevice::Cuda) {
     TileFields tile{TileRole::Rows, {64}, headDim};
     tile.warps = {4, 1};
     schedule.tiles = {tile.get(context)};
+    addAttentionThreadTiles(context, schedule, headDim, 2 * headDim); // of what tensor cores do not take
     return schedule.get(context, "4 warps of 16 rows; not timed");
   }
   bool onTileUnit = inPairs && hasBf16Tiles(target);
@@ -260,9 +287,12 @@ bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
 
 // A tile for each of its bodies, and what its products with packed weights take.
 static ScheduleAttr latentSchedule(TargetAttr target, LatentDims dims, int64_t splitKv) {
-  if (target.getDevice() != TargetDevice::Cpu)
-    return {};
   MLIRContext *context = target.getContext();
+  if (target.getDevice() != TargetDevice::Cpu) {
+    ScheduleFields threads;
+    addAttentionThreadTiles(context, threads, dims.rank, dims.cachedDim());
+    return threads.get(context, deviceEvidence);
+  }
   ScheduleFields schedule = ScheduleFields::of(cpuMatmulSchedule(target));
   const TileAttr tiles[] = {cpuAttentionTile(context, dims.cachedDim()),
                             cpuAttentionTile(context, std::max(dims.queryDim(), dims.value), /*rebuilt=*/128),

@@ -13,7 +13,7 @@
 
 //--- terms.mlir
 // Sinks and slopes are buffers behind the pages: device, query, two planes, three places, two terms, result.
-// CHECK: func.func private @[[DEVICE:attention_h4_kv2_d16.*_sinks_slopes_device]](
+// CHECK: func.func private @[[DEVICE:attention_h4_kv2_d16.*_sinks_slopes_rows8_device]](
 // CHECK: func.func @attention_h4_kv2_d16{{.*}}_sinks_slopes(
 // CHECK: call @[[DEVICE]]({{(%[a-z0-9_]+, ){9}%[a-z0-9_]+}})
 func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x f32>, %layer: index, %slopes: memref<4xf32>,
@@ -26,7 +26,7 @@ func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x f32>
 
 //--- code.mlir
 // Slopes that the host's code holds are in the kernel's, since a device does not read that memory: other slopes, another kernel.
-// CHECK-COUNT-2: func.func private @attention_h4_kv2_d16{{.*}}_slopes_{{[0-9A-F]+}}_device(
+// CHECK-COUNT-2: func.func private @attention_h4_kv2_d16{{.*}}_slopes_{{[0-9A-F]+}}_rows8_device(
 // CHECK: call @attention_h4_kv2_d16{{.*}}_device({{(%[a-z0-9_]+, ){7}%[a-z0-9_]+}})
 memref.global "private" constant @some : memref<4xf32> = dense<[0.5, 0.25, 0.125, 0.0625]>
 memref.global "private" constant @others : memref<4xf32> = dense<[0.5, 0.25, 0.125, 0.0]>
@@ -44,7 +44,7 @@ func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x f32>
 
 //--- sources.mlir
 // The cache of sources has other kernels than the sequences' own: the lengths of sources are one buffer more.
-// CHECK: func.func private @[[DEVICE:attention_h4_kv4_d16.*_full_sources_device]](
+// CHECK: func.func private @[[DEVICE:attention_h4_kv4_d16.*_full_sources_rows8_device]](
 // CHECK: func.func @attention_h4_kv4_d16{{.*}}_full_sources(
 // CHECK: call @[[DEVICE]]({{(%[a-z0-9_]+, ){8}%[a-z0-9_]+}})
 func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 4 x 16 x f32 cross>, %layer: index, %out: memref<?x64xf32>) {
@@ -79,7 +79,7 @@ func.func @step(%logits: memref<?x8xf32>, %e: memref<?x2xi32>, %w: memref<?x2xf3
 }
 
 //--- ragged.mlir
-// CHECK: func.func private @[[DEVICE:ragged_attention_h6_kv2_d8.*_full_v8_device]](
+// CHECK: func.func private @[[DEVICE:ragged_attention_h6_kv2_d8.*_full_v8_rows8_device]](
 // CHECK: func.func @ragged_attention_h6_kv2_d8{{.*}}_full_v8(
 // CHECK: call @[[DEVICE]]({{(%[a-z0-9_]+, ){6}%[a-z0-9_]+}})
 func.func @encode(%q: memref<?x48xf32>, %k: memref<?x16xf32>, %v: memref<?x16xf32>, %sequences: memref<?x2xi32>, %out: memref<?x48xf32>) {
@@ -92,7 +92,8 @@ func.func @encode(%q: memref<?x48xf32>, %k: memref<?x16xf32>, %v: memref<?x16xf3
 // Whatever the form, queries are folded: the transposed matrices of keys are read where they are not there.
 // CHECK: func.func @latent_h2_kv2_r7_n5_p4_v3_{{.*}}(
 // CHECK: call @latent_h2_kv2_r7_n5_p4_v3_{{.*}}_fold_device(
-// CHECK: call @latent_h2_kv2_r7_n5_p4_v3_{{.*}}_attend_device(
+// CHECK: call @latent_h2_kv2_r7_n5_p4_v3_{{.*}}_rows1_attend_device(
+// CHECK: call @latent_h2_kv2_r7_n5_p4_v3_{{.*}}_rows8_attend_device(
 // CHECK: call @latent_h2_kv2_r7_n5_p4_v3_{{.*}}_project_device(
 func.func @step(%q: memref<?x18xf32>, %cache: !heddle.kv_cache<2 x 1 x 11 x f32, latent = 7>, %layer: index, %u: memref<896xi8>,
                 %w: memref<896xi8>, %out: memref<?x6xf32>, %scratch: memref<?x64xf32>) {

@@ -51,11 +51,16 @@ public:
     param.dim(2).set_stride(int(columns * pageTokens));
     return param;
   }
-  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k) {
-    WeightExpressions packed(layout, n, k, symbol);
+  // `inWords`: they are read four bytes at once, through one view more.
+  WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k, bool inWords = false) {
+    WeightExpressions packed(layout, n, k, symbol, inWords);
     for (const WeightExpressions::View &view : packed.views())
       pipeline.arguments.push_back(Halide::Argument(view.param));
     return packed;
+  }
+  // `elements` of a Func are one thread's (OwnRegisters.h).
+  void keepInRegisters(const Halide::Func &func, int elements) {
+    pipeline.registers.push_back({func.name(), elements});
   }
   ScheduledPipeline finish(const Halide::Func &result) {
     pipeline.results = {result};
@@ -72,10 +77,12 @@ struct StepPlaces {
   explicit StepPlaces(PipelineBuilder &b)
       : sequence(b.input("row_sequence", Halide::Int(32), {0})), position(b.input("positions", Halide::Int(32), {0})),
         table(b.input("page_table", Halide::Int(32), {0, 0})) {}
-  // The page that holds token `token` of the row's sequence. Indices are what they are bounded to: Halide cannot know.
+  // The page that holds token `token` of a sequence, or of the row's. Indices are what they are bounded to: Halide cannot know.
+  Halide::Expr pageOf(Halide::Expr sequence, Halide::Expr token) {
+    return table(Halide::clamp(token / pageTokens, 0, table.dim(0).extent() - 1), sequence);
+  }
   Halide::Expr page(Halide::Expr row, Halide::Expr token) {
-    return table(Halide::clamp(token / pageTokens, 0, table.dim(0).extent() - 1),
-                 Halide::clamp(sequence(row), 0, table.dim(1).extent() - 1));
+    return pageOf(Halide::clamp(sequence(row), 0, table.dim(1).extent() - 1), token);
   }
   Halide::Expr numTokens() { return table.dim(0).extent() * pageTokens; }
 

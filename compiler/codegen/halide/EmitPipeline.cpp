@@ -125,6 +125,8 @@ FailureOr<std::string> heddle::emitPipeline(Location loc, const Target &target, 
     Halide::Pipeline pipeline(scheduled->results);
     if (!target.isDevice())
       pipeline.add_custom_lowering_pass(new AllocateOnStack); // owned by the pipeline
+    if (!scheduled->registers.empty())
+      pipeline.add_custom_lowering_pass(makeKeepOwnRegisters(scheduled->registers));
     Halide::Module module = pipeline.compile_to_module(scheduled->arguments, symbol.str(), halideTarget(target),
                                                        Halide::LinkageType::External);
     FailureOr<std::string> object = compileObject(loc, module);

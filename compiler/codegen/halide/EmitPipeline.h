@@ -4,6 +4,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_HALIDE_EMITPIPELINE_H
 #define HEDDLE_COMPILER_CODEGEN_HALIDE_EMITPIPELINE_H
 
+#include "compiler/codegen/halide/OwnRegisters.h"
 #include "compiler/codegen/machine/Target.h"
 
 #include "mlir/IR/Location.h"
@@ -17,6 +18,7 @@ namespace heddle {
 struct ScheduledPipeline {
   std::vector<Halide::Argument> arguments;
   std::vector<Halide::Func> results;
+  std::vector<OwnRegisters> registers = {};
 };
 
 // Runs `build`, which may throw Halide::Error, and compiles what it returns to an object that defines

@@ -31,8 +31,8 @@ void Enqueuer::addHeads(Value at, int64_t headDim, int64_t heads, Value stride, 
   add(f32Element, at, {{b.constant(headDim), b.constant(1)}, {b.constant(heads), b.constant(headDim)}, {rows, stride}});
 }
 
-void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64_t k) {
-  for (auto [type, elements] : packedViews(layout, k)) {
+void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64_t k, bool inWords) {
+  for (auto [type, elements] : packedViews(layout, k, inWords)) {
     buffer_layout::TypeCode kind = type.is_float() ? buffer_layout::Float : buffer_layout::UnsignedInteger;
     add({kind, unsigned(type.bits())}, at,
         {{b.constant(elements), b.constant(1)}, {b.constant(layout.numPanels(n)), b.constant(elements)}});
@@ -73,7 +73,7 @@ void Enqueuer::addPlaces(bool isCross) {
   add(i32Element, pointer(table), {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
 }
 
-void Enqueuer::enqueue(StringRef symbol) {
+void Enqueuer::call(StringRef symbol) {
   SmallVector<Type> types(arguments.size(), b.pointerType());
   if (!code.lookupSymbol(symbol)) {
     OpBuilder::InsertionGuard guard(b);
@@ -81,6 +81,29 @@ void Enqueuer::enqueue(StringRef symbol) {
     func::FuncOp::create(b, symbol, b.getFunctionType(types, {b.getI32Type()})).setPrivate();
   }
   func::CallOp::create(b, symbol, TypeRange{b.getI32Type()}, arguments);
+}
+
+void Enqueuer::enqueue(StringRef symbol) {
+  call(symbol);
+  arguments.truncate(1);
+}
+
+void Enqueuer::enqueueByRows(Value rows, ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows) {
+  Value chosenBy = rows;
+  if (fixedRows) {
+    // An encode, which has no pages of its own, takes whole sequences: each takes the kernel for most rows, beside others or alone.
+    Value isFree = b.equal(number(offsetof(heddle_step, fixed_forms)), b.constant(0));
+    Value isEncode = b.equal(number(offsetof(heddle_step, pages_per_sequence)), b.constant(0));
+    chosenBy = b.select(isEncode, b.constant(INT32_MAX), b.select(isFree, rows, b.constant(*fixedRows)));
+  }
+  int64_t taken = 0;
+  for (const RowsKernel &kernel : kernels) {
+    Value isFor = b.lessThan(b.constant(taken), chosenBy);
+    if (kernel.maxRows)
+      isFor = arith::AndIOp::create(b, isFor, b.lessThan(chosenBy, b.constant(kernel.maxRows + 1)));
+    b.ifThen(isFor, [&] { call(kernel.symbol); });
+    taken = kernel.maxRows;
+  }
   arguments.truncate(1);
 }
 

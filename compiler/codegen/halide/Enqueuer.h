@@ -33,7 +33,7 @@ public:
   // (head_dim, heads, rows)
   void addHeads(mlir::Value at, int64_t headDim, int64_t heads, mlir::Value stride, mlir::Value rows);
   // Each view of packed weights.
-  void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k);
+  void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k, bool inWords = false);
   // One plane of a cache's pages: (head_dim, 64, heads, pages). `isCross`: of the cache of sources.
   void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset, bool isCross = false);
   // Both: (head_dim, 64, heads, pages, 2).
@@ -44,8 +44,16 @@ public:
 
   // Calls the kernel with the buffers added so far, which are then forgotten.
   void enqueue(llvm::StringRef symbol);
+  // The same with the first of several kernels that takes so many rows. If the kernels' bits differ, each step with fixed forms takes the
+  // one for `fixedRows`, and each encode the last.
+  struct RowsKernel {
+    std::string symbol;
+    int64_t maxRows; // rising; 0, of the last: any number
+  };
+  void enqueueByRows(mlir::Value rows, llvm::ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows = {});
 
 private:
+  void call(llvm::StringRef symbol);
   llvm::SmallVector<BufferDim> pageDims(KvType kv, int64_t headDim, int64_t heads, bool isCross);
   mlir::Value pagesAt(mlir::Value planeOffset, bool isCross);
 

@@ -46,8 +46,7 @@ Expr heddle::halfBits(Expr value) {
   return Halide::cast<uint16_t>(sign | Halide::select(magnitude >= bits32(0x477ff000u), overflow, small));
 }
 
-std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLayout &layout, int64_t k) {
-  int64_t bytes = layout.panelBytes(k);
+static std::vector<std::pair<Halide::Type, int64_t>> numberViews(const PackedLayout &layout, int64_t bytes) {
   if (layout.isQuantized())
     return {layout.scales == PackedScales::F32 ? std::pair(Halide::Type(Halide::Float(32)), bytes / 4)
                                                : std::pair(Halide::Type(Halide::UInt(16)), bytes / 2),
@@ -57,9 +56,18 @@ std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLa
   return {{Halide::UInt(16), bytes / 2}};
 }
 
-WeightExpressions::WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name)
+std::vector<std::pair<Halide::Type, int64_t>> heddle::packedViews(const PackedLayout &layout, int64_t k, bool inWords) {
+  int64_t bytes = layout.panelBytes(k);
+  std::vector<std::pair<Halide::Type, int64_t>> views = numberViews(layout, bytes);
+  if (inWords)
+    views.emplace_back(Halide::UInt(32), bytes / 4);
+  return views;
+}
+
+WeightExpressions::WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name,
+                                     bool inWords)
     : layout(layout) {
-  for (auto [type, elements] : packedViews(layout, k)) {
+  for (auto [type, elements] : packedViews(layout, k, inWords)) {
     Halide::ImageParam param(type, 2, name + "_view" + std::to_string(all.size()));
     param.dim(0).set_bounds(0, int(elements));
     param.dim(1).set_bounds(0, int(layout.numPanels(n))).set_stride(int(elements));
@@ -96,6 +104,42 @@ WeightExpressions::Terms WeightExpressions::terms(Expr row, Expr block) const {
   return terms;
 }
 
+WeightExpressions::CodePlace WeightExpressions::placeOf(Expr column, int unit) const {
+  auto in = [&](int64_t bytes) { return int(bytes / unit); };
+  int perUnit = int(layout.unitValues()), perGroup = int(layout.blocksPerGroup()),
+      perShare = int(layout.quadsPerShare());
+  Expr number = column % perUnit / int(layout.block), quad = column % int(layout.block) / 4,
+       inGroup = number % perGroup;
+  Expr group = column / perUnit * in(layout.unitBytes()) + in(layout.headerBytes()) +
+               number / perGroup * in(layout.groupBytes());
+  CodePlace place;
+  place.low = group + inGroup * in(layout.lowBytes()) + quad % perShare * in(4 * lanes);
+  place.lowShift = quad / perShare * int(layout.lowBits());
+  if (layout.highBits) {
+    place.high = group + in(perGroup * layout.lowBytes());
+    place.highShift = (inGroup * int(layout.block / 4) + quad) * int(layout.highBits);
+  }
+  return place;
+}
+
+// w = scale (code - zero) + min, of unsigned integers whose lowest bytes hold the code's bits.
+Expr WeightExpressions::decoded(Expr low, Expr high, const CodePlace &place, const Terms &ofBlock) const {
+  auto bits = [](Expr from, Expr shift, int64_t count) {
+    return Halide::cast<int32_t>(from >> Halide::cast<uint32_t>(shift) & bits32((1u << count) - 1));
+  };
+  int lowBits = int(layout.lowBits());
+  Expr code = bits(low, place.lowShift, lowBits);
+  if (layout.highBits)
+    code = code | bits(high, place.highShift, layout.highBits) << lowBits;
+  Expr centred = code - int(layout.zero);
+  if (layout.book != CodeBook::None) {
+    std::vector<Expr> entries(entriesOf(layout.book), entriesOf(layout.book) + 16);
+    centred = Halide::mux(code, entries);
+  }
+  Expr weight = ofBlock.scale * Halide::cast<float>(centred);
+  return layout.hasMin ? weight + ofBlock.min : weight;
+}
+
 Expr WeightExpressions::at(Expr row, Expr column, const Terms &ofBlock) const {
   Expr panel = row / lanes, lane = row % lanes;
   if (layout.numbers == PackedNumbers::F32)
@@ -104,28 +148,30 @@ Expr WeightExpressions::at(Expr row, Expr column, const Terms &ofBlock) const {
     Expr bits = all[0].param(column / 2 * (2 * lanes) + 2 * lane + column % 2, panel);
     return layout.numbers == PackedNumbers::F16 ? halfExpr(bits) : bfloatExpr(bits);
   }
-  // w = scale (code - zero) + min
-  int perUnit = int(layout.unitValues()), perGroup = int(layout.blocksPerGroup()),
-      perShare = int(layout.quadsPerShare());
-  Expr unit = column / perUnit, number = column % perUnit / int(layout.block), quad = column % int(layout.block) / 4;
-  Expr group =
-      unit * int(layout.unitBytes()) + int(layout.headerBytes()) + number / perGroup * int(layout.groupBytes());
-  Expr byte = 4 * lane + column % 4, inGroup = number % perGroup;
-  Expr low = group + inGroup * int(layout.lowBytes()) + quad % perShare * int(4 * lanes) + byte;
-  int lowBits = int(layout.lowBits());
-  Expr code = Halide::cast<int32_t>(all[1].param(low, panel));
-  if (lowBits < 8)
-    code = (code >> (quad / perShare * lowBits)) & ((1 << lowBits) - 1);
-  if (layout.highBits) {
-    Expr high = Halide::cast<int32_t>(all[1].param(group + perGroup * int(layout.lowBytes()) + byte, panel));
-    Expr place = (inGroup * int(layout.block / 4) + quad) * int(layout.highBits);
-    code = code | (((high >> place) & ((1 << layout.highBits) - 1)) << lowBits);
+  CodePlace place = placeOf(column, 1);
+  Expr byte = 4 * lane + column % 4;
+  auto load = [&](Expr line) { return Halide::cast<uint32_t>(all[1].param(line + byte, panel)); };
+  return decoded(load(place.low), layout.highBits ? load(place.high) : Expr(), place, ofBlock);
+}
+
+WeightExpressions::Words WeightExpressions::words(Expr row, Expr column) const {
+  Expr panel = row / lanes, lane = row % lanes;
+  auto load = [&](Expr line) { return all.back().param(line + lane, panel); };
+  if (!layout.isQuantized())
+    return {load(column / 2 * lanes), Expr()};
+  CodePlace place = placeOf(column, 4);
+  return {load(place.low), layout.highBits ? load(place.high) : Expr()};
+}
+
+Expr WeightExpressions::at(Expr row, Expr column, const Words &ofColumn, const Terms &ofBlock) const {
+  if (layout.numbers == PackedNumbers::F32)
+    return at(row, column, ofBlock);
+  auto cut = [](Expr word, Expr first) { return word >> Halide::cast<uint32_t>(first); };
+  if (!layout.isQuantized()) {
+    Expr bits = cut(ofColumn.low, column % 2 * 16) & bits32(0xffffu);
+    return layout.numbers == PackedNumbers::F16 ? halfExpr(bits) : bfloatExpr(bits);
   }
-  Expr centred = code - int(layout.zero);
-  if (layout.book != CodeBook::None) {
-    std::vector<Expr> entries(entriesOf(layout.book), entriesOf(layout.book) + 16);
-    centred = Halide::mux(code, entries);
-  }
-  Expr weight = ofBlock.scale * Halide::cast<float>(centred);
-  return layout.hasMin ? weight + ofBlock.min : weight;
+  Expr first = column % 4 * 8;
+  return decoded(cut(ofColumn.low, first), layout.highBits ? cut(ofColumn.high, first) : Expr(), placeOf(column, 4),
+                 ofBlock);
 }

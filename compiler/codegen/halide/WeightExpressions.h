@@ -20,7 +20,8 @@ Halide::Expr bfloatBits(Halide::Expr value);
 // W (N, K). All views look at the same memory, as numbers of different types.
 class WeightExpressions {
 public:
-  WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name);
+  // `inWords`: there is a view of words beside, for `low` and `high`.
+  WeightExpressions(const PackedLayout &layout, int64_t n, int64_t k, const std::string &name, bool inWords = false);
 
   // What the values of a block share; min is undefined where the layout has none. Of quantised weights only.
   struct Terms {
@@ -33,6 +34,17 @@ public:
     return at(row, column, layout.isQuantized() ? terms(row, column / int(layout.block)) : Terms());
   }
 
+  // Four bytes of a row that lie together hold 16-bit numbers of two columns, or parts of the codes of four: their low bits and, of layouts
+  // that have some, their high ones. Of a column, words that its neighbours share; f32 numbers are words as they are.
+  struct Words {
+    Halide::Expr low, high;
+  };
+  static int wordColumns(const PackedLayout &layout) {
+    return layout.isQuantized() ? 4 : layout.numbers == PackedNumbers::F32 ? 1 : 2;
+  }
+  Words words(Halide::Expr row, Halide::Expr column) const;
+  Halide::Expr at(Halide::Expr row, Halide::Expr column, const Words &ofColumn, const Terms &ofBlock) const;
+
   struct View {
     Halide::ImageParam param; // (elements of a panel, panels), innermost first
     int bytes;                // of an element
@@ -40,14 +52,20 @@ public:
   const std::vector<View> &views() const { return all; }
 
 private:
+  // Where the codes of a column lie: the first byte of its lines in the panel, in units of `unit` bytes, and the lowest of its bits.
+  struct CodePlace {
+    Halide::Expr low, high, lowShift, highShift;
+  };
+  CodePlace placeOf(Halide::Expr column, int unit) const;
+  Halide::Expr decoded(Halide::Expr low, Halide::Expr high, const CodePlace &place, const Terms &ofBlock) const;
   Halide::Expr scaleAt(Halide::Expr panel, Halide::Expr lane, Halide::Expr unit, int64_t offset) const;
 
   PackedLayout layout;
-  std::vector<View> all; // plain: the numbers; blocks: scales, codes
+  std::vector<View> all; // plain: the numbers; blocks: scales, codes; then words, if they were asked for
 };
 
 // The views that weights of a layout are read through, as (type, elements of a panel); in order of views().
-std::vector<std::pair<Halide::Type, int64_t>> packedViews(const PackedLayout &layout, int64_t k);
+std::vector<std::pair<Halide::Type, int64_t>> packedViews(const PackedLayout &layout, int64_t k, bool inWords = false);
 
 } // namespace heddle
 

@@ -15,7 +15,8 @@ using Halide::ImageParam;
 //  [source_lengths (sequences) i32, where keys are those of a source])
 //   -> (value_dim, num_heads, rows)
 static FailureOr<std::string> emitAttention(Location loc, const Target &target, StringRef symbol,
-                                            const AttentionSpec &spec, bool isCross, ArrayRef<float> slopes) {
+                                            const AttentionSpec &spec, bool isCross, ArrayRef<float> slopes,
+                                            AttentionThreads threads) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam query = b.input("query", Halide::Float(32), {spec.headDim, spec.numHeads, 0});
@@ -29,21 +30,30 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
 
     // Keys are the tokens of the row's sequence.
     AttendedKeys keys;
-    auto cached = [&](ImageParam &plane, Expr element, Expr token) {
-      Expr page = Halide::clamp(places.page(keys.row, token), 0, plane.dim(3).extent() - 1);
-      return cachedExpr(spec.kv, plane(element, token % pageTokens, keys.head / int(spec.group()), page));
+    auto cached = [&](ImageParam &plane, Expr element, Expr kvHead, Expr sequence, Expr key) {
+      Expr page = Halide::clamp(places.pageOf(sequence, key), 0, plane.dim(3).extent() - 1);
+      return cachedExpr(spec.kv, plane(element, key % pageTokens, kvHead, page));
     };
-    keys.numKeys = places.numTokens();
-    keys.distance = [&](Expr key) { return places.position(keys.row) - key; };
-    keys.isSeen = [&](Expr key) {
-      Expr isSeen = isInMask(spec, places.position(keys.row), key);
-      return isCross ? key < lengths(Halide::clamp(places.sequence(keys.row), 0, lengths.dim(0).extent() - 1)) && isSeen
-                     : isSeen;
+    keys.numRows = query.dim(2).extent();
+    keys.numSequences = places.table.dim(1).extent();
+    keys.mostKeys = places.numTokens();
+    keys.sequence = [&](Expr row) { return Halide::clamp(places.sequence(row), 0, keys.numSequences - 1); };
+    keys.position = [&](Expr row) { return places.position(row); };
+    keys.lastKey = [&](Expr row) {
+      return isCross ? lengths(keys.sequence(row)) - 1 : spec.causal ? places.position(row) : keys.mostKeys - 1;
     };
-    keys.query = [&](Expr element) { return query(element, keys.head, keys.row); };
-    keys.key = [&](Expr element, Expr key) { return cached(pages[0], element, key); };
-    keys.value = [&](Expr element, Expr key) { return cached(pages[1], element, key); };
-    return b.finish(softmaxAttention(b, spec, keys, terms));
+    keys.firstKey = [&](Expr row) { return firstInMask(spec, places.position(row)); };
+    keys.isSeen = [&](Expr row, Expr key) {
+      return key <= keys.lastKey(row) && isInMask(spec, places.position(row), key);
+    };
+    keys.query = [&](Expr element, Expr head, Expr row) { return query(element, head, row); };
+    keys.key = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
+      return cached(pages[0], element, kvHead, sequence, key);
+    };
+    keys.value = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
+      return cached(pages[1], element, kvHead, sequence, key);
+    };
+    return b.finish(softmaxAttention(b, spec, keys, terms, threads));
   });
 }
 
@@ -81,8 +91,11 @@ FailureOr<Kernels> OnlineAttention::build(OnlineAttentionOp op, ScheduleAttr sch
       return op.emitError(error);
     bool isCross = op.getCache().getType().getCross();
     SmallVector<float> slopes = numbersInCode(op.getPositions());
-    std::string symbol = (name + "_device").str();
-    if (failed(module.addObject(name, emitAttention(op.getLoc(), target, symbol, spec, isCross, slopes))))
+    auto kernels =
+        emitAttentionKernels(module, name, "", schedule, spec, [&](StringRef symbol, AttentionThreads threads) {
+          return emitAttention(op.getLoc(), target, symbol, spec, isCross, slopes, threads);
+        });
+    if (failed(kernels))
       return failure();
     HostKernelOf<AttentionCall, Enqueuer> host(op.getLoc(), module.code, name, formOf(spec));
     const AttentionCall &call = host.call;
@@ -96,7 +109,7 @@ FailureOr<Kernels> OnlineAttention::build(OnlineAttentionOp op, ScheduleAttr sch
       host.addVector(i32Element, host.pointer(offsetof(heddle_step, source_lengths)),
                      host.number(offsetof(heddle_step, num_sequences)));
     host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outStride, rows);
-    host.enqueue(symbol);
+    enqueueAttention(host, *kernels);
     return host.finish();
   }));
 }

@@ -92,7 +92,7 @@ static FailureOr<std::string> emitFold(Location loc, const Target &target, Strin
 
 // (folded queries (rank + rope, num_heads, rows), pages (rank + rope, 64, 1, pages), StepPlaces) -> (rank, num_heads, rows)
 static FailureOr<std::string> emitAttend(Location loc, const Target &target, StringRef symbol,
-                                         const AttentionSpec &spec) {
+                                         const AttentionSpec &spec, AttentionThreads threads) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam query = b.input("query", Halide::Float(32), {spec.headDim, spec.numHeads, 0});
@@ -100,15 +100,20 @@ static FailureOr<std::string> emitAttend(Location loc, const Target &target, Str
     StepPlaces places(b);
     DeviceScoreTerms terms(b, spec);
     AttendedKeys keys;
-    keys.numKeys = places.numTokens();
-    keys.distance = [&](Expr key) { return places.position(keys.row) - key; };
-    keys.isSeen = [&](Expr key) { return isInMask(spec, places.position(keys.row), key); };
-    keys.query = [&](Expr element) { return query(element, keys.head, keys.row); };
-    keys.key = keys.value = [&](Expr element, Expr key) {
-      Expr page = Halide::clamp(places.page(keys.row, key), 0, pages.dim(3).extent() - 1);
+    keys.numRows = query.dim(2).extent();
+    keys.numSequences = places.table.dim(1).extent();
+    keys.mostKeys = places.numTokens();
+    keys.sequence = [&](Expr row) { return Halide::clamp(places.sequence(row), 0, keys.numSequences - 1); };
+    keys.position = [&](Expr row) { return places.position(row); };
+    keys.lastKey = [&](Expr row) { return spec.causal ? places.position(row) : keys.mostKeys - 1; };
+    keys.firstKey = [&](Expr row) { return firstInMask(spec, places.position(row)); };
+    keys.isSeen = [&](Expr row, Expr key) { return isInMask(spec, places.position(row), key); };
+    keys.query = [&](Expr element, Expr head, Expr row) { return query(element, head, row); };
+    keys.key = [&](Expr element, Expr, Expr sequence, Expr key) {
+      Expr page = Halide::clamp(places.pageOf(sequence, key), 0, pages.dim(3).extent() - 1);
       return cachedExpr(spec.kv, pages(element, key % pageTokens, 0, page));
     };
-    return b.finish(softmaxAttention(b, spec, keys, terms));
+    return b.finish(softmaxAttention(b, spec, keys, terms, threads));
   });
 }
 
@@ -149,7 +154,8 @@ protected:
                            KernelModule &module) const override;
 
 private:
-  FailureOr<func::FuncOp> buildHost(OnlineLatentAttentionOp op, StringRef name, KernelModule &module) const;
+  FailureOr<func::FuncOp> buildHost(OnlineLatentAttentionOp op, ScheduleAttr schedule, StringRef name,
+                                    KernelModule &module) const;
 };
 
 } // namespace
@@ -170,8 +176,8 @@ FailureOr<std::string> OnlineLatentAttention::nameOf(OnlineLatentAttentionOp op)
       .str();
 }
 
-FailureOr<func::FuncOp> OnlineLatentAttention::buildHost(OnlineLatentAttentionOp op, StringRef name,
-                                                         KernelModule &module) const {
+FailureOr<func::FuncOp> OnlineLatentAttention::buildHost(OnlineLatentAttentionOp op, ScheduleAttr schedule,
+                                                         StringRef name, KernelModule &module) const {
   LatentDims dims = op.getDims();
   AttentionSpec spec = absorbedSpec(op);
   std::string error;
@@ -183,12 +189,16 @@ FailureOr<func::FuncOp> OnlineLatentAttention::buildHost(OnlineLatentAttentionOp
     return failure();
   HeadMatrices ofKeys{*keyLayout, isFolded ? dims.rank : dims.nope, isFolded ? dims.nope : dims.rank, dims.numKvHeads};
   HeadMatrices ofValues{*valueLayout, dims.value, dims.rank, dims.numKvHeads};
-  std::string fold = (name + "_fold_device").str(), attend = (name + "_attend_device").str(),
-              project = (name + "_project_device").str();
+  std::string fold = (name + "_fold_device").str(), project = (name + "_project_device").str();
   Location loc = op.getLoc();
   if (failed(module.addObject(name, emitFold(loc, target, fold, dims, ofKeys, isFolded))) ||
-      failed(module.addObject(name, emitAttend(loc, target, attend, spec))) ||
       failed(module.addObject(name, emitProject(loc, target, project, dims, ofValues))))
+    return failure();
+  auto attend =
+      emitAttentionKernels(module, name, "_attend", schedule, spec, [&](StringRef symbol, AttentionThreads threads) {
+        return emitAttend(loc, target, symbol, spec, threads);
+      });
+  if (failed(attend))
     return failure();
 
   HostKernelOf<LatentAttentionCall, Enqueuer> host(loc, module.code, name);
@@ -205,7 +215,7 @@ FailureOr<func::FuncOp> OnlineLatentAttention::buildHost(OnlineLatentAttentionOp
   host.addPages(spec.kv, spec.headDim, 1, call.kOffset);
   host.addPlaces();
   host.addHeads(attended, dims.rank, dims.numHeads, stride, rows);
-  host.enqueue(attend);
+  enqueueAttention(host, *attend);
   host.addHeads(attended, dims.rank, dims.numHeads, stride, rows);
   ofValues.addTo(host, call.valueUps);
   host.addHeads(call.out, dims.value, dims.numHeads, call.outStride, rows);
@@ -215,7 +225,7 @@ FailureOr<func::FuncOp> OnlineLatentAttention::buildHost(OnlineLatentAttentionOp
 
 FailureOr<Kernels> OnlineLatentAttention::build(OnlineLatentAttentionOp op, ScheduleAttr schedule, StringRef name,
                                                 KernelModule &module) const {
-  return oneKernel(module.once(name, [&] { return buildHost(op, name, module); }));
+  return oneKernel(module.once(name, [&] { return buildHost(op, schedule, name, module); }));
 }
 
 std::unique_ptr<KernelEmitter> heddle::opencl::onlineLatentAttention(const Target &target) {

@@ -1,98 +1,203 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products with packed weights, by Halide: the portable form of `packed_matmul` on devices.
+// Products with packed weights, by Halide: the portable form of `packed_matmul` on devices. Steps of many rows are a matter of arithmetic and
+// share what is staged; those of few are a matter of reading W.
 
-#include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
-#include "compiler/codegen/targets/opencl/MatmulExpressions.h"
+#include "compiler/codegen/targets/opencl/MatmulOperands.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace heddle;
 using namespace mlir;
 using Halide::Expr;
 using Halide::Func;
-using Halide::ImageParam;
 using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// (act (k, rows) f32 or bf16, weights through each of packedViews, [bias (n)], [residual (n, rows), which may be the result itself])
-//   -> (n, rows)
-static FailureOr<std::string> emitMatmul(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec,
-                                         int tileRows) {
+static std::vector<Expr> valuesOf(const Halide::FuncRef &ref, size_t count) {
+  std::vector<Expr> values;
+  values.reserve(count);
+  for (size_t r = 0; r < count; ++r)
+    values.push_back(opencl::valueOf(ref, r, count));
+  return values;
+}
+
+static std::vector<Expr> zeros(size_t count) {
+  return std::vector<Expr>(count, 0.0f);
+}
+
+static void bindOutput(Func out, const Var &column, int64_t n) {
+  out.output_buffer().dim(0).set_bounds(0, int(n));
+  out.output_buffer().dim(1).set_min(0);
+  out.bound(column, 0, int(n)).never_partition_all();
+}
+
+namespace {
+// How a block computes a tile: threads are counted along rows and along columns.
+struct ThreadTile {
+  int rows, columns, k, rowThreads, columnThreads;
+
+  static ThreadTile of(TileAttr tile) {
+    return {int(tile.getRows().front()), int(tile.getColumns()), int(tile.getK()), int(tile.getWarps()[0]),
+            int(tile.getWarps()[1])};
+  }
+  int threadRows() const { return rows / rowThreads; }
+  int threadColumns() const { return columns / columnThreads; }
+};
+} // namespace
+
+// Many rows: (MatmulOperands) -> (n, rows). A block stages `k` columns of K of its rows and, dequantised, of its rows of W in local memory,
+// from where each thread adds up threadRows x threadColumns sums in registers, in ascending order of K.
+static FailureOr<std::string> emitTiled(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec,
+                                        ThreadTile tile) {
+  return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
+    assert(tile.rows == tile.columns && "one Func stages both operands, between one pair of barriers");
+    PipelineBuilder b(symbol);
+    opencl::MatmulOperands operands(b, spec, tile.k);
+    size_t count = operands.numSums();
+    int side = tile.rows, n = int(spec.n);
+    Var column("column"), row("row"), blockX("block_x"), blockY("block_y"), threadX("thread_x"), threadY("thread_y");
+
+    // slice[k][i] of the block = (act[its row i][k], W[its column i][k]...), for a slice of K
+    Func slice = b.func("slice"), sum = b.func("sum"), out = b.func("out");
+    Var i("i"), inSlice("in_slice"), number("number");
+    Expr k = number * tile.k + inSlice, its = Halide::min(blockX * side + i, n - 1);
+    std::vector<Expr> staged = operands.weights(its, k);
+    staged.insert(staged.begin(), operands.activation(k, blockY * side + i));
+    slice(i, inSlice, number, blockX, blockY) = Halide::Tuple(staged);
+
+    // sum[row][column] += slice's act[row] slice's W[column], of the rows and columns of a thread, threads apart
+    Var ofRow("of_row"), ofColumn("of_column");
+    RDom r(0, tile.k, 0, int(llvm::divideCeil(spec.k, tile.k)), "r");
+    sum(ofColumn, ofRow, threadX, threadY, blockX, blockY) = Halide::Tuple(zeros(count));
+    Halide::FuncRef held = sum(ofColumn, ofRow, threadX, threadY, blockX, blockY);
+    Expr value = slice(ofRow * tile.rowThreads + threadY, r.x, r.y, blockX, blockY)[0];
+    std::vector<Expr> sums = valuesOf(held, count);
+    for (size_t w = 0; w < count; ++w)
+      sums[w] += value * slice(ofColumn * tile.columnThreads + threadX, r.x, r.y, blockX, blockY)[int(w) + 1];
+    sum(ofColumn, ofRow, threadX, threadY, blockX, blockY) = Halide::Tuple(sums);
+
+    out(column, row) =
+        operands.finished(valuesOf(sum(column % side / tile.columnThreads, row % side / tile.rowThreads,
+                                       column % tile.columnThreads, row % tile.rowThreads, column / side, row / side),
+                                   count),
+                          column, row);
+
+    bindOutput(out, column, n);
+    out.split(column, blockX, ofColumn, side, TailStrategy::GuardWithIf)
+        .split(ofColumn, ofColumn, threadX, tile.columnThreads)
+        .split(row, blockY, ofRow, side, TailStrategy::GuardWithIf)
+        .split(ofRow, ofRow, threadY, tile.rowThreads)
+        .reorder(ofColumn, ofRow, threadX, threadY, blockX, blockY)
+        .gpu_blocks(blockX, blockY)
+        .gpu_threads(threadX, threadY)
+        .unroll(ofColumn)
+        .unroll(ofRow);
+    sum.compute_at(out, blockX)
+        .store_in(Halide::MemoryType::Register)
+        .bound(ofColumn, 0, tile.threadColumns())
+        .bound(ofRow, 0, tile.threadRows())
+        .bound(threadX, 0, tile.columnThreads)
+        .bound(threadY, 0, tile.rowThreads)
+        .bound_extent(blockX, 1)
+        .bound_extent(blockY, 1)
+        .gpu_threads(threadX, threadY)
+        .unroll(ofColumn)
+        .unroll(ofRow);
+    sum.update()
+        .reorder(ofColumn, ofRow, r.x, threadX, threadY, r.y)
+        .gpu_threads(threadX, threadY)
+        .unroll(ofColumn)
+        .unroll(ofRow);
+    b.keepInRegisters(sum, tile.threadRows() * tile.threadColumns());
+    // Neighbouring threads stage neighbouring rows, each four columns of K at once.
+    Var quad("quad"), inQuad("in_quad"), place("place"), inRound("in_round"), round("round");
+    slice.compute_at(sum, r.y)
+        .store_in(Halide::MemoryType::GPUShared)
+        .bound(i, 0, side)
+        .bound(inSlice, 0, tile.k)
+        .bound_extent(number, 1)
+        .bound_extent(blockX, 1)
+        .bound_extent(blockY, 1)
+        .split(inSlice, quad, inQuad, 4)
+        .reorder(inQuad, i, quad)
+        .unroll(inQuad)
+        .fuse(i, quad, place)
+        .split(place, round, inRound, tile.rowThreads * tile.columnThreads)
+        .split(inRound, threadY, threadX, tile.columnThreads)
+        .reorder(inQuad, round, threadX, threadY)
+        .gpu_threads(threadX, threadY);
+    Halide::LoopLevel atQuad(slice, round);
+    operands.computeAt(atQuad, atQuad, 1);
+    return b.finish(out);
+  });
+}
+
+// Few rows: (MatmulOperands) -> (n, rows). A block has a panel of columns, whose words lie beside each other; `rowThreads` threads of a
+// column share out K in chunks, each with the sums of all rows, which local memory then brings together in ascending order of the threads:
+// rows that others lie beside are added up as those that are alone.
+static FailureOr<std::string> emitFewRows(Location loc, const Target &target, StringRef symbol, const MatmulSpec &spec,
+                                          ThreadTile tile) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
-    int n = int(spec.n), k = int(spec.k);
-    bool isBf16 = spec.activation == MatmulActivation::Bf16;
-    ImageParam act = b.input("act", isBf16 ? Halide::Type(Halide::UInt(16)) : Halide::Type(Halide::Float(32)), {k, 0});
-    WeightExpressions weights = b.weights(spec.layout, spec.weightRows(), k);
-    Var column("column"), row("row");
+    int n = int(spec.n), columns = tile.columns, shares = tile.rowThreads;
+    int chunk = spec.layout.isQuantized() ? spec.layout.block : spec.k % 8 == 0 ? 8 : 4;
+    int chunks = int(llvm::divideCeil(spec.k, chunk));
+    opencl::MatmulOperands operands(b, spec, chunk);
+    size_t count = operands.numSums();
+    Var column("column"), row("row"), lane("lane"), share("share"), ofTile("of_tile"), panel("panel"), number("number");
 
-    // sum[row][column] = sum_i act[row][i] W[r][i], i ascending, for each of the column's rows r of W: one, or a gate's and an up projection's
-    Func sum = b.func("sum"), out = b.func("out"), weight = b.func("weight"), scale = b.func("scale"),
-         min = b.func("min");
-    Var index("index"), block("block");
-    bool isQuantized = spec.layout.isQuantized(), hasMin = isQuantized && spec.layout.hasMin;
-    int blockValues = isQuantized ? spec.layout.block : 1;
-    RDom i(0, blockValues, 0, k / blockValues, "i");
-    std::vector<std::pair<Expr, Expr>> rows = opencl::rowsOfColumn(spec, column);
-    size_t count = rows.size();
-    std::vector<Expr> zeros(count, 0.0f), scales, mins, numbers, sums;
-    for (size_t r = 0; isQuantized && r < count; ++r) {
-      WeightExpressions::Terms terms = weights.terms(rows[r].first, block);
-      scales.push_back(terms.scale);
-      mins.push_back(terms.min);
-    }
-    if (isQuantized)
-      scale(column, block) = Halide::Tuple(scales);
-    if (hasMin)
-      min(column, block) = Halide::Tuple(mins);
-    for (size_t r = 0; r < count; ++r) {
-      WeightExpressions::Terms terms;
-      Expr of = index / blockValues;
-      if (isQuantized)
-        terms = {opencl::valueOf(scale(column, of), r, count),
-                 hasMin ? opencl::valueOf(min(column, of), r, count) : Expr()};
-      numbers.push_back(weights.at(rows[r].first, index, terms));
-    }
-    weight(column, index) = Halide::Tuple(numbers);
-    sum(column, row) = Halide::Tuple(zeros);
-    Expr value = act(i.y * blockValues + i.x, row);
-    for (size_t r = 0; r < count; ++r)
-      sums.push_back(opencl::valueOf(sum(column, row), r, count) +
-                     (isBf16 ? bfloatExpr(value) : value) *
-                         opencl::valueOf(weight(column, i.y * blockValues + i.x), r, count));
-    sum(column, row) = Halide::Tuple(sums);
+    // part[share] = sum act[row][k] W[column][k] over every `shares`th chunk of K
+    Func sum = b.func("sum"), part = b.func("part"), total = b.func("total"), out = b.func("out");
+    RDom r(0, 4, 0, chunk / 4, 0, int(llvm::divideCeil(chunks, shares)), "r");
+    Expr ofChunk = r.z * shares + share, k = ofChunk * chunk + r.y * 4 + r.x;
+    if (chunks % shares)
+      r.where(ofChunk < chunks);
+    sum(ofTile, lane, share, panel, number) = Halide::Tuple(zeros(count));
+    std::vector<Expr> sums = valuesOf(sum(ofTile, lane, share, panel, number), count),
+                      weights = operands.weights(Halide::min(panel * columns + lane, n - 1), k);
+    for (size_t w = 0; w < count; ++w)
+      sums[w] += operands.activation(k, number * tile.rows + ofTile) * weights[w];
+    sum(ofTile, lane, share, panel, number) = Halide::Tuple(sums);
+    part(lane, share, ofTile, panel, number) = Halide::Tuple(valuesOf(sum(ofTile, lane, share, panel, number), count));
 
-    // out[row][column] = activation(sum[row][column] + bias[column]) [* the up projection's] + residual[row][column]
-    std::vector<Expr> results;
-    for (size_t r = 0; r < count; ++r)
-      results.push_back(opencl::valueOf(sum(column, row), r, count));
-    if (spec.hasBias)
-      results[0] += b.input("bias", Halide::Float(32), {n})(column);
-    Expr result = opencl::finished(spec, results);
-    if (spec.accumulate)
-      result += b.input("residual", Halide::Float(32), {n, 0})(column, row);
-    out(column, row) = result;
+    RDom s(0, shares, "s");
+    total(column, row) = Halide::Tuple(zeros(count));
+    std::vector<Expr> totals = valuesOf(total(column, row), count),
+                      parts = valuesOf(part(column % columns, s, row % tile.rows, column / columns, row / tile.rows),
+                                       count);
+    for (size_t w = 0; w < count; ++w)
+      totals[w] += parts[w];
+    total(column, row) = Halide::Tuple(totals);
+    out(column, row) = operands.finished(valuesOf(total(column, row), count), column, row);
 
-    // A block is a panel of 16 columns, a thread one column of it and the rows of a tile, which share each weight it unpacks.
-    Var panel("panel"), lane("lane"), tile("tile"), inTile("in_tile");
-    out.output_buffer().dim(0).set_bounds(0, n);
-    out.output_buffer().dim(1).set_min(0);
-    out.bound(column, 0, n)
-        .split(column, panel, lane, int(PackedLayout::panelRows), TailStrategy::GuardWithIf)
-        .split(row, tile, inTile, tileRows, TailStrategy::GuardWithIf)
-        .reorder(inTile, lane, panel, tile)
-        .gpu_blocks(panel, tile)
-        .gpu_threads(lane);
-    sum.compute_at(out, lane).bound_storage(row, tileRows).bound_storage(column, 1);
-    sum.update().reorder(row, i.x, i.y, column);
-    weight.compute_at(sum, i.x);
-    if (isQuantized)
-      scale.compute_at(sum, i.y);
-    if (hasMin)
-      min.compute_at(sum, i.y);
+    bindOutput(out, column, n);
+    out.split(column, panel, lane, columns, TailStrategy::GuardWithIf)
+        .split(row, number, ofTile, tile.rows, TailStrategy::GuardWithIf)
+        .reorder(lane, ofTile, panel, number)
+        .gpu_blocks(panel, number)
+        .gpu_threads(lane, ofTile);
+    total.compute_at(out, lane).bound_extent(column, 1).bound_extent(row, 1);
+    part.compute_at(out, panel)
+        .store_in(Halide::MemoryType::GPUShared)
+        .bound(lane, 0, columns)
+        .bound(share, 0, shares)
+        .bound(ofTile, 0, tile.rows)
+        .bound_extent(panel, 1)
+        .bound_extent(number, 1)
+        .reorder(ofTile, lane, share, panel, number)
+        .gpu_threads(lane, share)
+        .unroll(ofTile);
+    sum.compute_at(part, lane).bound(ofTile, 0, tile.rows).unroll(ofTile);
+    for (const Var &one : {lane, share, panel, number})
+      sum.bound_extent(one, 1);
+    sum.update().reorder(ofTile, r.x, r.y, r.z).unroll(ofTile).unroll(r.x).unroll(r.y);
+    operands.computeAt(Halide::LoopLevel(sum, r.y), Halide::LoopLevel(sum, r.z), tile.rows);
     return b.finish(out);
   });
 }
@@ -126,21 +231,33 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
   if (failed(spec))
     return failure();
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
-    std::string symbol = (name + "_device").str();
-    int rows = schedule.getTile(TileRole::Threads).getRows().front();
-    if (failed(module.addObject(name, emitMatmul(op.getLoc(), target, symbol, *spec, rows))))
-      return failure();
+    // By rising maxRows, as the host asks.
+    std::vector<Enqueuer::RowsKernel> kernels;
+    int64_t mostOfFew = 0;
+    for (TileAttr tile : llvm::reverse(schedule.getTiles())) {
+      if (tile.getRole() != TileRole::Threads)
+        continue;
+      bool isFew = tile.getK() == 0;
+      std::string symbol = (name + (isFew ? "_few" : "_tile") + llvm::Twine(tile.getRows().front()) + "_device").str();
+      auto emit = isFew ? emitFewRows : emitTiled;
+      if (failed(module.addObject(name, emit(op.getLoc(), target, symbol, *spec, ThreadTile::of(tile)))))
+        return failure();
+      kernels.push_back({symbol, tile.getMaxRows()});
+      if (isFew)
+        mostOfFew = tile.getMaxRows();
+    }
     HostKernelOf<MatmulCall, Enqueuer> host(op.getLoc(), module.code, name);
     const MatmulCall &call = host.call;
     host.addRows(spec->activation == MatmulActivation::Bf16 ? bf16Element : f32Element, call.act, spec->k,
                  call.actStride, call.rows);
-    host.addWeights(call.weights, spec->layout, spec->weightRows(), spec->k);
+    host.addWeights(call.weights, spec->layout, spec->weightRows(), spec->k, /*inWords=*/true);
     if (spec->hasBias)
-      host.addVector(f32Element, call.bias, host.constant(spec->n));
+      host.addVector(f32Element, call.bias, host.constant(spec->weightRows()));
     if (spec->accumulate)
       host.addRows(f32Element, call.out, spec->n, call.outStride, call.rows);
     host.addRows(f32Element, call.out, spec->n, call.outStride, call.rows);
-    host.enqueue(symbol);
+    // A sequence that is cut elsewhere has the same bits where each step adds up as those of few rows do.
+    host.enqueueByRows(call.rows, kernels, mostOfFew);
     return host.finish();
   }));
 }

@@ -14,7 +14,7 @@ using Halide::ImageParam;
 // (query (head_dim, num_heads, rows), key (head_dim, num_kv_heads, rows), value (value_dim, num_kv_heads, rows), sequences (2, count) i32,
 // row_sequence (rows) i32, DeviceScoreTerms, [globals (rows) i32], [held (value_dim, num_heads, rows), the result itself]) -> (value_dim, num_heads, rows)
 static FailureOr<std::string> emitRagged(Location loc, const Target &target, StringRef symbol,
-                                         const AttentionSpec &spec, ArrayRef<float> slopes) {
+                                         const AttentionSpec &spec, ArrayRef<float> slopes, AttentionThreads threads) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam query = b.input("query", Halide::Float(32), {spec.headDim, spec.numHeads, 0});
@@ -29,28 +29,40 @@ static FailureOr<std::string> emitRagged(Location loc, const Target &target, Str
     if (spec.globals == GlobalTokens::Queries)
       held = b.input("held", Halide::Float(32), {spec.valueDim(), spec.numHeads, 0});
 
-    // Keys are the rows of the batch.
+    // Keys are the rows of the sequence.
     AttendedKeys keys;
-    Expr sequence = Halide::clamp(rowSequence(keys.row), 0, sequences.dim(1).extent() - 1);
-    Expr first = sequences(0, sequence), end = first + sequences(1, sequence);
-    Expr kvHead = keys.head / int(spec.group());
-    keys.numKeys = key.dim(2).extent();
-    keys.distance = [&](Expr at) { return keys.row - at; };
-    keys.isSeen = [&](Expr at) {
-      Expr isSeen = isInMask(spec, keys.row - first, at - first);
-      if (spec.globals == GlobalTokens::Keys)
-        isSeen = isSeen || globals(at) != 0;
-      return at >= first && at < end && isSeen;
+    auto first = [&](Expr sequence) { return sequences(0, sequence); };
+    keys.numRows = query.dim(2).extent();
+    keys.numSequences = sequences.dim(1).extent();
+    keys.mostKeys = key.dim(2).extent();
+    keys.sequence = [&](Expr row) { return Halide::clamp(rowSequence(row), 0, keys.numSequences - 1); };
+    keys.position = [&](Expr row) { return row - first(keys.sequence(row)); };
+    keys.keyRow = [&](Expr sequence, Expr at) { return Halide::clamp(first(sequence) + at, 0, keys.mostKeys - 1); };
+    // Global keys are seen from everywhere.
+    bool isMasked = spec.globals != GlobalTokens::Keys;
+    keys.lastKey = [&](Expr row) {
+      Expr last = sequences(1, keys.sequence(row)) - 1;
+      return spec.causal && isMasked ? Halide::min(last, keys.position(row)) : last;
     };
-    keys.query = [&](Expr element) { return query(element, keys.head, keys.row); };
-    keys.key = [&](Expr element, Expr at) { return key(element, kvHead, at); };
-    keys.value = [&](Expr element, Expr at) { return value(element, kvHead, at); };
-    auto finish = [&](const Halide::Var &d, const Expr &result) {
-      return Halide::select(globals(keys.row) != 0, result, held(d, keys.head, keys.row));
+    keys.firstKey = [&](Expr row) { return isMasked ? firstInMask(spec, keys.position(row)) : Expr(0); };
+    keys.isSeen = [&](Expr row, Expr at) {
+      Expr isSeen = isInMask(spec, keys.position(row), at);
+      if (!isMasked)
+        isSeen = isSeen || globals(keys.keyRow(keys.sequence(row), at)) != 0;
+      return at <= keys.lastKey(row) && isSeen;
     };
-    bool isOfGlobals = spec.globals == GlobalTokens::Queries;
-    return b.finish(
-        softmaxAttention(b, spec, keys, terms, isOfGlobals ? std::function<Expr(Halide::Var, Expr)>(finish) : nullptr));
+    keys.query = [&](Expr element, Expr head, Expr row) { return query(element, head, row); };
+    keys.key = [&](Expr element, Expr kvHead, Expr sequence, Expr at) {
+      return key(element, kvHead, keys.keyRow(sequence, at));
+    };
+    keys.value = [&](Expr element, Expr kvHead, Expr sequence, Expr at) {
+      return value(element, kvHead, keys.keyRow(sequence, at));
+    };
+    auto finish = [&](const Halide::Var &d, const Halide::Var &head, const Halide::Var &row, const Expr &result) {
+      return Halide::select(globals(row) != 0, result, held(d, head, row));
+    };
+    AttentionFinish ofGlobals = spec.globals == GlobalTokens::Queries ? AttentionFinish(finish) : nullptr;
+    return b.finish(softmaxAttention(b, spec, keys, terms, threads, ofGlobals));
   });
 }
 
@@ -83,8 +95,11 @@ FailureOr<Kernels> RaggedAttention::build(RaggedAttentionOp op, ScheduleAttr sch
     if (std::string error; failed(verifyAttention(spec, error)))
       return op.emitError(error);
     SmallVector<float> slopes = numbersInCode(op.getPositions());
-    std::string symbol = (name + "_device").str();
-    if (failed(module.addObject(name, emitRagged(op.getLoc(), target, symbol, spec, slopes))))
+    auto kernels =
+        emitAttentionKernels(module, name, "", schedule, spec, [&](StringRef symbol, AttentionThreads threads) {
+          return emitRagged(op.getLoc(), target, symbol, spec, slopes, threads);
+        });
+    if (failed(kernels))
       return failure();
     HostKernelOf<RaggedAttentionCall, Enqueuer> host(op.getLoc(), module.code, name, formOfRagged(spec));
     const RaggedAttentionCall &call = host.call;
@@ -100,7 +115,7 @@ FailureOr<Kernels> RaggedAttention::build(RaggedAttentionOp op, ScheduleAttr sch
     if (spec.globals == GlobalTokens::Queries)
       host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outRow, rows);
     host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outRow, rows);
-    host.enqueue(symbol);
+    enqueueAttention(host, *kernels);
     return host.finish();
   }));
 }

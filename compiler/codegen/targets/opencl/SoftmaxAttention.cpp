@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Two passes over the keys, the first of which finds the greatest score: neither keeps all scores, since nobody knows how many there are.
+// Blocks of keys go by, staged in local memory once for all rows and heads of a block of threads. What a thread has summed up is relative to the greatest
+// score so far, and shrinks when a greater one comes.
 
 #include "compiler/codegen/targets/opencl/SoftmaxAttention.h"
 
@@ -8,6 +9,7 @@
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace heddle;
@@ -25,6 +27,11 @@ Expr heddle::isInMask(const AttentionSpec &spec, Expr query, Expr key) {
   if (spec.chunk)
     isIn = isIn && key / int(spec.chunk) == query / int(spec.chunk);
   return isIn;
+}
+
+Expr heddle::firstInMask(const AttentionSpec &spec, Expr query) {
+  Expr first = spec.window ? Halide::max(query - int(spec.window) + 1, 0) : Expr(0);
+  return spec.chunk ? Halide::max(first, query / int(spec.chunk) * int(spec.chunk)) : first;
 }
 
 // Rows of a table of buckets.
@@ -59,21 +66,20 @@ DeviceScoreTerms::DeviceScoreTerms(PipelineBuilder &b, const AttentionSpec &spec
     positions = b.input("position_terms", Halide::Float(32), {spec.positions.numBuckets, spec.numHeads, 2, 0});
 }
 
-Expr DeviceScoreTerms::at(const AttendedKeys &keys, Expr key) const {
+Expr DeviceScoreTerms::at(Expr head, Expr row, Expr distance, Expr keyRow) const {
   const PositionSpec &of = spec.positions;
-  Expr distance = keys.distance(key);
   if (of.kind == PositionSpec::Slopes) {
-    Expr slope = slopes.empty() ? Expr(positions(keys.head)) : Expr(slopes.front());
-    for (auto [head, value] : llvm::enumerate(slopes.drop_front(slopes.empty() ? 0 : 1)))
-      slope = Halide::select(keys.head == int(head) + 1, value, slope);
+    Expr slope = slopes.empty() ? Expr(positions(head)) : Expr(slopes.front());
+    for (auto [other, value] : llvm::enumerate(slopes.drop_front(slopes.empty() ? 0 : 1)))
+      slope = Halide::select(head == int(other) + 1, value, slope);
     return slope * Halide::cast<float>(-distance);
   }
   Expr bucket = int(of.rows.front());
-  for (auto [start, row] : llvm::zip_equal(of.starts, llvm::ArrayRef(of.rows).drop_front()))
-    bucket = Halide::select(distance >= int(start), int(row), bucket);
+  for (auto [start, ofRun] : llvm::zip_equal(of.starts, llvm::ArrayRef(of.rows).drop_front()))
+    bucket = Halide::select(distance >= int(start), int(ofRun), bucket);
   if (of.kind == PositionSpec::Buckets)
-    return cachedExpr(of.table, positions(keys.head, bucket));
-  return positions(bucket, keys.head, 0, keys.row) + positions(bucket, keys.head, 1, key);
+    return cachedExpr(of.table, positions(head, bucket));
+  return positions(bucket, head, 0, row) + positions(bucket, head, 1, keyRow);
 }
 
 void heddle::addScoreTerms(Enqueuer &host, const AttentionSpec &spec, mlir::Value sinks, mlir::Value positions,
@@ -94,62 +100,249 @@ void heddle::addScoreTerms(Enqueuer &host, const AttentionSpec &spec, mlir::Valu
               {rows, positionsRow}});
 }
 
-Func heddle::softmaxAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
-                              const DeviceScoreTerms &terms, const std::function<Expr(Var d, Expr value)> &finish) {
-  int heads = int(spec.numHeads), headDim = int(spec.headDim), valueDim = int(spec.valueDim());
-  Var d("d"), token("token");
-  const Var &head = keys.head, &row = keys.row;
+// Below each score, and above minus infinity: differences of such stay numbers.
+static constexpr float hidden = -1e30f;
 
-  // score[j] = softcap(scale query . key[j]) + terms, for the keys j that the row sees; twice, since neither pass keeps them all
-  auto scoreFunc = [&](const char *name) {
-    Func dot = b.func(name);
-    RDom i(0, headDim, "i");
-    dot(token, head, row) = 0.0f;
-    dot(token, head, row) += keys.query(i) * keys.key(i, token);
-    return dot;
-  };
-  auto score = [&](const Func &dot, Expr at) {
-    Expr value = dot(at, head, row) * float(spec.scale);
-    if (spec.softcap != 0)
-      value = float(spec.softcap) * tanhExpr(value / float(spec.softcap));
-    return spec.positions.kind ? value + terms.at(keys, at) : value;
-  };
-  auto seenKeys = [&] {
-    RDom j(0, keys.numKeys, "j");
-    j.where(keys.isSeen(j));
-    return j;
-  };
-  // maximum = max_j score[j], and a sink's
-  Func firstDot = scoreFunc("first_dot"), maximum = b.func("maximum");
-  RDom j = seenKeys();
-  maximum(head, row) = spec.hasSinks ? terms.sinks(head) : Halide::Float(32).min();
-  maximum(head, row) = Halide::max(maximum(head, row), score(firstDot, j));
-  // weight[j] = exp(score[j] - maximum); sum[d] = sum_j weight[j] value[j][d], and sum[value_dim] = sum_j weight[j]
-  Func secondDot = scoreFunc("second_dot"), weight = b.func("weight"), sum = b.func("sum"), out = b.func("out");
-  weight(token, head, row) = expExpr(score(secondDot, token) - maximum(head, row));
-  RDom l = seenKeys();
-  sum(d, head, row) =
-      spec.hasSinks ? Halide::select(d < valueDim, 0.0f, expExpr(terms.sinks(head) - maximum(head, row))) : Expr(0.0f);
-  sum(d, head, row) +=
-      weight(l, head, row) * Halide::select(d < valueDim, keys.value(Halide::min(d, valueDim - 1), l), 1.0f);
-  Expr total = sum(valueDim, head, row), result = sum(d, head, row) / Halide::select(total == 0.0f, 1.0f, total);
-  out(d, head, row) = finish ? finish(d, result) : result;
+namespace {
 
-  // A block is a row, a thread a head of it with everything it needs in its own memory: of one row, head and key, which Halide cannot see
-  // where a mask bounds them.
+// The Funcs of a block: its rows `row` of those of the tile `tile`, its heads `head` of those of `group`. Keys come in blocks: `block` of the
+// sequence `other` behind that of the tile's first row.
+class FlashAttention {
+public:
+  FlashAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys, const DeviceScoreTerms &terms,
+                 AttentionThreads threads)
+      : b(b), spec(spec), keys(keys), terms(terms), threads(threads) {}
+
+  Func run(const AttentionFinish &finish);
+
+private:
+  Expr rowOf(Expr row) const { return Halide::min(tile * threads.rows + row, keys.numRows - 1); }
+  Expr headOf(Expr head) const { return group * threads.heads + head; }
+  Expr kvHead() const { return group * threads.heads / int(spec.group()); }
+  Expr firstSequence() const { return keys.sequence(rowOf(0)); }
+  Expr keyAt(Expr at, Expr number) const {
+    Halide::FuncRef both = staged(at, number, block, other, group, tile);
+    return keys.value ? Expr(both[0]) : Expr(both);
+  }
+  Expr valueAt(Expr at, Expr number) const {
+    return keys.value ? Expr(staged(at, number, block, other, group, tile)[1]) : keyAt(at, number);
+  }
+  int elements() const { return int(llvm::divideCeil(spec.valueDim(), threads.lanes)); }
+
+  void defineRange();
+  void defineKeys();
+  void defineWeights();
+  void defineState();
+  void schedule(const Func &out);
+
+  PipelineBuilder &b;
+  const AttentionSpec &spec;
+  const AttendedKeys &keys;
+  const DeviceScoreTerms &terms;
+  AttentionThreads threads;
+
+  Var lane{"lane"}, row{"row"}, head{"head"}, group{"group"}, tile{"tile"}, block{"block"}, other{"other"}, key{"key"},
+      element{"element"};
+  RDom summed, t; // keys of a block; blocks, and sequences of the tile
+  Func range, staged, dot, score, top, weight, part, state;
+};
+
+} // namespace
+
+// The first and the last key of the sequence that some row of the tile may see; none where the tile has no row of it.
+void FlashAttention::defineRange() {
+  range = b.func("range");
+  RDom r(0, threads.rows, "r");
+  range(other, tile) = Halide::Tuple(keys.mostKeys, Expr(-1));
+  Expr its = rowOf(r), isOther = keys.sequence(its) != firstSequence() + other;
+  Expr first = range(other, tile)[0], last = range(other, tile)[1];
+  range(other, tile) = Halide::Tuple(Halide::min(first, Halide::select(isOther, first, keys.firstKey(its))),
+                                     Halide::max(last, Halide::select(isOther, last, keys.lastKey(its))));
+}
+
+// staged[key][element] = (key, value) of a block of one sequence. What no row sees is 0: memory there may hold anything, and no weight makes
+// a NaN vanish.
+void FlashAttention::defineKeys() {
+  staged = b.func("staged");
+  Expr sequence = Halide::min(firstSequence() + other, keys.numSequences - 1);
+  Expr number = block * threads.keys + key, within = Halide::min(number, keys.mostKeys - 1);
+  Expr isSeen = number >= range(other, tile)[0] && number <= range(other, tile)[1];
+  std::vector<Expr> values{keys.key(Halide::min(element, int(spec.headDim) - 1), kvHead(), sequence, within)};
+  if (keys.value)
+    values.push_back(keys.value(Halide::min(element, int(spec.valueDim()) - 1), kvHead(), sequence, within));
+  for (Expr &value : values)
+    value = Halide::select(isSeen, value, 0.0f);
+  staged(element, key, block, other, group, tile) = Halide::Tuple(values);
+}
+
+// score[key] = softcap(scale query . key) + terms; top = max score; weight[key] = exp(score[key] - top), 0 for keys that are hidden
+void FlashAttention::defineWeights() {
+  dot = b.func("dot"), score = b.func("score"), top = b.func("top"), weight = b.func("weight");
+  RDom i(0, int(spec.headDim), "i"), j(0, threads.keys, "j");
+  dot(key, head, row, block, other, group, tile) = 0.0f;
+  dot(key, head, row, block, other, group, tile) += keys.query(i, headOf(head), rowOf(row)) * keyAt(i, key);
+  Expr value = dot(key, head, row, block, other, group, tile) * float(spec.scale);
+  if (spec.softcap != 0)
+    value = float(spec.softcap) * tanhExpr(value / float(spec.softcap));
+  Expr its = rowOf(row), number = block * threads.keys + key, sequence = keys.sequence(its);
+  if (spec.positions.kind)
+    value +=
+        terms.at(headOf(head), its, keys.position(its) - number, keys.keyRow ? keys.keyRow(sequence, number) : Expr(0));
+  Expr isSeen = sequence == firstSequence() + other && number < keys.mostKeys &&
+                keys.isSeen(its, Halide::min(number, keys.mostKeys - 1));
+  score(key, head, row, block, other, group, tile) = Halide::select(isSeen, value, hidden);
+  top(head, row, block, other, group, tile) = hidden;
+  top(head, row, block, other, group, tile) =
+      Halide::max(top(head, row, block, other, group, tile), score(j, head, row, block, other, group, tile));
+  Expr itsScore = score(key, head, row, block, other, group, tile);
+  weight(key, head, row, block, other, group, tile) =
+      Halide::select(itsScore <= hidden, 0.0f, expExpr(itsScore - top(head, row, block, other, group, tile)));
+}
+
+// state = (elements of the result that nothing has divided, sum of weights, maximum), relative to the maximum; a block's weights are to its
+// own. A block in which nothing is seen leaves each bit.
+void FlashAttention::defineState() {
+  part = b.func("part"), state = b.func("state");
+  summed = RDom(0, threads.keys, "summed");
+  size_t count = elements();
+  std::vector<Expr> zeros(count + 1, 0.0f), parts, begin(count, 0.0f), next;
+  part(head, lane, row, block, other, group, tile) = Halide::Tuple(zeros);
+  Expr its = weight(summed, head, row, block, other, group, tile);
+  for (size_t x = 0; x <= count; ++x) {
+    Expr at = Halide::min(int(x) * threads.lanes + lane, int(spec.valueDim()) - 1);
+    Expr sum = part(head, lane, row, block, other, group, tile)[int(x)];
+    parts.push_back(sum + (x == count ? its : its * valueAt(at, summed)));
+  }
+  part(head, lane, row, block, other, group, tile) = Halide::Tuple(parts);
+
+  begin.push_back(spec.hasSinks ? 1.0f : 0.0f);
+  begin.push_back(spec.hasSinks ? Expr(terms.sinks(headOf(head))) : Expr(hidden));
+  state(head, lane, row, group, tile) = Halide::Tuple(begin);
+  t = RDom(0, (keys.mostKeys + threads.keys - 1) / threads.keys, 0, Halide::min(keys.numSequences, threads.rows), "t");
+  t.where(t.x * threads.keys <= range(t.y, tile)[1] && (t.x + 1) * threads.keys > range(t.y, tile)[0]);
+  Expr held = state(head, lane, row, group, tile)[int(count) + 1], ofBlock = top(head, row, t.x, t.y, group, tile);
+  Expr maximum = Halide::max(held, ofBlock), keep = expExpr(held - maximum), take = expExpr(ofBlock - maximum);
+  for (size_t x = 0; x <= count; ++x)
+    next.push_back(state(head, lane, row, group, tile)[int(x)] * keep +
+                   take * part(head, lane, row, t.x, t.y, group, tile)[int(x)]);
+  next.push_back(maximum);
+  state(head, lane, row, group, tile) = Halide::Tuple(next);
+}
+
+void FlashAttention::schedule(const Func &out) {
+  auto shared = [&](Func func) -> Func & {
+    return func.store_in(Halide::MemoryType::GPUShared).compute_at(state, t.x);
+  };
+  for (Func func : {staged, dot, score, top, weight, part})
+    for (const Var &one : {block, other, group, tile})
+      func.bound_extent(one, 1);
+  for (Func func : {score, weight})
+    func.bound(key, 0, threads.keys);
+  for (Func func : {score, top, weight, state})
+    func.bound(head, 0, threads.heads).bound(row, 0, threads.rows);
+  part.bound(head, 0, threads.heads).bound_extent(lane, 1).bound_extent(row, 1);
+  state.bound(lane, 0, threads.lanes);
+  range.compute_at(out, group).store_in(Halide::MemoryType::GPUShared);
+  range.bound(other, 0, threads.rows).bound_extent(tile, 1).gpu_threads(other);
+  range.update().gpu_threads(other);
+  // A thread's results.
+  state.compute_at(out, group).store_in(Halide::MemoryType::Register).bound_extent(group, 1).bound_extent(tile, 1);
+  state.gpu_threads(lane, row).unroll(head);
+  state.update().reorder(head, lane, row, t.x, t.y).gpu_threads(lane, row).unroll(head);
+  b.keepInRegisters(state, threads.heads);
+  int width = int(std::max(spec.headDim, spec.valueDim()));
+  Var place("place"), round("round"), inRound("in_round");
+  // Neighbouring threads read neighbouring elements, and of scores neighbouring keys: rows are one number longer than they need to be, so
+  // that these lie in different banks.
+  shared(staged)
+      .bound(element, 0, width)
+      .bound_storage(element, width + 1)
+      .fuse(element, key, place)
+      .split(place, round, inRound, threads.lanes * threads.rows, Halide::TailStrategy::GuardWithIf)
+      .split(inRound, row, lane, threads.lanes)
+      .reorder(round, lane, row)
+      .gpu_threads(lane, row);
+  for (const Func &func : {score, weight})
+    shared(func)
+        .split(key, round, lane, std::min(threads.lanes, threads.keys))
+        .reorder(round, head, lane, row)
+        .gpu_threads(lane, row);
+  dot.compute_at(score, round).bound_extent(key, 1).bound_extent(head, 1).bound_extent(row, 1);
+  shared(top).gpu_threads(head, row);
+  top.update().gpu_threads(head, row);
+  part.compute_at(state, lane).unroll(head);
+  part.update().reorder(head, summed).unroll(head);
+}
+
+Func FlashAttention::run(const AttentionFinish &finish) {
+  defineRange();
+  defineKeys();
+  defineWeights();
+  defineState();
+  int count = elements(), heads = int(spec.numHeads), valueDim = int(spec.valueDim());
+  Func out = b.func("out");
+  Var d("d"), ofHead("of_head"), ofRow("of_row");
+  auto at = [&](int index) {
+    return Expr(state(ofHead % threads.heads, d % threads.lanes, ofRow % threads.rows, ofHead / threads.heads,
+                      ofRow / threads.rows)[index]);
+  };
+  Expr value = at(0), sum = at(count);
+  for (int x = 1; x < count; ++x)
+    value = Halide::select(d / threads.lanes == x, at(x), value);
+  Expr result = value / Halide::select(sum == 0.0f, 1.0f, sum);
+  out(d, ofHead, ofRow) = finish ? finish(d, ofHead, ofRow, result) : result;
+
   out.output_buffer().dim(0).set_bounds(0, valueDim);
   out.output_buffer().dim(1).set_bounds(0, heads).set_stride(valueDim);
   out.output_buffer().dim(2).set_min(0);
-  out.bound(d, 0, valueDim).bound(head, 0, heads).gpu_blocks(row).gpu_threads(head);
-  maximum.compute_at(out, head);
-  sum.bound(d, 0, valueDim + 1).compute_at(out, head);
-  sum.update().reorder(d, l, head, row);
-  firstDot.compute_at(maximum, j);
-  secondDot.compute_at(sum, l);
-  weight.compute_at(sum, l);
-  for (Func kept : {firstDot, secondDot, weight, maximum, sum})
-    kept.bound_storage(head, 1).bound_storage(row, 1);
-  for (Func ofKey : {firstDot, secondDot, weight})
-    ofKey.bound_storage(token, 1);
+  Var number("number");
+  out.bound(d, 0, valueDim)
+      .bound(ofHead, 0, heads)
+      .never_partition_all()
+      .split(d, number, lane, threads.lanes, Halide::TailStrategy::GuardWithIf)
+      .split(ofHead, group, head, threads.heads)
+      .split(ofRow, tile, row, threads.rows, Halide::TailStrategy::GuardWithIf)
+      .reorder(number, head, lane, row, group, tile)
+      .gpu_blocks(group, tile)
+      .gpu_threads(lane, row)
+      .unroll(number)
+      .unroll(head);
+  schedule(out);
   return out;
+}
+
+Func heddle::softmaxAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
+                              const DeviceScoreTerms &terms, AttentionThreads threads, const AttentionFinish &finish) {
+  return FlashAttention(b, spec, keys, terms, threads).run(finish);
+}
+
+// As many heads as registers hold the results of.
+AttentionThreads AttentionThreads::of(TileAttr tile, const AttentionSpec &spec) {
+  int64_t heads = std::min<int64_t>(4, spec.group());
+  while (spec.group() % heads)
+    --heads;
+  return {int(tile.getRows().front()), int(heads), int(tile.getWarps()[1]), int(tile.getK())};
+}
+
+mlir::FailureOr<std::vector<Enqueuer::RowsKernel>>
+heddle::emitAttentionKernels(KernelModule &module, llvm::StringRef name, llvm::StringRef suffix, ScheduleAttr schedule,
+                             const AttentionSpec &spec, EmitAttention emit) {
+  std::vector<Enqueuer::RowsKernel> kernels;
+  for (TileAttr tile : llvm::reverse(schedule.getTiles())) {
+    if (tile.getRole() != TileRole::Threads)
+      continue;
+    AttentionThreads threads = AttentionThreads::of(tile, spec);
+    std::string symbol = (name + "_rows" + llvm::Twine(threads.rows) + suffix + "_device").str();
+    if (mlir::failed(module.addObject(name, emit(symbol, threads))))
+      return mlir::failure();
+    kernels.push_back({symbol, tile.getMaxRows()});
+  }
+  return kernels;
+}
+
+void heddle::enqueueAttention(Enqueuer &host, llvm::ArrayRef<Enqueuer::RowsKernel> kernels) {
+  mlir::Value rows = host.number(offsetof(heddle_step, rows)),
+              sequences = host.number(offsetof(heddle_step, num_sequences));
+  RawBuilder &b = host.builder();
+  host.enqueueByRows(b.divide(b.add(rows, b.sub(sequences, b.constant(1))), b.max(sequences, b.constant(1))), kernels);
 }

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention on devices, whatever holds the keys: pages of the cache, rows of a batch, latents. A pipeline says where keys and values lie
+// Flash attention on devices, whatever holds the keys: pages of the cache, rows of a batch, latents. A pipeline says where keys and values lie
 // and which of them a query sees; scores, the softmax and the schedule are here.
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_SOFTMAXATTENTION_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_OPENCL_SOFTMAXATTENTION_H
@@ -8,22 +8,30 @@
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/halide/Enqueuer.h"
 #include "compiler/codegen/kernel/KernelSpecs.h"
+#include "compiler/codegen/kernel/KernelTarget.h"
 
 #include <functional>
 
 namespace heddle {
 
-// What head `head` of row `row` attends to. Keys are numbered from 0.
+// What the rows of a step attend to. Rows of a sequence are adjacent; its keys are numbered from 0.
 struct AttendedKeys {
-  Halide::Var head{"head"}, row{"row"};
-  Halide::Expr numKeys; // of neither the head nor the row; `isSeen` says which of them count
-  std::function<Halide::Expr(Halide::Expr key)> isSeen, distance;                 // distance: from the key to the query
-  std::function<Halide::Expr(Halide::Expr element)> query;                        // element < head_dim
-  std::function<Halide::Expr(Halide::Expr element, Halide::Expr key)> key, value; // of values element < value_dim
+  Halide::Expr numRows, numSequences, mostKeys; // mostKeys: of any sequence
+  // Of a row that there is: the index of its sequence, its position among the keys, and the first and the last key that it may see; `isSeen`
+  // says of one of its sequence's keys whether it does.
+  std::function<Halide::Expr(Halide::Expr row)> sequence, position, firstKey, lastKey;
+  std::function<Halide::Expr(Halide::Expr row, Halide::Expr key)> isSeen;
+  std::function<Halide::Expr(Halide::Expr element, Halide::Expr head, Halide::Expr row)> query; // element < head_dim
+  // Of any key below mostKeys of a sequence that there is. Without `value`, values are the first value_dim elements of keys.
+  std::function<Halide::Expr(Halide::Expr element, Halide::Expr kvHead, Halide::Expr sequence, Halide::Expr key)> key,
+      value;
+  std::function<Halide::Expr(Halide::Expr sequence, Halide::Expr key)> keyRow; // where keys are rows
 };
 
 // Whether the mask of `spec` lets the query at a position of its sequence see the key at another.
 Halide::Expr isInMask(const AttentionSpec &spec, Halide::Expr query, Halide::Expr key);
+// A key before which it lets the query see none.
+Halide::Expr firstInMask(const AttentionSpec &spec, Halide::Expr query);
 
 // The numbers of `table` where the host's code holds them, which a device does not read; empty where it lies in weights or activations.
 llvm::SmallVector<float> numbersInCode(mlir::Value table);
@@ -34,8 +42,8 @@ std::string nameOfNumbersInCode(mlir::Value table);
 // `slopes`, buckets (num_heads, num_buckets), or of tokens (num_buckets, num_heads, 2, rows) f32].
 struct DeviceScoreTerms {
   DeviceScoreTerms(PipelineBuilder &b, const AttentionSpec &spec, llvm::ArrayRef<float> slopes = {});
-  // What a query `distance` tokens behind key `key` adds to its score.
-  Halide::Expr at(const AttendedKeys &keys, Halide::Expr key) const;
+  // What head `head` of a row that lies `distance` tokens behind a key adds to its score; `keyRow`: the key's, of tokens.
+  Halide::Expr at(Halide::Expr head, Halide::Expr row, Halide::Expr distance, Halide::Expr keyRow) const;
 
   const AttentionSpec &spec;
   llvm::ArrayRef<float> slopes; // by head, in the kernel's own code
@@ -47,11 +55,31 @@ struct DeviceScoreTerms {
 void addScoreTerms(Enqueuer &host, const AttentionSpec &spec, mlir::Value sinks, mlir::Value positions,
                    mlir::Value positionsRow = {}, mlir::Value rows = {});
 
-// (value_dim, num_heads, rows): softmax(score) @ value, 0 for a query that sees no key. A block is a row, a thread a head of it.
-// `finish`: makes an element of the result of that, where it is another.
+// A block has `rows` rows of the step and `heads` query heads that share a KV head. `lanes` threads of each row share out the elements of
+// results, and the keys of a block, which are `keys`.
+struct AttentionThreads {
+  int rows, heads, lanes, keys;
+
+  static AttentionThreads of(TileAttr tile, const AttentionSpec &spec);
+};
+
+// Makes an element of the result of what attention gives it.
+using AttentionFinish =
+    std::function<Halide::Expr(Halide::Var d, Halide::Var head, Halide::Var row, Halide::Expr value)>;
+
+// (value_dim, num_heads, rows): softmax(score) @ value, 0 for a query that sees no key. Bits of a row depend on `threads.keys` alone of the
+// threads, and on no other row.
 Halide::Func softmaxAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
-                              const DeviceScoreTerms &terms,
-                              const std::function<Halide::Expr(Halide::Var d, Halide::Expr value)> &finish = {});
+                              const DeviceScoreTerms &terms, AttentionThreads threads,
+                              const AttentionFinish &finish = {});
+
+// Emits a pipeline for each tile of threads that the schedule has, and has the host enqueue that for as many rows as a sequence has on average.
+using EmitAttention =
+    llvm::function_ref<mlir::FailureOr<std::string>(llvm::StringRef symbol, AttentionThreads threads)>;
+mlir::FailureOr<std::vector<Enqueuer::RowsKernel>> emitAttentionKernels(KernelModule &module, llvm::StringRef name,
+                                                                        llvm::StringRef suffix, ScheduleAttr schedule,
+                                                                        const AttentionSpec &spec, EmitAttention emit);
+void enqueueAttention(Enqueuer &host, llvm::ArrayRef<Enqueuer::RowsKernel> kernels);
 
 } // namespace heddle
 
