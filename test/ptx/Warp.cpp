@@ -64,6 +64,8 @@ uint64_t extended(Type type, uint64_t bits) {
 uint64_t bitsOfFloat(Type type, double value) {
   if (type == Type::F64)
     return bitCast<uint64_t>(value);
+  if (type == Type::F16)
+    return bitCast<uint16_t>(_Float16(value));
   return type == Type::F32 ? bitCast<uint32_t>(float(value)) : toBf16(float(value));
 }
 
