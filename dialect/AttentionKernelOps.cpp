@@ -382,7 +382,8 @@ static LogicalResult verifyProduct(RotateAppendOp op) {
   bool hasWeights = bool(op.getWeights());
   if (hasWeights != bool(op.getK()) || hasWeights != bool(op.getFormat()) || hasWeights != bool(product) ||
       op.getInits().size() > 3 || (!hasWeights && (op.getBias() || op.getNorm()))) // rotate_append_c6
-    return op.emitOpError("weights, k, 'format' and a second destination belong together, and to a bias, a norm and a third one");
+    return op.emitOpError(
+        "weights, k, 'format' and a second destination belong together, and to a bias, a norm and a third one");
   if (!hasWeights)
     return success();
   int64_t width = op.getWidth(), k = *op.getK();

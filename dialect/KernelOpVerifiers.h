@@ -54,8 +54,8 @@ inline mlir::LogicalResult verifyResults(mlir::DestinationStyleOpInterface op) {
 template <typename Op>
 mlir::LogicalResult verifyPreparation(Op op, mlir::Value room, mlir::Value norm, int64_t k, llvm::StringRef place) {
   auto isFloat = [](mlir::Value value) { return shaped(value).getElementType().isF32(); };
-  if (room && (!isMatrix(room, k) || !(isFloat(room) || shaped(room).getElementType().isBF16()) ||
-               !isFloat(op.getInput())))
+  if (room &&
+      (!isMatrix(room, k) || !(isFloat(room) || shaped(room).getElementType().isBF16()) || !isFloat(op.getInput())))
     return op.emitOpError("the ") << place << " destination must be f32 or bf16 (rows, " << k << "), of a f32 input";
   if (bool(norm) != bool(op.getEps()) || bool(norm) != bool(op.getWeightOffset()))
     return op.emitOpError("'eps' and 'weight_offset' belong to a norm");

@@ -258,13 +258,13 @@ static void takeAlong(RotateAppendOp append, PackedMatmulOp product) {
   SmallVector<Value> inits = {append.getInits()[0], product.getInits()[0]};
   if (Value room = product.getRoom())
     inits.push_back(room);
-  auto both = RotateAppendOp::create(
-      b, mergedLocation(b.getContext(), {product.getLoc(), append.getLoc()}), TypeRange(ValueRange(inits)),
-      product.getInput(), append.getPositions(), append.getTable(), append.getCache(), append.getLayer(),
-      append.getQueryNorm(), append.getKeyNorm(), product.getWeights(), product.getBias(), product.getNorm(), inits,
-      append.getRopeAttr(), append.getNumHeadsAttr(), append.getOffsetAttr(), append.getHeadsEpsAttr(),
-      append.getHeadsWeightOffsetAttr(), product.getKAttr(), product.getFormatAttr(), product.getEpsAttr(),
-      product.getWeightOffsetAttr());
+  auto both = RotateAppendOp::create(b, mergedLocation(b.getContext(), {product.getLoc(), append.getLoc()}),
+                                     TypeRange(ValueRange(inits)), product.getInput(), append.getPositions(),
+                                     append.getTable(), append.getCache(), append.getLayer(), append.getQueryNorm(),
+                                     append.getKeyNorm(), product.getWeights(), product.getBias(), product.getNorm(),
+                                     inits, append.getRopeAttr(), append.getNumHeadsAttr(), append.getOffsetAttr(),
+                                     append.getHeadsEpsAttr(), append.getHeadsWeightOffsetAttr(), product.getKAttr(),
+                                     product.getFormatAttr(), product.getEpsAttr(), product.getWeightOffsetAttr());
   if (Attribute schedule = product->getAttr(scheduleAttrName))
     both->setAttr(scheduleAttrName, schedule);
   append.getResult(0).replaceAllUsesWith(both.getResult(0));
@@ -282,13 +282,15 @@ static RotateAppendOp fuse(KvAppendOp append, const Appended &appended) {
   Location loc = mergedLocation(b.getContext(), {rope.getLoc(), append.getLoc()});
   Value positions = rope.getPositions().getDefiningOp<tensor::ExpandShapeOp>().getSrc(), source = appended.query.source;
   Value count = tensor::DimOp::create(b, loc, source, 0);
-  Value room = tensor::EmptyOp::create(b, loc, {count, b.getIndexAttr(appended.queries)}, rope.getType().getElementType());
+  Value room =
+      tensor::EmptyOp::create(b, loc, {count, b.getIndexAttr(appended.queries)}, rope.getType().getElementType());
   auto both = RotateAppendOp::create(
       b, loc, TypeRange{room.getType()}, source, positions, rope.getTable(), append.getCache(), append.getLayer(),
       norm ? norm.getWeight() : Value(), norm ? keyNorm.getWeight() : Value(), /*weights=*/Value(), /*bias=*/Value(),
-      /*norm=*/Value(), ValueRange{room}, rope.getRopeAttr(), b.getI64IntegerAttr(appended.queries / cache.getHeadDim()),
-      rope.getOffsetAttr(), norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(),
-      IntegerAttr(), StringAttr(), FloatAttr(), FloatAttr());
+      /*norm=*/Value(), ValueRange{room}, rope.getRopeAttr(),
+      b.getI64IntegerAttr(appended.queries / cache.getHeadDim()), rope.getOffsetAttr(),
+      norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(), IntegerAttr(),
+      StringAttr(), FloatAttr(), FloatAttr());
   SmallVector<Operation *> sizes; // of what is rotated: the rows'
   for (const Rotation *rotation : {&appended.query, &appended.key})
     for (tensor::CollapseShapeOp rows : rotation->rows)
@@ -326,7 +328,8 @@ void heddle::appendRotations(Block &block, TargetAttr target) {
     if (PackedMatmulOp product = productOf(append, target))
       takeAlong(append, product);
     else
-      append.emitRemark("rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows");
+      append.emitRemark(
+          "rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows");
   }
   eraseDead();
 }

@@ -35,7 +35,8 @@ GpuMatmulSpec productOf(const RotateAppendSpec &heads, TensorType type, int64_t 
 struct Operands {
   Operands(const GpuMatmulSpec &spec, TensorType type)
       : act(randomFloats(HeadStep::numRows * spec.k, 1.0f, 1)), bias(randomFloats(spec.n, 1.0f, 3)),
-        norm(randomFloats(spec.k, 1.0f, 5)), actStride(spec.k), panels(spec.weightPanels() * spec.panelBytes() / 16 * 2) {
+        norm(randomFloats(spec.k, 1.0f, 5)), actStride(spec.k),
+        panels(spec.weightPanels() * spec.panelBytes() / 16 * 2) {
     RandomWeights weights(type, spec.n, spec.k, 2);
     packPanels(type, {{weights.stored.data(), spec.n}}, spec.k, 0, spec.weightPanels(),
                reinterpret_cast<uint8_t *>(panels.data()), PanelOrder::Stacked);
@@ -75,14 +76,55 @@ void runFused(const GpuKernel &kernel, const GpuMatmulSpec &spec, const GpuGemvT
   int32_t numRows = int32_t(rows);
   ptx::Launch launch = gemvLaunch(spec, tile, rows);
   if (spec.prepares)
-    kernel.run(launch, {&act, &weights, &bias, &product, &numRows, &operands.actStride, &step.inputStride, &norm,
-                        &counters, &out, &at, &table, &pages, &pagesOf, &sequences, &slots, &queryNorm, &keyNorm,
-                        &step.keyOffset, &step.valueOffset, &step.pageStride, &step.outStride, &step.pagesPerSequence},
+    kernel.run(launch,
+               {&act,
+                &weights,
+                &bias,
+                &product,
+                &numRows,
+                &operands.actStride,
+                &step.inputStride,
+                &norm,
+                &counters,
+                &out,
+                &at,
+                &table,
+                &pages,
+                &pagesOf,
+                &sequences,
+                &slots,
+                &queryNorm,
+                &keyNorm,
+                &step.keyOffset,
+                &step.valueOffset,
+                &step.pageStride,
+                &step.outStride,
+                &step.pagesPerSequence},
                memory, order);
   else
-    kernel.run(launch, {&act, &weights, &bias, &product, &numRows, &operands.actStride, &step.inputStride, &counters,
-                        &out, &at, &table, &pages, &pagesOf, &sequences, &slots, &queryNorm, &keyNorm, &step.keyOffset,
-                        &step.valueOffset, &step.pageStride, &step.outStride, &step.pagesPerSequence},
+    kernel.run(launch,
+               {&act,
+                &weights,
+                &bias,
+                &product,
+                &numRows,
+                &operands.actStride,
+                &step.inputStride,
+                &counters,
+                &out,
+                &at,
+                &table,
+                &pages,
+                &pagesOf,
+                &sequences,
+                &slots,
+                &queryNorm,
+                &keyNorm,
+                &step.keyOffset,
+                &step.valueOffset,
+                &step.pageStride,
+                &step.outStride,
+                &step.pagesPerSequence},
                memory, order);
 }
 
@@ -157,7 +199,8 @@ TEST(GpuHeads, EveryTypeOfWeights) {
 TEST(GpuHeads, EveryWidthOfHeads) {
   for (int64_t headDim : {8, 16, 20, 24, 40, 64, 80, 128})
     for (int64_t tileRows : {1, 2, 4})
-      check(rotateAppendSpec(headDim, headDim), TensorType::Q4_0, 64, /*hasNorm=*/true, tileRows, tileRows == 4 ? 3 : tileRows);
+      check(rotateAppendSpec(headDim, headDim), TensorType::Q4_0, 64, /*hasNorm=*/true, tileRows,
+            tileRows == 4 ? 3 : tileRows);
 }
 
 TEST(GpuHeads, PairsPartsAndNormsOfHeads) {

@@ -74,7 +74,8 @@ double largestDifference(const std::vector<float> &a, const std::vector<float> &
 // The sum of a norm has an order of its own.
 TEST(GpuRotateAppend, NormsOfHeads) {
   for (double weightOffset : {0.0, 1.0})
-    for (auto [headDim, rotaryDim, offset] : {std::tuple(16, 16, 0), {64, 64, 0}, {80, 32, 8}, {128, 128, 0}, {256, 256, 0}}) {
+    for (auto [headDim, rotaryDim, offset] :
+         {std::tuple(16, 16, 0), {64, 64, 0}, {80, 32, 8}, {128, 128, 0}, {256, 256, 0}}) {
       SCOPED_TRACE("head_dim " + std::to_string(headDim));
       RotateAppendSpec spec = rotateAppendSpec(headDim, rotaryDim, offset, false, KvType::F32);
       spec.heads = {/*hasNorm=*/true, /*eps=*/1e-6, weightOffset};

@@ -106,8 +106,9 @@ inline void fillHeads(const RotateAppendSpec &spec, HeadStep &step, int64_t rows
       }
       int64_t position = step.cachePositions[row];
       int64_t page = step.pageTable[step.rowSequence[row] * step.pagesPerSequence + position / HeadStep::tokens];
-      uint8_t *to = &step.pages[page * step.pageStride + (isValue ? step.valueOffset : step.keyOffset) +
-                                (kvHead * HeadStep::tokens + position % HeadStep::tokens) * spec.headDim * step.kvBytes];
+      uint8_t *to =
+          &step.pages[page * step.pageStride + (isValue ? step.valueOffset : step.keyOffset) +
+                      (kvHead * HeadStep::tokens + position % HeadStep::tokens) * spec.headDim * step.kvBytes];
       for (int64_t d = 0; d < spec.headDim; ++d) {
         uint16_t bits = bf16BitsOf(numbers[d]);
         _Float16 half = _Float16(numbers[d]);

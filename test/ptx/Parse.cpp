@@ -506,8 +506,7 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
   else if (name == "fence.acq_rel.gpu") {
     instruction.action = Action::Fence;
     kernel->communicates = true;
-  }
-  else if (op == "cvt") {
+  } else if (op == "cvt") {
     parseConvert(instruction, parts);
     instruction.results.push_back(operand(operands.at(0)));
     for (size_t i = 1; i < operands.size(); ++i)

@@ -114,17 +114,18 @@ struct KvAppendCall {
 
 // Rotated queries, and rotated keys and values in the pages of their sequences, on a device.
 struct RotateAppendCall {
-  mlir::Value input;     // rows of heads: const float *, (rows, (numHeads + 2 numKvHeads) * headDim), rows inputStride floats
-                         // apart; what MatmulCall's `act` is, where they are a product
-  mlir::Value out;       // float *, (rows, numHeads * headDim), rows outStride floats apart
-  mlir::Value positions; // const int32_t *, (rows): of the table
-  mlir::Value table;     // const float *, (context, rotaryDim): cosines, then sines
+  mlir::Value
+      input;       // rows of heads: const float *, (rows, (numHeads + 2 numKvHeads) * headDim), rows inputStride floats
+                   // apart; what MatmulCall's `act` is, where they are a product
+  mlir::Value out; // float *, (rows, numHeads * headDim), rows outStride floats apart
+  mlir::Value positions;        // const int32_t *, (rows): of the table
+  mlir::Value table;            // const float *, (context, rotaryDim): cosines, then sines
   mlir::Value kOffset, vOffset; // bytes of this layer's K and V inside a page
   mlir::Value inputStride, outStride;
   mlir::Value rowBegin, rowEnd;
-  mlir::Value queryNorm, keyNorm;    // const float *, (headDim)
-  mlir::Value weights, bias, norm;   // as MatmulCall has them
-  mlir::Value product, room;         // rows of heads, and MatmulCall's room
+  mlir::Value queryNorm, keyNorm;  // const float *, (headDim)
+  mlir::Value weights, bias, norm; // as MatmulCall has them
+  mlir::Value product, room;       // rows of heads, and MatmulCall's room
   mlir::Value productStride, roomStride;
 
   enum Form : unsigned { Plain = 0, Normed = 1, Product = 2, Prepared = 4 };

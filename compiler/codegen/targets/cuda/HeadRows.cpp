@@ -99,9 +99,8 @@ void HeadRows::store(Value head, Value row, Value rowFrom) {
     Value column = b.add(b.mul(lane, 2), begin);
     auto storePair = [&] {
       std::array<Value, 2> raw = loadPair(column);
-      SmallVector<Value> pair = b.ifElse(isRotated, {raw[0], raw[1]}, [&] {
-        return SmallVector<Value>{rotated(column), rotated(b.add(column, 1))};
-      });
+      SmallVector<Value> pair = b.ifElse(
+          isRotated, {raw[0], raw[1]}, [&] { return SmallVector<Value>{rotated(column), rotated(b.add(column, 1))}; });
       Value numbers = b.vector(pair);
       b.ifThen(isQuery, [&] { b.store(numbers, b.at(query, column, 4)); });
       b.ifThen(b.equal(isQuery, b.constantBool(false)), [&] {

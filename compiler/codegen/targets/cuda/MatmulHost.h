@@ -41,7 +41,8 @@ private:
   std::string preparationKernel();
   mlir::Value mostRows(const Version &version);
   void prepare();
-  void launch(llvm::ArrayRef<Version> versions, mlir::Value act, mlir::Value actStride, llvm::function_ref<void()> addMore);
+  void launch(llvm::ArrayRef<Version> versions, mlir::Value act, mlir::Value actStride,
+              llvm::function_ref<void()> addMore);
 
   LaunchBuilder &l;
   GpuKernels &gpu;

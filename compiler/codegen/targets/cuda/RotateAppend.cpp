@@ -120,9 +120,8 @@ protected:
     if (!readsFew && !spec->product->prepares)
       return op.emitOpError("multiplies parts of wider rows, which no kernel reads");
     std::string kernel = (name + (readsFew ? "" : "_slice")).str();
-    return oneKernel(module.once(kernel, [&] {
-      return launchRotateAppend(op.getLoc(), module.code, *gpu, kernel, *spec, schedule, readsFew);
-    }));
+    return oneKernel(module.once(
+        kernel, [&] { return launchRotateAppend(op.getLoc(), module.code, *gpu, kernel, *spec, schedule, readsFew); }));
   }
 
 private:
