@@ -39,10 +39,10 @@ bool isSigned(Type type) {
 namespace {
 
 constexpr std::pair<const char *, Type> typeNames[] = {
-    {"pred", Type::Pred}, {"b8", Type::B8},     {"b16", Type::B16},      {"b32", Type::B32}, {"b64", Type::B64},
-    {"u8", Type::U8},     {"u16", Type::U16},   {"u32", Type::U32},      {"u64", Type::U64}, {"s8", Type::S8},
-    {"s16", Type::S16},   {"s32", Type::S32},   {"s64", Type::S64},      {"f32", Type::F32}, {"f64", Type::F64},
-    {"f16", Type::F16},   {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
+    {"pred", Type::Pred}, {"b8", Type::B8},     {"b16", Type::B16},       {"b32", Type::B32},    {"b64", Type::B64},
+    {"u8", Type::U8},     {"u16", Type::U16},   {"u32", Type::U32},       {"u64", Type::U64},    {"s8", Type::S8},
+    {"s16", Type::S16},   {"s32", Type::S32},   {"s64", Type::S64},       {"f32", Type::F32},    {"f64", Type::F64},
+    {"f16", Type::F16},   {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}, {"f16x2", Type::F16x2}};
 
 constexpr std::pair<const char *, SpecialRegister> specialNames[] = {
     {"%tid.x", SpecialRegister::ThreadX},    {"%tid.y", SpecialRegister::ThreadY},

@@ -59,7 +59,8 @@ enum class Type : uint8_t {
   F32,
   F64,
   BF16,
-  BF16x2
+  BF16x2,
+  F16x2
 };
 int sizeOf(Type type);
 bool isSigned(Type type);

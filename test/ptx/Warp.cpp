@@ -88,6 +88,9 @@ uint64_t convert(const Instruction &instruction, uint64_t value, uint64_t second
   Type to = instruction.type, from = instruction.from;
   if (to == Type::BF16x2)
     return toBf16(bitCast<float>(uint32_t(value))) << 16 | toBf16(bitCast<float>(uint32_t(second)));
+  if (to == Type::F16x2)
+    return bitsOfFloat(Type::F16, bitCast<float>(uint32_t(value))) << 16 |
+           bitsOfFloat(Type::F16, bitCast<float>(uint32_t(second)));
   if (isFloat(from) && isFloat(to)) {
     bool isSame = from == to; // of the same type, only a rounding to an integer changes anything
     return bitsOfFloat(to, rounded(floatOf(from, value), isSame ? instruction.rounding : Rounding::None));
