@@ -376,24 +376,62 @@ int64_t OnlineLatentAttentionOp::getBytesPerRow() {
 
 //===- rotate_append ------------------------------------------------------===//
 
+int64_t RotateAppendOp::getWidth() {
+  KvCacheType cache = getCache().getType();
+  return (int64_t(getNumHeads()) + 2 * cache.getNumKvHeads()) * cache.getHeadDim();
+}
+
+static bool isFloat(Value value) {
+  return shaped(value).getElementType().isF32();
+}
+
+// What of the op makes the rows that are rotated.
+static LogicalResult verifyProduct(RotateAppendOp op) {
+  Value product = op.getProductRoom(), room = op.getRoom();
+  bool hasWeights = bool(op.getWeights());
+  if (hasWeights != bool(op.getK()) || hasWeights != bool(op.getFormat()) || hasWeights != bool(product) ||
+      op.getInits().size() > 3 || (!hasWeights && (op.getBias() || op.getNorm()))) // rotate_append_c6
+    return op.emitOpError(
+        "weights, k, 'format' and a second destination belong together, and to a bias, a norm and a third one");
+  if (!hasWeights)
+    return success();
+  int64_t width = op.getWidth(), k = *op.getK();
+  if (!isMatrix(op.getInput(), k) || !isMatrix(product, width) || !isFloat(product) ||
+      !(isFloat(op.getInput()) || shaped(op.getInput()).getElementType().isBF16())) // rotate_append_c6
+    return op.emitOpError("the input of a product must be f32 or bf16 (rows, ")
+           << k << ") and the second destination f32 (rows, " << width << ")";
+  if (op.getBias() && shaped(op.getBias()).getShape() != ArrayRef<int64_t>(width)) // rotate_append_c6
+    return op.emitOpError("bias must be (") << width << ")";
+  return verifyPreparation(op, room, op.getNorm(), k, "third"); // rotate_append_c6
+}
+
 LogicalResult RotateAppendOp::verify() {
   KvCacheType cache = getCache().getType();
-  int64_t headDim = cache.getHeadDim(), heads = getNumHeads(), kvHeads = cache.getNumKvHeads();
-  int64_t width = (heads + 2 * kvHeads) * headDim, rotaryDim = getRope().getRotaryDim(), offset = getOffset();
-  auto isF32 = [](Value value) { return shaped(value).getElementType().isF32(); };
-  if (getInits().size() != 1 || !isMatrix(getInput(), width) || !isMatrix(getInits()[0], heads * headDim) ||
-      !isF32(getInput()) || !isF32(getInits()[0])) // rotate_append_c1
+  int64_t headDim = cache.getHeadDim(), heads = getNumHeads(), width = getWidth();
+  int64_t rotaryDim = getRope().getRotaryDim(), offset = getOffset();
+  bool isOfInput = !getWeights();
+  if (getInits().empty() || !isMatrix(getInits()[0], heads * headDim) || !isFloat(getInits()[0]) ||
+      (isOfInput && (!isMatrix(getInput(), width) || !isFloat(getInput())))) // rotate_append_c1
     return emitOpError("input must be f32 (rows, ")
            << width << ") and the destination f32 (rows, " << heads * headDim << ")";
   ShapedType positions = shaped(getPositions());
   if (positions.getRank() != 1 || !positions.getElementType().isInteger(32) || !isMatrix(getTable(), rotaryDim) ||
-      !isF32(getTable())) // rotate_append_c2
+      !isFloat(getTable())) // rotate_append_c2
     return emitOpError("positions must be i32 (rows) and the table f32 (context, ") << rotaryDim << ")";
   if (offset < 0 || offset + rotaryDim > headDim) // rotate_append_c3
     return emitOpError("offset (") << offset << ") and rotary_dim (" << rotaryDim << ") must lie in head_dim ("
                                    << headDim << ")";
   if (cache.isLatent() || cache.getBlockColumns()) // rotate_append_c4
     return emitOpError("the cache must hold numbers of keys and values, got ") << cache;
+  bool hasNorms = bool(getQueryNorm());
+  if (hasNorms != bool(getKeyNorm()) || hasNorms != bool(getHeadsEps()) ||
+      hasNorms != bool(getHeadsWeightOffset())) // rotate_append_c5
+    return emitOpError("norms of queries and keys, 'heads_eps' and 'heads_weight_offset' belong together");
+  for (Value norm : {getQueryNorm(), getKeyNorm()})
+    if (norm && (!isFloat(norm) || shaped(norm).getShape() != ArrayRef<int64_t>(headDim))) // rotate_append_c5
+      return emitOpError("a norm of heads must be f32 (") << headDim << "), got " << norm.getType();
+  if (failed(verifyProduct(*this)))
+    return failure();
   return verifyResults(*this);
 }
 
@@ -402,14 +440,19 @@ void RotateAppendOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &
   effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get()); // the cache
 }
 StringRef RotateAppendOp::getKernelKind() {
-  return "cache";
+  return getWeights() ? "matmul" : "cache";
+}
+StringRef RotateAppendOp::getArithmetic() {
+  Value rows = getRoom() ? getRoom() : getInput();
+  return shaped(rows).getElementType().isBF16() ? "bf16" : "f32";
 }
 // Two products and a sum for each rotated number.
 int64_t RotateAppendOp::getFlopsPerRow() {
-  return 3 * (int64_t(getNumHeads()) + getCache().getType().getNumKvHeads()) * getRope().getRotaryDim();
+  int64_t rotation = 3 * (int64_t(getNumHeads()) + getCache().getType().getNumKvHeads()) * getRope().getRotaryDim();
+  return rotation + 2 * getWidth() * int64_t(getK().value_or(0));
 }
 int64_t RotateAppendOp::getFixedBytes() {
-  return 0;
+  return getWeights() ? staticBytes(getWeights()) : 0;
 }
 int64_t RotateAppendOp::getBytesPerRow() {
   KvCacheType cache = getCache().getType();

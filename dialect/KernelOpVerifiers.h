@@ -50,6 +50,22 @@ inline mlir::LogicalResult verifyResults(mlir::DestinationStyleOpInterface op) {
   return mlir::success();
 }
 
+// Of a product whose kernel prepares its rows: `room` and `norm` are null where there are none.
+template <typename Op>
+mlir::LogicalResult verifyPreparation(Op op, mlir::Value room, mlir::Value norm, int64_t k, llvm::StringRef place) {
+  auto isFloat = [](mlir::Value value) { return shaped(value).getElementType().isF32(); };
+  if (room &&
+      (!isMatrix(room, k) || !(isFloat(room) || shaped(room).getElementType().isBF16()) || !isFloat(op.getInput())))
+    return op.emitOpError("the ") << place << " destination must be f32 or bf16 (rows, " << k << "), of a f32 input";
+  if (bool(norm) != bool(op.getEps()) || bool(norm) != bool(op.getWeightOffset()))
+    return op.emitOpError("'eps' and 'weight_offset' belong to a norm");
+  if (norm && (!room || !isFloat(norm) || shaped(norm).getShape() != llvm::ArrayRef<int64_t>(k)))
+    return op.emitOpError("a norm must be f32 (") << k << ") and needs a " << place << " destination";
+  if (room && !norm && isFloat(room))
+    return op.emitOpError("a ") << place << " destination without a norm must be bf16";
+  return mlir::success();
+}
+
 } // namespace heddle
 
 #endif

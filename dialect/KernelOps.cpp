@@ -64,20 +64,9 @@ template <typename Matmul> static LogicalResult verifyRounding(Matmul op) {
 
 // Of a product that prepares its rows.
 static LogicalResult verifyRoom(PackedMatmulOp op) {
-  Value room = op.getRoom(), norm = op.getNorm();
-  auto isFloat = [](Value value) { return shaped(value).getElementType().isF32(); };
-  if (room && (op.getInits().size() > 2 || !isMatrix(room, op.getK()) ||
-               !(isFloat(room) || shaped(room).getElementType().isBF16()) || !isFloat(op.getInput()) ||
-               op.getInt16())) // packed_matmul_c7
-    return op.emitOpError("the second destination must be f32 or bf16 (rows, ")
-           << op.getK() << "), of a f32 input without 'int16'";
-  if (bool(norm) != bool(op.getEps()) || bool(norm) != bool(op.getWeightOffset())) // packed_matmul_c8
-    return op.emitOpError("'eps' and 'weight_offset' belong to a norm");
-  if (norm && (!room || !isFloat(norm) || shaped(norm).getShape() != ArrayRef<int64_t>(op.getK()))) // packed_matmul_c8
-    return op.emitOpError("a norm must be f32 (") << op.getK() << ") and needs a second destination";
-  if (room && !norm && isFloat(room)) // packed_matmul_c8
-    return op.emitOpError("a second destination without a norm must be bf16");
-  return success();
+  if (op.getRoom() && (op.getInits().size() > 2 || op.getInt16())) // packed_matmul_c7
+    return op.emitOpError("a second destination excludes a third one and 'int16'");
+  return verifyPreparation(op, op.getRoom(), op.getNorm(), op.getK(), "second"); // packed_matmul_c7, packed_matmul_c8
 }
 
 LogicalResult PackedMatmulOp::verify() {

@@ -479,17 +479,24 @@ def Heddle_OnlineLatentAttentionOp : Heddle_KernelOp<"online_latent_attention", 
   let hasVerifier = 1;
 }
 
-def Heddle_RotateAppendOp : Heddle_KernelOp<"rotate_append"> {
+def Heddle_RotateAppendOp : Heddle_KernelOp<"rotate_append", [AttrSizedOperandSegments]> {
   let summary = "Queries and keys of a step rotated, the keys and values stored behind those that the cache holds";
   let description = [{
-    A row of the input has the num_heads queries, num_kv_heads keys and as many values of a token, side by side, as one product makes them. The
-    destination becomes the queries, rotated as `rope` does it; the cache gets the rotated keys and the values, as `kv_append` stores them.
+    A row has the num_heads queries, num_kv_heads keys and as many values of a token, side by side, as one product makes them. The first
+    destination becomes the queries, rotated as `rope` does it; the cache gets the rotated keys and the values, as `kv_append` stores them. With
+    `query_norm` and `key_norm` each head of queries and of keys is normalised before, as `rms_norm` does it, by `heads_eps` and `heads_weight_offset`.
+
+    The rows are those of the input, or, with weights, of the product that `packed_matmul` makes of the input and them: the rotation is then what ends the
+    product. A second destination is room for that product, a third for what it prepares of its rows; what is left in them is of no use.
 
     Constraints:
-      * C1: input is f32 (rows, (num_heads + 2 num_kv_heads) * head_dim), the one destination f32 (rows, num_heads * head_dim), heads being the cache's.
+      * C1: rows of heads are f32 (rows, (num_heads + 2 num_kv_heads) * head_dim), the first destination f32 (rows, num_heads * head_dim), heads being the cache's.
       * C2: positions are i32 (rows), the table f32 (context, rotary_dim).
       * C3: offset is not negative and offset + rotary_dim not greater than head_dim.
       * C4: the cache holds numbers of keys and values, no latents and no codes.
+      * C5: both norms are f32 (head_dim) and come with `heads_eps` and `heads_weight_offset`.
+      * C6: weights come with k, `format` and a second destination f32 of rows of heads; the input is (rows, k), f32 or bf16. Bias, norm and a third destination
+        need weights, and are as in `packed_matmul` (C3, C7, C8).
 
     ```mlir
     #rope = #heddle.rope<half, table = 0, attention_factor = 1.0, inverse_frequency = array<f32: 1.0, 0.1>>
@@ -500,14 +507,35 @@ def Heddle_RotateAppendOp : Heddle_KernelOp<"rotate_append"> {
         outs(%out : tensor<?x8xf32>) {num_heads = 2 : i64} -> tensor<?x8xf32>
       return %q : tensor<?x8xf32>
     }
+    func.func @of_a_product(%x: tensor<?x64xf32>, %w: tensor<1024xi8>, %p: tensor<?xi32>, %cache: !heddle.kv_cache<2 x 1 x 4 x bf16>, %out: tensor<?x8xf32>, %room: tensor<?x16xf32>) -> tensor<?x8xf32> {
+      %layer = arith.constant 1 : index
+      %table = heddle.rope_table 0 : tensor<?x4xf32>
+      %q, %rows = heddle.rotate_append #rope ins(%x, %p, %table, %cache[%layer] weights %w
+          : tensor<?x64xf32>, tensor<?xi32>, tensor<?x4xf32>, <2 x 1 x 4 x bf16> weights tensor<1024xi8>)
+        outs(%out, %room : tensor<?x8xf32>, tensor<?x16xf32>) {num_heads = 2 : i64, k = 64 : i64, format = "q8_0"} -> tensor<?x8xf32>, tensor<?x16xf32>
+      return %q : tensor<?x8xf32>
+    }
     ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Heddle_Buffer:$positions, Heddle_Buffer:$table, Heddle_KvCacheType:$cache, Index:$layer,
-                       Variadic<Heddle_Buffer>:$inits, Heddle_RopeAttr:$rope, I64Attr:$num_heads, DefaultValuedAttr<I64Attr, "0">:$offset);
+                       Optional<Heddle_Buffer>:$query_norm, Optional<Heddle_Buffer>:$key_norm, Optional<Heddle_Buffer>:$weights,
+                       Optional<Heddle_Buffer>:$bias, Optional<Heddle_Buffer>:$norm, Variadic<Heddle_Buffer>:$inits, Heddle_RopeAttr:$rope,
+                       I64Attr:$num_heads, DefaultValuedAttr<I64Attr, "0">:$offset, OptionalAttr<F64Attr>:$heads_eps,
+                       OptionalAttr<F64Attr>:$heads_weight_offset, OptionalAttr<I64Attr>:$k, OptionalAttr<StrAttr>:$format, OptionalAttr<F64Attr>:$eps,
+                       OptionalAttr<F64Attr>:$weight_offset);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    $rope `ins` `(` $input `,` $positions `,` $table `,` $cache `[` $layer `]` `:` type($input) `,` type($positions) `,` type($table) `,` type($cache) `)`
-    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+    $rope `ins` `(` $input `,` $positions `,` $table `,` $cache `[` $layer `]` (`norms` $query_norm^ `,` $key_norm)? (`weights` $weights^)? (`bias` $bias^)?
+    (`norm` $norm^)? `:` type($input) `,` type($positions) `,` type($table) `,` type($cache) (`norms` type($query_norm)^ `,` type($key_norm))?
+    (`weights` type($weights)^)? (`bias` type($bias)^)? (`norm` type($norm)^)? `)` `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let extraClassDeclaration = dpsMethods # [{
+    ::llvm::StringRef getArithmetic();
+    // Columns of a row of heads.
+    int64_t getWidth();
+    // Where the product and its prepared rows go; null: there are none.
+    ::mlir::Value getProductRoom() { return getInits().size() > 1 ? getInits()[1] : ::mlir::Value(); }
+    ::mlir::Value getRoom() { return getInits().size() > 2 ? getInits()[2] : ::mlir::Value(); }
   }];
   let hasVerifier = 1;
 }

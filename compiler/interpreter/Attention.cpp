@@ -411,20 +411,25 @@ static LogicalResult kvAppend(Frame &frame, KvAppendOp op) {
   return success();
 }
 
-// A row's heads are queries, keys and values side by side; of the first two (numRotated heads) each is turned in its place.
+// A row's heads are queries, keys and values side by side; of the first two each is normalised and turned in its place.
 static LogicalResult rotateAppend(Frame &frame, RotateAppendOp op) {
   KvCache &cache = *std::get<std::shared_ptr<KvCache>>(frame.value(op.getCache()));
   FailureOr<int64_t> layer = layerOf(frame, op, cache, op.getLayer());
-  if (failed(layer))
+  FailureOr<Tensor> input = rowsOfHeads(frame, op);
+  if (failed(layer) || failed(input))
     return failure();
-  const Tensor &input = frame.tensor(op.getInput()), &positions = frame.tensor(op.getPositions()),
-               &table = frame.tensor(op.getTable());
+  const Tensor &positions = frame.tensor(op.getPositions()), &table = frame.tensor(op.getTable());
   int64_t headDim = cache.type().getHeadDim(), kvHeads = cache.type().getNumKvHeads(), heads = op.getNumHeads();
-  int64_t half = op.getRope().getRotaryDim() / 2, width = input.lastDim();
+  int64_t half = op.getRope().getRotaryDim() / 2, width = input->lastDim();
   bool isInterleaved = op.getRope().getInterleaved();
-  if (input.dim(0) != static_cast<int64_t>(cache.rows().size()))
-    return op.emitOpError("appends ") << input.dim(0) << " rows in a step of " << cache.rows().size();
-  Tensor rotated = input, result = frame.tensor(op.getInits()[0]);
+  if (input->dim(0) != static_cast<int64_t>(cache.rows().size()))
+    return op.emitOpError("appends ") << input->dim(0) << " rows in a step of " << cache.rows().size();
+  for (int64_t begin = 0; op.getQueryNorm() && begin < input->size(); begin += headDim)
+    if (int64_t head = begin % width / headDim; head < heads + kvHeads)
+      normalise(MutableArrayRef(input->reals).slice(begin, headDim),
+                frame.tensor(head < heads ? op.getQueryNorm() : op.getKeyNorm()).reals,
+                op.getHeadsEpsAttr().getValueAsDouble(), op.getHeadsWeightOffsetAttr().getValueAsDouble());
+  Tensor rotated = *input, result = frame.tensor(op.getInits()[0]);
   for (auto [r, place] : llvm::enumerate(cache.rows())) {
     int64_t position = positions.integers[r];
     if (position < 0 || position >= table.dim(0))
@@ -434,8 +439,8 @@ static LogicalResult rotateAppend(Frame &frame, RotateAppendOp op) {
         int64_t begin = r * width + head * headDim + op.getOffset();
         int64_t first = begin + (isInterleaved ? 2 * i : i), second = isInterleaved ? first + 1 : first + half;
         double cosine = table.reals[position * 2 * half + i], sine = table.reals[position * 2 * half + half + i];
-        rotated.setReal(first, input.reals[first] * cosine - input.reals[second] * sine);
-        rotated.setReal(second, input.reals[second] * cosine + input.reals[first] * sine);
+        rotated.setReal(first, input->reals[first] * cosine - input->reals[second] * sine);
+        rotated.setReal(second, input->reals[second] * cosine + input->reals[first] * sine);
       }
     ArrayRef<double> row = ArrayRef<double>(rotated.reals).slice(r * width, width);
     for (int64_t i = 0; i < heads * headDim; ++i)
@@ -444,6 +449,8 @@ static LogicalResult rotateAppend(Frame &frame, RotateAppendOp op) {
     cache.store(*layer, /*isValue=*/true, place, row.slice((heads + kvHeads) * headDim, kvHeads * headDim));
   }
   frame.set(op.getResults()[0], std::move(result));
+  for (auto [room, left] : llvm::zip(op.getInits().drop_front(), op.getResults().drop_front()))
+    frame.set(left, Tensor(frame.tensor(room)));
   return success();
 }
 

@@ -14,6 +14,9 @@ double activate(ActivationKind kind, double x);
 // activation(gate) * up, bounded where `gating` says so.
 double activateGated(ActivationKind kind, GatingAttr gating, double gate, double up);
 
+// x / sqrt(mean(x^2) + eps) * (weight + offset), in place.
+void normalise(llvm::MutableArrayRef<double> x, llvm::ArrayRef<double> weight, double eps, double offset);
+
 // exp(v) / sum exp(v), in place.
 void softmax(llvm::MutableArrayRef<double> values);
 

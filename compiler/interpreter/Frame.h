@@ -128,6 +128,9 @@ private:
   llvm::SmallVector<Scalar> operandBuffer;
 };
 
+// The rows of heads that the op rotates: its input, or the product that it makes of it.
+mlir::FailureOr<Tensor> rowsOfHeads(Frame &frame, RotateAppendOp op);
+
 // A matrix product's right side: W[row][column] of a plain or packed weight.
 mlir::FailureOr<PackedWeights> packedWeights(Frame &frame, mlir::Operation *op, mlir::Value weights,
                                              llvm::StringRef format, int64_t n, int64_t k);

@@ -61,16 +61,43 @@ static std::vector<double> activations(Frame &frame, Value codes, Value scalesOr
   return values;
 }
 
-// The rows of (rows, k), each as `rms_norm` leaves it.
-static void normalise(std::vector<double> &x, const Tensor &weight, int64_t k, double eps, double offset) {
-  for (size_t row = 0; row < x.size(); row += k) {
-    double squares = 0;
-    for (int64_t i = 0; i < k; ++i)
-      squares += x[row + i] * x[row + i];
-    double scale = 1 / std::sqrt(squares / k + eps);
-    for (int64_t i = 0; i < k; ++i)
-      x[row + i] *= scale * (weight.reals[i] + offset);
-  }
+void heddle::normalise(MutableArrayRef<double> x, ArrayRef<double> weight, double eps, double offset) {
+  double squares = 0;
+  for (double value : x)
+    squares += value * value;
+  double scale = 1 / std::sqrt(squares / x.size() + eps);
+  for (auto [value, factor] : llvm::zip(x, weight))
+    value *= scale * (factor + offset);
+}
+
+// What a product makes of its rows (rows, k): each as `rms_norm` leaves it, where it has a norm.
+template <typename Matmul> static void prepareRows(Frame &frame, Matmul op, std::vector<double> &x, int64_t k) {
+  if (!op.getNorm())
+    return;
+  for (size_t row = 0; row < x.size(); row += k)
+    normalise(MutableArrayRef(x).slice(row, k), frame.tensor(op.getNorm()).reals, op.getEpsAttr().getValueAsDouble(),
+              op.getWeightOffsetAttr().getValueAsDouble());
+}
+
+FailureOr<Tensor> heddle::rowsOfHeads(Frame &frame, RotateAppendOp op) {
+  const Tensor &input = frame.tensor(op.getInput());
+  if (!op.getWeights())
+    return input;
+  int64_t n = op.getWidth(), k = *op.getK(), rows = input.dim(0);
+  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), *op.getFormat(), n, k);
+  if (failed(weights))
+    return failure();
+  std::vector<double> x = input.reals;
+  prepareRows(frame, op, x, k);
+  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getProductRoom()), {rows, n});
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t out = 0; out < n; ++out) {
+      double sum = op.getBias() ? frame.tensor(op.getBias()).reals[out] : 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += x[r * k + i] * weights->at(out, i);
+      result.setReal(r * n + out, sum);
+    }
+  return result;
 }
 
 static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
@@ -83,9 +110,7 @@ static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
   const Tensor *bias = op.getBias() ? &frame.tensor(op.getBias()) : nullptr;
   int64_t rows = input.dim(0);
   std::vector<double> x = activations(frame, op.getInput(), op.getInputScales()); // (rows, k)
-  if (op.getNorm())
-    normalise(x, frame.tensor(op.getNorm()), k, op.getEpsAttr().getValueAsDouble(),
-              op.getWeightOffsetAttr().getValueAsDouble());
+  prepareRows(frame, op, x, k);
 
   Tensor result = frame.tensor(op.getInits()[0]);
   // Row `weightRow` of W times every row of the input.

@@ -77,6 +77,13 @@ static std::string describe(Operation *op) {
             << stringifyLatentForm(attention.getForm()) << "; keys and values are rebuilt where queries × (" << rebuild
             << " + keys × " << latent << ") > keys × " << rebuild;
       })
+      .Case([&](RotateAppendOp append) {
+        if (append.getWeights())
+          out << *append.getK() << " → " << append.getWidth() << ", " << *append.getFormat()
+              << (append.getBias() ? ", + bias" : "") << ", ";
+        out << append.getNumHeads() << " heads, " << append.getCache().getType().getNumKvHeads() << " of K and V, "
+            << (append.getQueryNorm() ? "normalised, " : "") << "rotated, into the cache";
+      })
       .Case([&](RaggedAttentionOp attention) {
         out << attention.getNumHeads() << " heads, " << attention.getNumKvHeads() << " of keys and values, head_dim "
             << attention.getHeadDim() << ", within each sequence";

@@ -17,12 +17,21 @@ using namespace heddle;
 
 namespace {
 
-// A rope between rows and rows: columns [begin, begin + width) of `source`, as heads, rotated, and as rows again.
+// A rope between rows and rows: columns [begin, begin + width) of `source`, as heads, normalised where there is a norm, rotated, and as rows again.
 struct Rotation {
   RopeOp rope;
+  RmsNormOp norm;
   Value source;
   int64_t begin, width;
   SmallVector<tensor::CollapseShapeOp> rows;
+};
+
+// What a `rotate_append` takes the place of: the rotation of queries and that of keys, which may be one, of the columns before the values.
+struct Appended {
+  Rotation query, key;
+  int64_t queries; // columns
+  // What becomes the rotated queries.
+  SmallVector<Value> results;
 };
 
 } // namespace
@@ -35,7 +44,8 @@ static bool swaps(linalg::TransposeOp op) {
 }
 
 static FailureOr<Rotation> rotationOf(RopeOp rope) {
-  auto heads = rope.getInput().getDefiningOp<linalg::TransposeOp>();
+  auto norm = rope.getInput().getDefiningOp<RmsNormOp>();
+  auto heads = (norm ? norm.getInput() : rope.getInput()).getDefiningOp<linalg::TransposeOp>();
   auto expand = swaps(heads) ? heads.getInput().getDefiningOp<tensor::ExpandShapeOp>() : tensor::ExpandShapeOp();
   auto part = expand && expand.getReassociationIndices() == headGroups
                   ? expand.getSrc().getDefiningOp<tensor::ExtractSliceOp>()
@@ -43,7 +53,7 @@ static FailureOr<Rotation> rotationOf(RopeOp rope) {
   if (!part || part.getSourceType().getRank() != 2 || part.getType().getRank() != 2 || !part.hasUnitStride() ||
       part.getStaticOffset(0) != 0 || part.isDynamicOffset(1) || part.isDynamicSize(1))
     return failure();
-  Rotation rotation{rope, part.getSource(), part.getStaticOffset(1), part.getStaticSize(1), {}};
+  Rotation rotation{rope, norm, part.getSource(), part.getStaticOffset(1), part.getStaticSize(1), {}};
   for (Operation *user : rope->getUsers()) {
     auto back = dyn_cast<linalg::TransposeOp>(user);
     if (!swaps(back) || back.getInput() != rope.getResult())
@@ -58,6 +68,7 @@ static FailureOr<Rotation> rotationOf(RopeOp rope) {
   return rotation;
 }
 
+// Whether both are of the same rows, the second of the columns behind the first's, by the same angles.
 static bool areNeighbours(const Rotation &first, const Rotation &second) {
   RopeOp a = first.rope, b = second.rope;
   return first.source == second.source && first.begin + first.width == second.begin &&
@@ -118,7 +129,7 @@ static void join(const Rotation &first, const Rotation &second) {
 static bool joinOne(Block &block) {
   SmallVector<Rotation> rotations;
   for (auto rope : block.getOps<RopeOp>())
-    if (FailureOr<Rotation> rotation = rotationOf(rope); succeeded(rotation))
+    if (FailureOr<Rotation> rotation = rotationOf(rope); succeeded(rotation) && !rotation->norm)
       rotations.push_back(*rotation);
   for (const Rotation &first : rotations)
     for (const Rotation &second : rotations)
@@ -141,81 +152,184 @@ static bool isColumns(tensor::ExtractSliceOp slice, Value source, int64_t begin,
          slice.getStaticOffsets() == ArrayRef<int64_t>({0, begin}) && slice.getStaticSizes()[1] == width;
 }
 
-// The rotation that leaves rows of which `append` stores the last columns as keys, and whose source has the values behind what is rotated.
-static FailureOr<Rotation> rotationBefore(KvAppendOp append) {
-  KvCacheType cache = append.getCache().getType();
-  int64_t width = cache.getNumKvHeads() * cache.getHeadDim();
-  if (cache.getCross() || cache.isLatent())
-    return failure();
-  auto key = append.getKey().getDefiningOp<tensor::ExtractSliceOp>();
-  auto rows =
-      key && key->hasOneUse() ? key.getSource().getDefiningOp<tensor::CollapseShapeOp>() : tensor::CollapseShapeOp();
-  auto back = rows ? rows.getSrc().getDefiningOp<linalg::TransposeOp>() : linalg::TransposeOp();
+// What `rows` shows: rows of heads that a rope left.
+static FailureOr<Rotation> rotationOfRows(Value rows) {
+  auto collapse = rows.getDefiningOp<tensor::CollapseShapeOp>();
+  auto back = collapse ? collapse.getSrc().getDefiningOp<linalg::TransposeOp>() : linalg::TransposeOp();
   auto rope = back ? back.getInput().getDefiningOp<RopeOp>() : RopeOp();
-  FailureOr<Rotation> rotation = failure();
-  if (rope)
-    rotation = rotationOf(rope);
-  if (failed(rotation) || rotation->begin != 0 || rotation->rows.size() != 1 || rotation->rows.front() != rows ||
-      !rope.getTable() || !rope.getPositions().getDefiningOp<tensor::ExpandShapeOp>() ||
-      rope.getType().getDimSize(3) != cache.getHeadDim())
+  if (!rope)
     return failure();
-  int64_t queries = rotation->width - width;
-  auto value = append.getValue().getDefiningOp<tensor::ExtractSliceOp>();
-  if (queries <= 0 || !isColumns(key, rows, queries, width) ||
-      !isColumns(value, rotation->source, rotation->width, width) ||
-      cast<RankedTensorType>(rotation->source.getType()).getDimSize(1) != rotation->width + width)
+  FailureOr<Rotation> rotation = rotationOf(rope);
+  if (failed(rotation) || rotation->rows.size() != 1 || rotation->rows.front() != collapse)
     return failure();
-  Block *block = append->getBlock();
-  for (Operation *user : rows->getUsers()) {
-    auto query = dyn_cast<tensor::ExtractSliceOp>(user);
-    if (user == key || isa<tensor::DimOp>(user))
-      continue;
-    if (!isColumns(query, rows, 0, queries))
-      return failure();
-    for (Operation *reader : query->getUsers())
-      if (block->findAncestorOpInBlock(*reader)->isBeforeInBlock(append))
-        return failure();
-  }
   return rotation;
 }
 
-static void fuse(KvAppendOp append, const Rotation &rotation) {
+// Queries and keys as one rope rotates them: the append stores the last columns of its rows.
+static FailureOr<Appended> appendedOfJoined(KvAppendOp append, int64_t width) {
+  auto key = append.getKey().getDefiningOp<tensor::ExtractSliceOp>();
+  if (!key || !key->hasOneUse())
+    return failure();
+  FailureOr<Rotation> rotation = rotationOfRows(key.getSource());
+  if (failed(rotation))
+    return failure();
+  Appended appended{*rotation, *rotation, rotation->width - width, {}};
+  if (!isColumns(key, key.getSource(), appended.queries, width))
+    return failure();
+  for (Operation *user : key.getSource().getUsers()) {
+    if (user == key || isa<tensor::DimOp>(user))
+      continue;
+    if (!isColumns(dyn_cast<tensor::ExtractSliceOp>(user), key.getSource(), 0, appended.queries))
+      return failure();
+    appended.results.push_back(user->getResult(0));
+  }
+  return appended;
+}
+
+// Of heads: (head_dim) of f32, which a kernel can read.
+static bool isNormOfHeads(RmsNormOp norm, int64_t headDim) {
+  Operation *def = norm.getWeight().getDefiningOp();
+  auto type = cast<RankedTensorType>(norm.getWeight().getType());
+  return type.getElementType().isF32() && type.getShape() == ArrayRef<int64_t>(headDim) &&
+         (!def || isa<WeightOp, PackOp>(def));
+}
+
+// Queries and keys that norms of their own keep apart.
+static FailureOr<Appended> appendedOfNormed(KvAppendOp append, int64_t headDim) {
+  FailureOr<Rotation> key = rotationOfRows(append.getKey());
+  if (failed(key) || !key->norm || !isNormOfHeads(key->norm, headDim))
+    return failure();
+  for (Operation *user : append.getKey().getUsers())
+    if (user != append && !isa<tensor::DimOp>(user))
+      return failure();
+  for (auto rope : append->getBlock()->getOps<RopeOp>()) {
+    FailureOr<Rotation> query = rotationOf(rope);
+    if (failed(query) || !query->norm || !areNeighbours(*query, *key) || !isNormOfHeads(query->norm, headDim) ||
+        query->norm.getEps() != key->norm.getEps() || query->norm.getWeightOffset() != key->norm.getWeightOffset())
+      continue;
+    Appended appended{*query, *key, query->width, {}};
+    for (tensor::CollapseShapeOp rows : query->rows)
+      appended.results.push_back(rows.getResult());
+    return appended;
+  }
+  return failure();
+}
+
+// What `append` stores, if its keys were rotated beside the queries and the values lie behind both.
+static FailureOr<Appended> appendedBy(KvAppendOp append) {
+  KvCacheType cache = append.getCache().getType();
+  if (cache.getCross() || cache.isLatent())
+    return failure();
+  int64_t headDim = cache.getHeadDim(), width = cache.getNumKvHeads() * headDim;
+  FailureOr<Appended> appended = appendedOfJoined(append, width);
+  if (failed(appended))
+    appended = appendedOfNormed(append, headDim);
+  if (failed(appended))
+    return failure();
+  const Rotation &query = appended->query;
+  RopeOp rope = query.rope;
+  auto value = append.getValue().getDefiningOp<tensor::ExtractSliceOp>();
+  int64_t values = appended->queries + width;
+  if (query.begin != 0 || appended->queries <= 0 || !rope.getTable() ||
+      !rope.getPositions().getDefiningOp<tensor::ExpandShapeOp>() || rope.getType().getDimSize(3) != headDim ||
+      !isColumns(value, query.source, values, width) ||
+      cast<RankedTensorType>(query.source.getType()).getDimSize(1) != values + width)
+    return failure();
+  Block *block = append->getBlock();
+  for (Value result : appended->results)
+    for (Operation *reader : result.getUsers())
+      if (!isa<tensor::DimOp>(reader) && block->findAncestorOpInBlock(*reader)->isBeforeInBlock(append))
+        return failure();
+  return appended;
+}
+
+// The product that makes the rows of `append` for nobody else, if the target's kernel of it can end with their rotation.
+static PackedMatmulOp productOf(RotateAppendOp append, TargetAttr target) {
+  Value rows = append.getInput();
+  auto product = rows.getDefiningOp<PackedMatmulOp>();
+  bool isOnlyReader =
+      llvm::all_of(rows.getUsers(), [](Operation *user) { return isa<RotateAppendOp, tensor::DimOp>(user); });
+  int64_t heads = append.getWidth() / append.getCache().getType().getHeadDim();
+  return product && isOnlyReader && endsWithHeads(target, product, heads) ? product : PackedMatmulOp();
+}
+
+static void takeAlong(RotateAppendOp append, PackedMatmulOp product) {
   OpBuilder b(append);
-  RopeOp rope = rotation.rope;
-  tensor::CollapseShapeOp rows = rotation.rows.front();
+  SmallVector<Value> inits = {append.getInits()[0], product.getInits()[0]};
+  if (Value room = product.getRoom())
+    inits.push_back(room);
+  auto both = RotateAppendOp::create(b, mergedLocation(b.getContext(), {product.getLoc(), append.getLoc()}),
+                                     TypeRange(ValueRange(inits)), product.getInput(), append.getPositions(),
+                                     append.getTable(), append.getCache(), append.getLayer(), append.getQueryNorm(),
+                                     append.getKeyNorm(), product.getWeights(), product.getBias(), product.getNorm(),
+                                     inits, append.getRopeAttr(), append.getNumHeadsAttr(), append.getOffsetAttr(),
+                                     append.getHeadsEpsAttr(), append.getHeadsWeightOffsetAttr(), product.getKAttr(),
+                                     product.getFormatAttr(), product.getEpsAttr(), product.getWeightOffsetAttr());
+  if (Attribute schedule = product->getAttr(scheduleAttrName))
+    both->setAttr(scheduleAttrName, schedule);
+  append.getResult(0).replaceAllUsesWith(both.getResult(0));
+  append.erase();
+  for (Operation *user : llvm::make_early_inc_range(product.getResult(0).getUsers()))
+    cast<tensor::DimOp>(user).getSourceMutable().assign(product.getInput()); // of the rows
+  product.erase();
+}
+
+static RotateAppendOp fuse(KvAppendOp append, const Appended &appended) {
+  OpBuilder b(append);
+  RopeOp rope = appended.query.rope;
+  RmsNormOp norm = appended.query.norm, keyNorm = appended.key.norm;
   KvCacheType cache = append.getCache().getType();
   Location loc = mergedLocation(b.getContext(), {rope.getLoc(), append.getLoc()});
-  int64_t width = rotation.width - cache.getNumKvHeads() * cache.getHeadDim();
-  Value positions = rope.getPositions().getDefiningOp<tensor::ExpandShapeOp>().getSrc();
-  Value count = tensor::DimOp::create(b, loc, rotation.source, 0);
-  Value room = tensor::EmptyOp::create(b, loc, {count, b.getIndexAttr(width)}, rope.getType().getElementType());
-  auto both = RotateAppendOp::create(b, loc, TypeRange{room.getType()}, rotation.source, positions, rope.getTable(),
-                                     append.getCache(), append.getLayer(), ValueRange{room}, rope.getRopeAttr(),
-                                     b.getI64IntegerAttr(width / cache.getHeadDim()), rope.getOffsetAttr());
-  for (Operation *user : llvm::make_early_inc_range(rows->getUsers())) {
+  Value positions = rope.getPositions().getDefiningOp<tensor::ExpandShapeOp>().getSrc(), source = appended.query.source;
+  Value count = tensor::DimOp::create(b, loc, source, 0);
+  Value room =
+      tensor::EmptyOp::create(b, loc, {count, b.getIndexAttr(appended.queries)}, rope.getType().getElementType());
+  auto both = RotateAppendOp::create(
+      b, loc, TypeRange{room.getType()}, source, positions, rope.getTable(), append.getCache(), append.getLayer(),
+      norm ? norm.getWeight() : Value(), norm ? keyNorm.getWeight() : Value(), /*weights=*/Value(), /*bias=*/Value(),
+      /*norm=*/Value(), ValueRange{room}, rope.getRopeAttr(),
+      b.getI64IntegerAttr(appended.queries / cache.getHeadDim()), rope.getOffsetAttr(),
+      norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(), IntegerAttr(),
+      StringAttr(), FloatAttr(), FloatAttr());
+  SmallVector<Operation *> sizes; // of what is rotated: the rows'
+  for (const Rotation *rotation : {&appended.query, &appended.key})
+    for (tensor::CollapseShapeOp rows : rotation->rows)
+      llvm::append_range(sizes, rows->getUsers());
+  for (Operation *user : sizes)
     if (auto dim = dyn_cast<tensor::DimOp>(user))
-      dim.getSourceMutable().assign(rotation.source);
-    else if (user != append.getKey().getDefiningOp())
-      user->getResult(0).replaceAllUsesWith(both.getResult(0));
-  }
+      dim.getSourceMutable().assign(source);
+  for (Value result : appended.results)
+    result.replaceAllUsesWith(both.getResult(0));
   append->erase();
+  return both;
 }
 
 void heddle::appendRotations(Block &block, TargetAttr target) {
   if (!target || target.getDevice() != TargetDevice::Cuda)
     return;
+  SmallVector<RotateAppendOp> fused;
   for (auto append : llvm::make_early_inc_range(block.getOps<KvAppendOp>())) {
-    FailureOr<Rotation> rotation = failure();
+    FailureOr<Appended> appended = failure();
     if (hasRotateAppend(target, append.getCache().getType()))
-      rotation = rotationBefore(append);
-    if (failed(rotation))
-      append.emitRemark("stores keys and values by a kernel of any device: CUDA's rotates them first, of caches of "
-                        "bf16 and f32, and with the "
+      appended = appendedBy(append);
+    if (failed(appended))
+      append.emitRemark("stores keys and values by a kernel of any device: CUDA's rotates them first, with the "
                         "queries beside them in one product");
     else
-      fuse(append, *rotation);
+      fused.push_back(fuse(append, *appended));
   }
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isOpTriviallyDead(&op))
-      op.erase();
+  auto eraseDead = [&] {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+  };
+  eraseDead(); // what read the rows before
+  for (RotateAppendOp append : fused) {
+    if (PackedMatmulOp product = productOf(append, target))
+      takeAlong(append, product);
+    else
+      append.emitRemark(
+          "rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows");
+  }
+  eraseDead();
 }

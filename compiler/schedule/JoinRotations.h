@@ -14,7 +14,8 @@ namespace heddle {
 // columns are what each of them left.
 void joinRotations(mlir::Block &block);
 
-// Then: where the target has a kernel for both, rotating queries and keys and storing what is cached of the same product becomes a `rotate_append`.
+// Then: where the target has a kernel for both, rotating queries and keys, whose heads may be normalised before, and storing what is cached of the
+// same product becomes a `rotate_append`, which takes the product along that nothing else reads.
 void appendRotations(mlir::Block &block, TargetAttr target);
 
 } // namespace heddle

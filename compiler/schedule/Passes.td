@@ -194,7 +194,8 @@ def OutlineKernels : StagePass<"heddle-outline-kernels", "::mlir::ModuleOp", "Op
     Layers write their result where the caller says. After: functions hold kernels, calls and views only.
     With `single-result`, for devices, where a grid of threads computes one result, a kernel with several is one kernel for each,
     which compute again what they share; queries and keys that one product made are rotated together, and where the
-    target has a kernel for it (`hasRotateAppend`) by the one that stores what the cache holds of them. Examples: test/schedule/outline-kernels.mlir,
+    target has a kernel for it (`hasRotateAppend`) by the one that stores what the cache holds of them, which ends the product of both where nothing else
+    reads that (`endsWithHeads`). Examples: test/schedule/outline-kernels.mlir,
     outline-kernels-single.mlir, outline-kernels-rotate-append.mlir.
 
     ```mlir

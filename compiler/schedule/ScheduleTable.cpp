@@ -6,6 +6,8 @@
 
 #include "compiler/weights/PackedLayout.h"
 
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
 using namespace mlir;
 using namespace heddle;
 
@@ -280,9 +282,23 @@ bool heddle::hasSplits(TargetAttr target, Operation *attention) {
 
 // As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it.
 bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
-  Type element = cache.getElementType();
-  return target && target.getDevice() == TargetDevice::Cuda && (element.isBF16() || element.isF32()) &&
-         cache.getHeadDim() % 2 == 0;
+  return target && target.getDevice() == TargetDevice::Cuda && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
+}
+
+// As verifyGpuGemv of compiler/codegen/targets/cuda/Gemv.h has it: few rows of chunks of any type, whose rows are no parts of wider ones.
+bool heddle::endsWithHeads(TargetAttr target, PackedMatmulOp product, int64_t heads) {
+  constexpr int64_t mostHeads = 4096; // HEDDLE_DEVICE_COUNTERS of runtime/model/ModelAbi.h
+  std::optional<PackedLayout> layout = layoutNamed(product.getFormat());
+  if (heads > mostHeads)
+    return false;
+  if (!target || target.getDevice() != TargetDevice::Cuda || !layout || layout->book != CodeBook::None ||
+      product.getActivation() || product.getAccumulate() || product.getInt16() || product.getInputScales())
+    return false;
+  Value rows = product.getRoom() ? product.getRoom() : product.getInput();
+  bool isBf16 = getElementTypeOrSelf(rows).isBF16();
+  int64_t columns = layout->isQuantized() ? 4 : layout->unitValues();
+  return int64_t(product.getK()) % columns == 0 && (!isBf16 || layout->numbers == PackedNumbers::BF16) &&
+         !product.getInput().getDefiningOp<tensor::ExtractSliceOp>();
 }
 
 // A tile for each of its bodies, and what its products with packed weights take.

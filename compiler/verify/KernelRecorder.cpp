@@ -325,6 +325,8 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
 // What is left in the destination says nothing.
 static bool isScratch(Operation *op, size_t destination) {
   auto attention = dyn_cast<OnlineAttentionOp>(op);
+  if (isa<RotateAppendOp>(op))
+    return destination > 0;
   return destination == 1 &&
          (isa<OnlineLatentAttentionOp, PackedMatmulOp>(op) || (attention && attention.storesScores()));
 }

@@ -25,6 +25,9 @@ extern "C" {
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
 
+// Counters by which the blocks of a kernel on a device find out which of them is the last.
+#define HEDDLE_DEVICE_COUNTERS 4096
+
 // One sequence of a step. Its tokens are cached at positions [0, past + num_rows) when the step ends.
 typedef struct heddle_sequence {
   int32_t first_row; // its first row in the step
@@ -112,6 +115,7 @@ typedef struct heddle_step {
   const int32_t *source_page_table; // (num_sequences, pages_per_source)
   int64_t source_page_stride, num_source_pages, pages_per_source;
   const int32_t *source_lengths; // (num_sequences): tokens of what each sequence attends to
+  uint32_t *counters;            // (HEDDLE_DEVICE_COUNTERS), of the session: each is 0 whenever no kernel runs
 } heddle_step;
 
 // Runs thread `thread` of `num_threads`. Results do not depend on num_threads, to the bit.

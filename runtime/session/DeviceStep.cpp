@@ -37,6 +37,9 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, inputBytes, "inputs"));
+  static constexpr uint32_t noCounts[HEDDLE_DEVICE_COUNTERS] = {};
+  HEDDLE_RETURN_IF_ERROR(counters.allocate(*device, sizeof noCounts, "counters"));
+  HEDDLE_RETURN_IF_ERROR(device->upload(counters.data(), noCounts, sizeof noCounts));
   int64_t rowBytes = (sizes.vocabSize + sizes.hiddenSize) * int64_t(sizeof(float));
   lockedRows = std::clamp<int64_t>(lockedBytes / rowBytes, 1, std::min(sizes.maxRows, sizes.maxSequences));
   HEDDLE_RETURN_IF_ERROR(lockedLogits.allocate(*device, lockedRows * sizes.vocabSize * sizeof(float), "logits"));
@@ -119,6 +122,7 @@ void DeviceStep::placeBuffers(heddle_step &step, const PagedKvCache &cache, cons
   step.logits = logits.as<float>();
   step.last_hidden_state = hidden.as<float>();
   step.device = &launches;
+  step.counters = counters.as<uint32_t>();
   step.cache = cache.base();
   step.page_stride = cache.pageStride();
   step.num_pages = cache.numPages();

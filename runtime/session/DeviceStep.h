@@ -83,7 +83,7 @@ private:
   const heddle_token_choice *choices = nullptr;            // within inputs, or null
   int64_t lockedRows = 0;                                  // of logits and hidden states
   TransferMemory lockedLogits, lockedChosen, lockedHidden; // where downloads arrive
-  DeviceMemory arena, logits, chosen, hidden, inputs;
+  DeviceMemory arena, logits, chosen, hidden, inputs, counters;
 };
 
 } // namespace heddle

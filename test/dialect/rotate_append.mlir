@@ -18,3 +18,11 @@ func.func @on_buffers(%x: memref<?x24xf32>, %p: memref<?xi32>, %t: memref<?x4xf3
     outs(%out : memref<?x12xf32>) {num_heads = 2 : i64, offset = 2 : i64}
   return
 }
+
+// CHECK-LABEL: @of_a_product_and_norms_of_heads
+// CHECK: heddle.rotate_append #{{.*}} ins(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}[%{{.*}}] norms %{{.*}}, %{{.*}} weights %{{.*}} bias %{{.*}} norm %{{.*}} : tensor<?x64xf32>, tensor<?xi32>, tensor<?x4xf32>, <2 x 1 x 4 x bf16> norms tensor<4xf32>, tensor<4xf32> weights tensor<4096xi8> bias tensor<16xf32> norm tensor<64xf32>) outs(%{{.*}}, %{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<?x16xf32>, tensor<?x64xf32>)
+func.func @of_a_product_and_norms_of_heads(%x: tensor<?x64xf32>, %p: tensor<?xi32>, %t: tensor<?x4xf32>, %cache: !heddle.kv_cache<2 x 1 x 4 x bf16>, %layer: index, %qn: tensor<4xf32>, %kn: tensor<4xf32>, %w: tensor<4096xi8>, %b: tensor<16xf32>, %g: tensor<64xf32>, %out: tensor<?x8xf32>, %rows: tensor<?x16xf32>, %room: tensor<?x64xf32>) -> tensor<?x8xf32> {
+  %q, %0, %1 = heddle.rotate_append #rope ins(%x, %p, %t, %cache[%layer] norms %qn, %kn weights %w bias %b norm %g : tensor<?x64xf32>, tensor<?xi32>, tensor<?x4xf32>, <2 x 1 x 4 x bf16> norms tensor<4xf32>, tensor<4xf32> weights tensor<4096xi8> bias tensor<16xf32> norm tensor<64xf32>)
+    outs(%out, %rows, %room : tensor<?x8xf32>, tensor<?x16xf32>, tensor<?x64xf32>) {num_heads = 2 : i64, heads_eps = 1.0e-6, heads_weight_offset = 0.0, k = 64 : i64, format = "f32", eps = 1.0e-5, weight_offset = 0.0} -> tensor<?x8xf32>, tensor<?x16xf32>, tensor<?x64xf32>
+  return %q : tensor<?x8xf32>
+}

@@ -3,6 +3,7 @@
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
 //   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
 //   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [prepares|norm] [bias] [add] [silu|…]
+//     [heads=8 kv-heads=2 head-dim=128 [heads-norm]]: it ends with the rotation of heads, of which it has n columns
 //   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
 //     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
@@ -77,6 +78,16 @@ static LogicalResult addGemv(gpu::GPUModuleOp module, const llvm::StringMap<std:
   if (words.lookup("act") != "bf16")
     spec.activation = MatmulActivation::F32;
   spec.prepares = preparation(words);
+  if (words.count("heads")) {
+    RotateAppendSpec heads;
+    heads.numHeads = number(words, "heads", 8);
+    heads.numKvHeads = number(words, "kv-heads", 2);
+    heads.headDim = heads.rotaryDim = number(words, "head-dim", 128);
+    if (words.count("heads-norm"))
+      heads.heads = {/*hasNorm=*/true, /*eps=*/1e-6, /*weightOffset=*/0};
+    spec.n = heads.width();
+    spec.heads = heads;
+  }
   if (failed(verifyGpuGemv(spec, error)))
     return failure();
   buildGpuGemv(module, "gemv", spec, heddle::test::gpuGemvTile(spec, number(words, "rows", 1)));

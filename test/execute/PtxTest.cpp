@@ -87,6 +87,7 @@ TEST(Ptx, Floats) {
   EXPECT_EQ(compute("mul.rn.ftz.f32 %r9, %r2, %r3", {bits(0x1p-100f), bits(0x1p-40f)}), 0u);
   EXPECT_EQ(compute("mul.rn.f32 %r9, %r2, %r3", {bits(0x1p-100f), bits(0x1p-40f)}), bits(0x1p-140f));
   EXPECT_EQ(compute("cvt.rn.bf16x2.f32 %r9, %r2, %r3", {0x3f808000, 0x3f818000}), 0x3f803f82u);
+  EXPECT_EQ(compute("cvt.rn.f16x2.f32 %r9, %r2, %r3", {bits(1.0f), bits(-2.5f)}), 0x3c00c100u);
   EXPECT_EQ(compute("cvt.f32.f16 %r9, %r2", {0xc0ff}), bits(-2.498046875f));
   EXPECT_EQ(compute("cvt.ftz.f32.f16 %r9, %r2", {1}), bits(0x1p-24f));
   EXPECT_EQ(compute("cvt.rzi.s32.f32 %r9, %r2", {bits(-2.7f)}), uint32_t(-2));

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "test/ptx/Machine.h"
 
+#include "test/ptx/BlockView.h"
 #include "test/ptx/Warp.h"
 
 #include <algorithm>
@@ -76,8 +77,10 @@ uint64_t flushedBits(uint64_t bits) {
 
 class Block {
 public:
-  Block(const Kernel &kernel, const Launch &launch, const uint8_t *parameters, Memory &memory, WarpOrder order)
-      : kernel(kernel), launch(launch), parameters(parameters), memory(memory), order(order),
+  // `view`: of kernels whose blocks communicate, else null.
+  Block(const Kernel &kernel, const Launch &launch, const uint8_t *parameters, Memory &memory, BlockView *view,
+        WarpOrder order)
+      : kernel(kernel), launch(launch), parameters(parameters), memory(memory), view(view), order(order),
         count(int(launch.threads[0] * launch.threads[1] * launch.threads[2])),
         shared(kernel.sharedBytes + launch.sharedBytes) {}
   void run(const uint32_t (&at)[3]);
@@ -97,6 +100,7 @@ private:
   uint8_t *sharedAt(uint64_t offset, size_t bytes);
   void loadOrStore(int index, const Instruction &instruction);
   void addAtomically(int index, const Instruction &instruction);
+  void countUp(int index, const Instruction &instruction);
   void issueCopy(int index, const Instruction &instruction);
   void waitCopies(Thread &thread, size_t left);
   void compute(int index, const Instruction &instruction);
@@ -105,6 +109,7 @@ private:
   const Launch &launch;
   const uint8_t *parameters;
   Memory &memory;
+  BlockView *view;
   WarpOrder order;
   int count; // threads
   uint32_t block[3] = {0, 0, 0};
@@ -221,6 +226,12 @@ bool Block::step(int index, const Instruction &instruction) {
   case Action::AtomicAdd:
     addAtomically(index, instruction);
     return true;
+  case Action::CountUp:
+    countUp(index, instruction);
+    return true;
+  case Action::Fence:
+    view->fence();
+    return true;
   case Action::Branch:
     thread.pc = instruction.target;
     return false;
@@ -328,19 +339,32 @@ void Block::loadOrStore(int index, const Instruction &instruction) {
   size_t bytes = sizeOf(instruction.type);
   uint8_t *at =
       locate(index, instruction, bytes * values.size(), isLoad ? Memory::Access::Read : Memory::Access::ReadWrite);
+  bool isShown = view && (instruction.space == Space::Global || instruction.space == Space::Generic);
   for (const Operand &operand : values) {
     uint64_t value = 0;
     if (isLoad) {
-      std::memcpy(&value, at, bytes);
+      if (isShown)
+        view->load(reinterpret_cast<uint64_t>(at), &value, bytes);
+      else
+        std::memcpy(&value, at, bytes);
       if (isSigned(instruction.type))
         value = uint64_t(int64_t(value << (64 - 8 * bytes)) >> (64 - 8 * bytes));
       write(index, operand, value);
     } else {
       value = read(index, operand);
-      std::memcpy(at, &value, bytes);
+      if (isShown)
+        view->store(reinterpret_cast<uint64_t>(at), &value, bytes);
+      else
+        std::memcpy(at, &value, bytes);
     }
     at += bytes;
   }
+}
+
+void Block::countUp(int index, const Instruction &instruction) {
+  uint8_t *at = locate(index, instruction, sizeof(uint32_t), Memory::Access::ReadWrite);
+  uint32_t last = uint32_t(read(index, instruction.sources[0]));
+  write(index, instruction.results[0], view->countUp(reinterpret_cast<uint64_t>(at), last));
 }
 
 void Block::addAtomically(int index, const Instruction &instruction) {
@@ -372,7 +396,9 @@ void Block::waitCopies(Thread &thread, size_t left) {
   while (thread.groups.size() > left) {
     for (const Copy &copy : thread.groups.front()) {
       uint8_t *to = shared.data() + copy.to;
-      if (copy.bytes) // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      if (copy.bytes && view)
+        view->load(copy.from, to, copy.bytes);
+      else if (copy.bytes) // NOLINTNEXTLINE(performance-no-int-to-ptr)
         std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.bytes);
       std::memset(to + copy.bytes, 0, copy.size - copy.bytes);
     }
@@ -406,11 +432,15 @@ void run(const Kernel &kernel, const Launch &launch, const void *const *argument
   for (int axis = 0; axis < 3; ++axis)
     if (kernel.threads[axis] && launch.threads[axis] > kernel.threads[axis])
       throw Error(kernel.name + ": a block has more threads than .maxntid allows");
-  Block block(kernel, launch, parameters.data(), memory, order);
+  BlockView view;
+  Block block(kernel, launch, parameters.data(), memory, kernel.communicates ? &view : nullptr, order);
   for (uint32_t z = 0; z < launch.blocks[2]; ++z)
     for (uint32_t y = 0; y < launch.blocks[1]; ++y)
-      for (uint32_t x = 0; x < launch.blocks[0]; ++x)
+      for (uint32_t x = 0; x < launch.blocks[0]; ++x) {
+        view.beginBlock();
         block.run({x, y, z});
+      }
+  view.endLaunch();
 }
 
 } // namespace heddle::ptx

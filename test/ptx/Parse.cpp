@@ -39,10 +39,10 @@ bool isSigned(Type type) {
 namespace {
 
 constexpr std::pair<const char *, Type> typeNames[] = {
-    {"pred", Type::Pred}, {"b8", Type::B8},     {"b16", Type::B16},      {"b32", Type::B32}, {"b64", Type::B64},
-    {"u8", Type::U8},     {"u16", Type::U16},   {"u32", Type::U32},      {"u64", Type::U64}, {"s8", Type::S8},
-    {"s16", Type::S16},   {"s32", Type::S32},   {"s64", Type::S64},      {"f32", Type::F32}, {"f64", Type::F64},
-    {"f16", Type::F16},   {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}};
+    {"pred", Type::Pred}, {"b8", Type::B8},     {"b16", Type::B16},       {"b32", Type::B32},    {"b64", Type::B64},
+    {"u8", Type::U8},     {"u16", Type::U16},   {"u32", Type::U32},       {"u64", Type::U64},    {"s8", Type::S8},
+    {"s16", Type::S16},   {"s32", Type::S32},   {"s64", Type::S64},       {"f32", Type::F32},    {"f64", Type::F64},
+    {"f16", Type::F16},   {"bf16", Type::BF16}, {"bf16x2", Type::BF16x2}, {"f16x2", Type::F16x2}};
 
 constexpr std::pair<const char *, SpecialRegister> specialNames[] = {
     {"%tid.x", SpecialRegister::ThreadX},    {"%tid.y", SpecialRegister::ThreadY},
@@ -408,11 +408,14 @@ void Parser::parseMemory(Instruction &instruction, const std::vector<std::string
 void Parser::parseAtomic(Instruction &instruction, const std::vector<std::string> &parts,
                          const std::vector<std::string_view> &operands) {
   std::optional<Type> type = typeOf(parts.back());
-  if (operands.size() != 3 || !contains(parts, "shared") || !contains(parts, "add") ||
-      (type != Type::U32 && type != Type::U64))
-    fail("only sums of unsigned integers in shared memory are known as atomic");
-  instruction.action = Action::AtomicAdd;
-  instruction.space = Space::Shared;
+  // Relaxed and of the whole device, as an atomic operation is that says nothing else.
+  bool isCount = parts.size() == 4 && parts[1] == "global" && parts[2] == "inc" && type == Type::U32;
+  bool isSum = contains(parts, "shared") && contains(parts, "add") && (type == Type::U32 || type == Type::U64);
+  if (operands.size() != 3 || !(isCount || isSum))
+    fail("only sums of unsigned integers in shared memory and relaxed counts in global memory are known as atomic");
+  instruction.action = isCount ? Action::CountUp : Action::AtomicAdd;
+  instruction.space = isCount ? Space::Global : Space::Shared;
+  kernel->communicates |= isCount;
   instruction.type = *type;
   instruction.results.push_back(operand(operands[0]));
   address(operands[1], instruction.address, instruction.offset);
@@ -421,7 +424,7 @@ void Parser::parseAtomic(Instruction &instruction, const std::vector<std::string
 
 void Parser::parseConvert(Instruction &instruction, const std::vector<std::string> &parts) {
   std::optional<Type> to = typeOf(parts[parts.size() - 2]), from = typeOf(parts.back());
-  if (!to || !from || *to == Type::F16 || contains(parts, "sat"))
+  if (!to || !from || contains(parts, "sat"))
     fail("a conversion that is not known");
   instruction.action = Action::Convert;
   instruction.type = *to, instruction.from = *from;
@@ -500,7 +503,10 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     parseMemory(instruction, parts, operands);
   else if (op == "atom")
     parseAtomic(instruction, parts, operands);
-  else if (op == "cvt") {
+  else if (name == "fence.acq_rel.gpu") {
+    instruction.action = Action::Fence;
+    kernel->communicates = true;
+  } else if (op == "cvt") {
     parseConvert(instruction, parts);
     instruction.results.push_back(operand(operands.at(0)));
     for (size_t i = 1; i < operands.size(); ++i)

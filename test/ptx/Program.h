@@ -59,7 +59,8 @@ enum class Type : uint8_t {
   F32,
   F64,
   BF16,
-  BF16x2
+  BF16x2,
+  F16x2
 };
 int sizeOf(Type type);
 bool isSigned(Type type);
@@ -73,6 +74,8 @@ enum class Action : uint8_t {
   Load,
   Store, // results or sources from or to [address]
   AtomicAdd,
+  CountUp, // result = [address], which becomes one more, and 0 where it is the source
+  Fence,
   Branch,
   Exit,
   Barrier, // of the block
@@ -117,6 +120,7 @@ struct Kernel {
   uint32_t threads[3] = {0, 0, 0};                              // .maxntid: what a block must not exceed; 0: unknown
   std::vector<Instruction> code;
   int numRegisters = 0;
+  bool communicates = false; // blocks tell each other what they have stored
 };
 
 struct Module {

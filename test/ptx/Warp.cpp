@@ -64,6 +64,8 @@ uint64_t extended(Type type, uint64_t bits) {
 uint64_t bitsOfFloat(Type type, double value) {
   if (type == Type::F64)
     return bitCast<uint64_t>(value);
+  if (type == Type::F16)
+    return bitCast<uint16_t>(_Float16(value));
   return type == Type::F32 ? bitCast<uint32_t>(float(value)) : toBf16(float(value));
 }
 
@@ -86,6 +88,9 @@ uint64_t convert(const Instruction &instruction, uint64_t value, uint64_t second
   Type to = instruction.type, from = instruction.from;
   if (to == Type::BF16x2)
     return toBf16(bitCast<float>(uint32_t(value))) << 16 | toBf16(bitCast<float>(uint32_t(second)));
+  if (to == Type::F16x2)
+    return bitsOfFloat(Type::F16, bitCast<float>(uint32_t(value))) << 16 |
+           bitsOfFloat(Type::F16, bitCast<float>(uint32_t(second)));
   if (isFloat(from) && isFloat(to)) {
     bool isSame = from == to; // of the same type, only a rounding to an integer changes anything
     return bitsOfFloat(to, rounded(floatOf(from, value), isSame ? instruction.rounding : Rounding::None));

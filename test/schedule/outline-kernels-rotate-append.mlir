@@ -42,12 +42,12 @@ func.func private @of_one_product(%qkv: tensor<?x16xf32>, %p: tensor<?xi32>, %t:
   return %qc : tensor<?x8xf32>
 }
 
-// A cache of f16, and values that are not behind the keys, have no such kernel.
-// REMARK-COUNT-2: remark: stores keys and values by a kernel of any device: CUDA's rotates them first
+// Values that are not behind the keys have no such kernel.
+// REMARK-COUNT-2: remark: rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows
+// REMARK-COUNT-1: remark: stores keys and values by a kernel of any device: CUDA's rotates them first
 // REMARK-NOT: remark
 // CHECK-LABEL: func.func private @f16
-// CHECK: heddle.kernel_call
-// CHECK: heddle.kv_append
+// CHECK: heddle.rotate_append
 func.func private @f16(%qkv: tensor<?x16xf32>, %p: tensor<?xi32>, %t: tensor<?x4xf32>, %cache: !heddle.kv_cache<2 x 1 x 4 x f16>, %layer: index) -> tensor<?x8xf32> {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %qkv, %c0 : tensor<?x16xf32>

@@ -182,6 +182,7 @@ LogicalResult StepLauncher::lowerAppend(KvAppendOp op) {
 
 LogicalResult StepLauncher::lowerRotateAppend(RotateAppendOp op) {
   RotateAppendCall call;
+  unsigned form = op.getQueryNorm() ? RotateAppendCall::Normed : RotateAppendCall::Plain;
   call.input = pointer(op.getInput());
   call.out = pointer(op.getInits()[0]);
   call.positions = pointer(op.getPositions());
@@ -190,7 +191,22 @@ LogicalResult StepLauncher::lowerRotateAppend(RotateAppendOp op) {
   call.inputStride = rowStride(op.getInput());
   call.outStride = rowStride(op.getInits()[0]);
   call.rowEnd = rows(op.getInput());
-  return launch(op, CallOperands::of(call));
+  call.queryNorm = pointer(op.getQueryNorm());
+  call.keyNorm = pointer(op.getKeyNorm());
+  if (op.getWeights()) {
+    form |= RotateAppendCall::Product;
+    call.weights = pointer(op.getWeights());
+    call.bias = pointer(op.getBias());
+    call.norm = pointer(op.getNorm());
+    call.product = pointer(op.getProductRoom());
+    call.productStride = rowStride(op.getProductRoom());
+  }
+  if (op.getRoom()) {
+    form |= RotateAppendCall::Prepared;
+    call.room = pointer(op.getRoom());
+    call.roomStride = rowStride(op.getRoom());
+  }
+  return launch(op, CallOperands::of(call, form));
 }
 
 bool StepLauncher::canLaunch(Operation *op) {

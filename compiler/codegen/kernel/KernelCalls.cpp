@@ -31,6 +31,13 @@ unsigned heddle::formOf(const AttentionSpec &spec) {
   return (spec.positions.kind ? AttentionCall::Positions : 0) | (spec.storesScores ? AttentionCall::StoredScores : 0);
 }
 
+unsigned heddle::formOf(const RotateAppendSpec &spec) {
+  unsigned form = spec.heads.hasNorm ? RotateAppendCall::Normed : RotateAppendCall::Plain;
+  if (spec.product)
+    form |= RotateAppendCall::Product | (spec.product->prepares ? RotateAppendCall::Prepared : 0);
+  return form;
+}
+
 SmallVector<Value> CallOperands::complete(OpBuilder &b, Location loc) const {
   return llvm::map_to_vector(values, [&](Value value) { return value ? value : noBuffer(b, loc); });
 }

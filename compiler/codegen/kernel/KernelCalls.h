@@ -114,20 +114,41 @@ struct KvAppendCall {
 
 // Rotated queries, and rotated keys and values in the pages of their sequences, on a device.
 struct RotateAppendCall {
-  mlir::Value input;     // const float *, (rows, (numHeads + 2 numKvHeads) * headDim), rows inputStride floats apart
-  mlir::Value out;       // float *, (rows, numHeads * headDim), rows outStride floats apart
-  mlir::Value positions; // const int32_t *, (rows): of the table
-  mlir::Value table;     // const float *, (context, rotaryDim): cosines, then sines
+  mlir::Value
+      input;       // rows of heads: const float *, (rows, (numHeads + 2 numKvHeads) * headDim), rows inputStride floats
+                   // apart; what MatmulCall's `act` is, where they are a product
+  mlir::Value out; // float *, (rows, numHeads * headDim), rows outStride floats apart
+  mlir::Value positions;        // const int32_t *, (rows): of the table
+  mlir::Value table;            // const float *, (context, rotaryDim): cosines, then sines
   mlir::Value kOffset, vOffset; // bytes of this layer's K and V inside a page
   mlir::Value inputStride, outStride;
   mlir::Value rowBegin, rowEnd;
+  mlir::Value queryNorm, keyNorm;  // const float *, (headDim)
+  mlir::Value weights, bias, norm; // as MatmulCall has them
+  mlir::Value product, room;       // rows of heads, and MatmulCall's room
+  mlir::Value productStride, roomStride;
 
+  enum Form : unsigned { Plain = 0, Normed = 1, Product = 2, Prepared = 4 };
   static constexpr Parameter<RotateAppendCall> parameters[] = {
-      {ParameterKind::Pointer, &RotateAppendCall::input},      {ParameterKind::Pointer, &RotateAppendCall::out},
-      {ParameterKind::Pointer, &RotateAppendCall::positions},  {ParameterKind::Pointer, &RotateAppendCall::table},
-      {ParameterKind::Size, &RotateAppendCall::kOffset},       {ParameterKind::Size, &RotateAppendCall::vOffset},
-      {ParameterKind::Size, &RotateAppendCall::inputStride},   {ParameterKind::Size, &RotateAppendCall::outStride},
-      {ParameterKind::PartBegin, &RotateAppendCall::rowBegin}, {ParameterKind::PartEnd, &RotateAppendCall::rowEnd},
+      {ParameterKind::Pointer, &RotateAppendCall::input},
+      {ParameterKind::Pointer, &RotateAppendCall::out},
+      {ParameterKind::Pointer, &RotateAppendCall::positions},
+      {ParameterKind::Pointer, &RotateAppendCall::table},
+      {ParameterKind::Size, &RotateAppendCall::kOffset},
+      {ParameterKind::Size, &RotateAppendCall::vOffset},
+      {ParameterKind::Size, &RotateAppendCall::inputStride},
+      {ParameterKind::Size, &RotateAppendCall::outStride},
+      {ParameterKind::PartBegin, &RotateAppendCall::rowBegin},
+      {ParameterKind::PartEnd, &RotateAppendCall::rowEnd},
+      {ParameterKind::Pointer, &RotateAppendCall::queryNorm, Normed},
+      {ParameterKind::Pointer, &RotateAppendCall::keyNorm, Normed},
+      {ParameterKind::Pointer, &RotateAppendCall::weights, Product},
+      {ParameterKind::Pointer, &RotateAppendCall::bias, Product},
+      {ParameterKind::Pointer, &RotateAppendCall::norm, Product},
+      {ParameterKind::Pointer, &RotateAppendCall::product, Product},
+      {ParameterKind::Size, &RotateAppendCall::productStride, Product},
+      {ParameterKind::Pointer, &RotateAppendCall::room, Prepared},
+      {ParameterKind::Size, &RotateAppendCall::roomStride, Prepared},
   };
 };
 
@@ -433,9 +454,11 @@ struct TaskCall {
 
 struct AttentionSpec;
 struct MatmulSpec;
+struct RotateAppendSpec;
 // The form in which kernels of a specification are called.
 unsigned formOf(const MatmulSpec &spec);
 unsigned formOf(const AttentionSpec &spec);
+unsigned formOf(const RotateAppendSpec &spec);
 
 mlir::Type parameterType(mlir::MLIRContext *context, ParameterKind kind);
 // A null pointer.

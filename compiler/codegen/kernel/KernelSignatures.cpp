@@ -70,6 +70,36 @@ static MatmulEpilogue epilogueOf(ActivationKind kind) {
   llvm_unreachable("an activation of the dialect");
 }
 
+std::string heddle::matmulName(StringRef format, int64_t n, int64_t k) {
+  return llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
+}
+
+static std::string activationName(std::optional<ActivationKind> kind) {
+  return kind ? ("_" + stringifyActivationKind(*kind)).str() : "";
+}
+
+// Who prepares the rows of a product that has room for that.
+template <typename Matmul> static std::string preparationName(Matmul op) {
+  if (!op.getRoom())
+    return "";
+  std::string name = getElementTypeOrSelf(op.getRoom()).isBF16() ? "_rounds" : "_prepares";
+  if (op.getNorm())
+    for (FloatAttr number : {op.getEpsAttr(), op.getWeightOffsetAttr()})
+      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number.getValueAsDouble()));
+  return name;
+}
+
+// Of a product that has room: what it makes of its rows.
+template <typename Matmul> static void readPreparation(Matmul op, MatmulSpec &spec) {
+  Value room = op.getRoom();
+  if (!room)
+    return;
+  spec.activation = getElementTypeOrSelf(room).isBF16() ? MatmulActivation::Bf16 : MatmulActivation::F32;
+  spec.prepares.emplace();
+  if (op.getNorm())
+    spec.prepares = {true, op.getEpsAttr().getValueAsDouble(), op.getWeightOffsetAttr().getValueAsDouble()};
+}
+
 FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
   FailureOr<MatmulSpec> spec = matmulSpec(op);
   if (failed(spec))
@@ -79,32 +109,8 @@ FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
   spec->isGated = op.getGated();
-  if (Value room = op.getRoom()) {
-    spec->activation = getElementTypeOrSelf(room).isBF16() ? MatmulActivation::Bf16 : MatmulActivation::F32;
-    spec->prepares.emplace();
-    if (op.getNorm())
-      spec->prepares = {true, op.getEpsAttr().getValueAsDouble(), op.getWeightOffsetAttr().getValueAsDouble()};
-  }
+  readPreparation(op, *spec);
   return spec;
-}
-
-std::string heddle::matmulName(StringRef format, int64_t n, int64_t k) {
-  return llvm::formatv("matmul_{0}_n{1}_k{2}", format, n, k);
-}
-
-static std::string activationName(std::optional<ActivationKind> kind) {
-  return kind ? ("_" + stringifyActivationKind(*kind)).str() : "";
-}
-
-// Who prepares its rows.
-static std::string preparationName(PackedMatmulOp op) {
-  if (!op.getRoom())
-    return "";
-  std::string name = getElementTypeOrSelf(op.getRoom()).isBF16() ? "_rounds" : "_prepares";
-  if (op.getNorm())
-    for (FloatAttr number : {op.getEpsAttr(), op.getWeightOffsetAttr()})
-      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number.getValueAsDouble()));
-  return name;
 }
 
 std::string heddle::signatureOf(PackedMatmulOp op) {
@@ -378,7 +384,11 @@ void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned 
   spec.splitKv = schedule.getSplitKv();
 }
 
-RotateAppendSpec heddle::specOf(RotateAppendOp op) {
+static MatmulActivation inputOf(RotateAppendOp op) {
+  return getElementTypeOrSelf(op.getInput()).isBF16() ? MatmulActivation::Bf16 : MatmulActivation::F32;
+}
+
+FailureOr<RotateAppendSpec> heddle::specOf(RotateAppendOp op) {
   KvCacheType cache = op.getCache().getType();
   RotateAppendSpec spec;
   spec.numHeads = op.getNumHeads();
@@ -388,12 +398,35 @@ RotateAppendSpec heddle::specOf(RotateAppendOp op) {
   spec.rotaryDim = op.getRope().getRotaryDim();
   spec.offset = op.getOffset();
   spec.isInterleaved = op.getRope().getInterleaved();
+  if (op.getQueryNorm())
+    spec.heads = {true, op.getHeadsEpsAttr().getValueAsDouble(), op.getHeadsWeightOffsetAttr().getValueAsDouble()};
+  if (!op.getWeights())
+    return spec;
+  FailureOr<PackedLayout> layout = layoutOf(op, *op.getFormat());
+  if (failed(layout))
+    return failure();
+  spec.product.emplace();
+  spec.product->layout = *layout;
+  spec.product->n = spec.width();
+  spec.product->k = *op.getK();
+  spec.product->activation = inputOf(op);
+  spec.product->hasBias = bool(op.getBias());
+  readPreparation(op, *spec.product);
   return spec;
 }
 
 std::string heddle::signatureOf(RotateAppendOp op) {
-  RotateAppendSpec spec = specOf(op);
-  return llvm::formatv("rotate_append_h{0}_kv{1}_d{2}_r{3}{4}{5}", spec.numHeads, spec.numKvHeads, spec.headDim,
-                       spec.rotaryDim, spec.offset ? "_o" + std::to_string(spec.offset) : "",
-                       spec.isInterleaved ? "_interleaved" : "");
+  KvCacheType cache = op.getCache().getType();
+  std::string name = llvm::formatv("rotate_append_h{0}_kv{1}_d{2}_r{3}{4}{5}", int64_t(op.getNumHeads()),
+                                   cache.getNumKvHeads(), cache.getHeadDim(), op.getRope().getRotaryDim(),
+                                   op.getOffset() ? "_o" + std::to_string(op.getOffset()) : "",
+                                   op.getRope().getInterleaved() ? "_interleaved" : "");
+  if (op.getQueryNorm())
+    for (FloatAttr number : {op.getHeadsEpsAttr(), op.getHeadsWeightOffsetAttr()})
+      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number.getValueAsDouble()));
+  if (!op.getWeights())
+    return name;
+  return matmulName(*op.getFormat(), op.getWidth(), *op.getK()) +
+         (inputOf(op) == MatmulActivation::Bf16 ? "_bf16" : "") + preparationName(op) + (op.getBias() ? "_bias" : "") +
+         "_" + name;
 }

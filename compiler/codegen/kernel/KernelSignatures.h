@@ -22,7 +22,7 @@ AttentionSpec specOf(CombineSplitsOp op);
 AttentionSpec specOf(FlashAttentionOp op);
 AttentionSpec specOf(RaggedAttentionOp op);
 KvAppendSpec specOf(KvAppendOp op);
-RotateAppendSpec specOf(RotateAppendOp op);
+mlir::FailureOr<RotateAppendSpec> specOf(RotateAppendOp op);
 
 std::string signatureOf(PackedMatmulOp op);
 std::string signatureOf(ExpertMatmulOp op);

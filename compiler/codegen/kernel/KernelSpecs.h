@@ -157,8 +157,13 @@ struct RotateAppendSpec {
   // Columns [offset, offset + rotaryDim) of a head are rotated: pairs are neighbours, or rotaryDim / 2 apart.
   int64_t rotaryDim = 0, offset = 0;
   bool isInterleaved = false;
+  // What becomes of a head of queries or of keys before it is rotated.
+  RowPreparation heads = {};
+  // What makes the rows of heads, if the kernel does.
+  std::optional<MatmulSpec> product = std::nullopt;
 
-  int64_t heads() const { return numHeads + 2 * numKvHeads; }
+  int64_t numAllHeads() const { return numHeads + 2 * numKvHeads; }
+  int64_t width() const { return numAllHeads() * headDim; }
 };
 
 struct MoeRouteSpec {

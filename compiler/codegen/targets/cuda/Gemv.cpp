@@ -7,8 +7,11 @@
 #include "compiler/codegen/targets/cuda/Gemv.h"
 
 #include "compiler/codegen/targets/cuda/GpuMath.h"
+#include "compiler/codegen/targets/cuda/HeadRows.h"
+#include "compiler/codegen/targets/cuda/LastBlock.h"
 #include "compiler/codegen/targets/cuda/PreparedRows.h"
 #include "compiler/codegen/targets/cuda/WeightChunks.h"
+#include "runtime/model/ModelAbi.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -40,6 +43,11 @@ LogicalResult heddle::verifyGpuGemv(const GpuMatmulSpec &spec, std::string &erro
     error = "of rounded activations";
     return failure();
   }
+  if (spec.heads && (spec.heads->width() != spec.n || spec.heads->numAllHeads() > HEDDLE_DEVICE_COUNTERS)) {
+    error = "of " + std::to_string(spec.heads->numAllHeads()) + " heads of " + std::to_string(spec.heads->headDim) +
+            " columns that it has " + std::to_string(spec.n) + " of";
+    return failure();
+  }
   return success();
 }
 
@@ -64,6 +72,10 @@ private:
     types.append(2, IntegerType::get(context, 64));
     if (spec.prepares)
       types.push_back(types.front());
+    if (spec.heads) {
+      types.push_back(types.front());
+      HeadRows::addParameters(context, types);
+    }
     return types;
   }
   // Sums of a lane: (tile rows, panels, 4), one of each row of its chunks.
@@ -79,6 +91,7 @@ private:
   SmallVector<Value> loadAct(int64_t row, Value column, ArrayRef<Value> factors);
   void share(SmallVector<Value> sums);
   void finish();
+  void finishHeads();
   Value sumOf(Value row, Value panel, Value inPanel);
 
   const GpuMatmulSpec &spec;
@@ -94,13 +107,16 @@ private:
 } // namespace
 
 gpu::GPUFuncOp GemvEmitter::emit() {
-  // Two blocks are 128 registers a thread, with which codes of 2, 3 and 5 bits spill.
+  // Two blocks are 128 registers a thread, with which codes of 2, 3 and 5 bits spill, and those of 6 in many rows that end with heads.
   int64_t codeBits = spec.layout.isQuantized() ? spec.layout.lowBits() + spec.layout.highBits : 0;
-  b.setBlocksPerProcessor(codeBits == 2 || codeBits == 3 || codeBits == 5 ? 1 : 2);
+  bool isLarge = codeBits == 2 || codeBits == 3 || codeBits == 5 || (codeBits == 6 && spec.heads && tile.rows > 2);
+  b.setBlocksPerProcessor(isLarge ? 1 : 2);
   setUp();
   share(walk());
   b.barrier(); // the sums of all warps are there
   finish();
+  if (spec.heads)
+    finishHeads();
   return b.finish();
 }
 
@@ -258,6 +274,33 @@ void GemvEmitter::finish() {
       b.store(spec.accumulate ? b.addF(value, b.load(b.getF32Type(), to)) : value, to);
     });
   }
+}
+
+// The last block that has stored columns of a head makes what HeadRows does of it, a warp for each row.
+void GemvEmitter::finishHeads() {
+  int64_t width = spec.heads->headDim, columns = tile.panels * panelRows;
+  // Heads that columns of a block may be of.
+  int64_t most = columns % width == 0 ? columns / width : width % columns == 0 ? 1 : (columns - 2) / width + 2;
+  assert(tile.rows <= tile.warps && "a warp for each row");
+  unsigned counters = spec.prepares ? 8 : 7;
+  Value firstColumn = b.mul(blockPanel, panelRows);
+  Value lastColumn = b.sub(b.min(b.add(firstColumn, columns), b.constant(spec.n)), b.constant(1));
+  Value first = b.divide(firstColumn, width), last = b.divide(lastColumn, width);
+  LastBlock blocks(
+      b, b.argument(counters), first, last, most,
+      [&](Value head) {
+        Value begin = b.mul(head, width);
+        return b.add(b.sub(b.divide(b.add(begin, width - 1), columns), b.divide(begin, columns)), 1);
+      },
+      /*shared=*/0);
+  HeadRows heads(b, *spec.heads, counters + 1);
+  Value row = b.add(blockRow, warp);
+  Value isRow = b.bitAnd(b.lessThan(warp, b.constant(tile.rows)), b.lessThan(row, rows));
+  for (int64_t i = 0; i < most; ++i)
+    b.ifThen(b.bitAnd(blocks.isLastOf(i), isRow), [&] {
+      Value head = b.add(first, i), from = b.at(b.argument(3), b.mul(b.wide(row), b.argument(6)), 4);
+      heads.store(head, row, b.at(from, b.mul(head, width), 4));
+    });
 }
 
 gpu::GPUFuncOp heddle::buildGpuGemv(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec,

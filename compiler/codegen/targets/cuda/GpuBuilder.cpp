@@ -103,6 +103,10 @@ Value GpuBuilder::select(Value condition, Value a, Value b) {
   return arith::SelectOp::create(*this, condition, a, b);
 }
 
+Value GpuBuilder::constantBool(bool value) {
+  return arith::ConstantOp::create(*this, getBoolAttr(value));
+}
+
 Value GpuBuilder::constantF32(double value) {
   return arith::ConstantOp::create(*this, getF32FloatAttr(value));
 }
@@ -157,6 +161,11 @@ Value GpuBuilder::packBf16(Value low, Value high) {
   return LLVM::BitcastOp::create(*this, getI32Type(), rounded);
 }
 
+Value GpuBuilder::roundToHalves(Value numbers) {
+  auto type = cast<VectorType>(numbers.getType());
+  return arith::TruncFOp::create(*this, VectorType::get(type.getShape(), getF16Type()), numbers);
+}
+
 static Value asI32(GpuBuilder &b, Value index) {
   return arith::IndexCastOp::create(b, b.getI32Type(), index);
 }
@@ -203,6 +212,17 @@ Value GpuBuilder::load(Type type, Value pointer) {
 
 void GpuBuilder::store(Value value, Value pointer) {
   LLVM::StoreOp::create(*this, value, pointer, alignmentOf(value.getType()));
+}
+
+static constexpr char deviceScope[] = "device";
+
+void GpuBuilder::fence() {
+  LLVM::FenceOp::create(*this, LLVM::AtomicOrdering::acq_rel, deviceScope);
+}
+
+Value GpuBuilder::countUp(Value counter, Value last) {
+  return LLVM::AtomicRMWOp::create(*this, LLVM::AtomicBinOp::uinc_wrap, counter, last, LLVM::AtomicOrdering::monotonic,
+                                   deviceScope);
 }
 
 Value GpuBuilder::element(Value vector, int64_t index) {

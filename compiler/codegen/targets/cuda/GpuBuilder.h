@@ -66,6 +66,8 @@ public:
   Value equal(Value a, Value b);
   Value select(Value condition, Value a, Value b);
 
+  Value constantBool(bool value);
+
   Value constantF32(double value);
   Value addF(Value a, Value b);
   Value subF(Value a, Value b);
@@ -87,6 +89,8 @@ public:
   std::array<Value, 2> unpackHalves(Value pair);
   // Two f32 as bf16, `low` in the lower half: round to nearest even.
   Value packBf16(Value low, Value high);
+  // A vector of f32 as one of f16, likewise.
+  Value roundToHalves(Value numbers);
 
   // Coordinates. `dimension` 0 … 2.
   Value threadIndex();
@@ -99,6 +103,10 @@ public:
   Value at(Value pointer, Value index, int64_t bytes);
   Value load(mlir::Type type, Value pointer);
   void store(Value value, Value pointer);
+  // Between the threads of all blocks: what this thread has stored or seen before comes before what it does behind.
+  void fence();
+  // Atomically, for all blocks: counts *counter up, or where it is `last` back to 0. Returns what it was. Orders nothing.
+  Value countUp(Value counter, Value last);
   Value element(Value vector, int64_t index);
   Value vector(ValueRange elements);
   // i32 as i64.

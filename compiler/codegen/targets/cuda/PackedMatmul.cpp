@@ -6,16 +6,11 @@
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
 #include "compiler/codegen/targets/cuda/Gemv.h"
 #include "compiler/codegen/targets/cuda/GpuMath.h"
-#include "compiler/codegen/targets/cuda/PreparedRows.h"
+#include "compiler/codegen/targets/cuda/MatmulHost.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
-#include "runtime/model/ModelAbi.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
-
-#include <cstddef>
 
 using namespace mlir;
 using namespace heddle;
@@ -24,6 +19,11 @@ GpuMatmulTile heddle::tileOf(TileAttr tile) {
   ArrayRef<int64_t> warps = tile.getWarps();
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
   return {maxRows, tile.getRows().front(), tile.getColumns(), tile.getK(), warps[0], warps[1], tile.getStages()};
+}
+
+GpuMatmulSpec heddle::gpuSpecOf(const MatmulSpec &spec) {
+  return {spec.n,          spec.k,        spec.layout,  spec.activation, spec.hasBias,
+          spec.accumulate, spec.epilogue, spec.isGated, spec.prepares};
 }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {
@@ -299,169 +299,7 @@ gpu::GPUFuncOp heddle::buildGpuMatmul(gpu::GPUModuleOp module, StringRef name, c
 
 //===- host code ----------------------------------------------------------===//
 
-namespace {
-
-// A kernel for steps of at most maxRows rows.
-struct Version {
-  std::string kernel;
-  int64_t maxRows, blocksX, blockRows, threads;
-  bool isFixed; // leaves the bits that every other fixed one leaves
-};
-
-} // namespace
-
-static bool onTensorCores(const GpuMatmulSpec &spec) {
-  // cp.async takes rows that begin at 16 bytes.
-  return spec.activation == MatmulActivation::Bf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0;
-}
-
-static Version buildFewRows(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec, TileAttr scheduled) {
-  GpuGemvTile tile = gemvTileOf(scheduled, spec);
-  std::string kernel =
-      (name + (spec.prepares ? "_own" : "") + "_gemv" + Twine(tile.rows) + "x" + Twine(16 * tile.panels)).str();
-  buildGpuGemv(gpu.kernels, kernel, spec, tile);
-  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(spec.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*isFixed=*/!onTensorCores(spec)};
-}
-
-// The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
-static SmallVector<Version> buildVersions(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec,
-                                          ScheduleAttr schedule, bool manyAlone) {
-  SmallVector<Version> versions;
-  for (TileAttr scheduled : schedule.getTiles()) {
-    if (scheduled.getRole() == TileRole::Rows && onTensorCores(spec)) {
-      GpuMatmulTile tile = tileOf(scheduled);
-      std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
-      buildGpuMatmul(gpu.kernels, kernel, spec, tile);
-      versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(spec.weightPanels() * 16, tile.blockN)),
-                          tile.blockM, tile.threads(), /*isFixed=*/true});
-    } else if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
-      Version version = buildFewRows(gpu, name, spec, scheduled);
-      // Without tensor cores, the tile of most rows takes any number of them.
-      if (versions.empty())
-        version.maxRows = INT32_MAX;
-      versions.push_back(version);
-    }
-  }
-  return versions;
-}
-
-// Those that prepare rows as they read them.
-static SmallVector<Version> buildPreparing(GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec,
-                                           ScheduleAttr schedule) {
-  SmallVector<Version> versions;
-  for (TileAttr scheduled : schedule.getTiles())
-    if (scheduled.getRole() == TileRole::FewRows)
-      versions.push_back(buildFewRows(gpu, name, spec, scheduled));
-  return versions;
-}
-
-// The kernel that prepares rows, which products share.
-static std::string preparationOf(GpuKernels &gpu, const GpuMatmulSpec &spec) {
-  bool rounds = spec.activation == MatmulActivation::Bf16;
-  std::string name = (Twine("rows_k") + Twine(spec.k) + (rounds ? "_bf16" : "_f32")).str();
-  if (spec.prepares->hasNorm)
-    for (double number : {spec.prepares->eps, spec.prepares->weightOffset})
-      name += "_" + llvm::utohexstr(llvm::bit_cast<uint64_t>(number));
-  if (!gpu.kernels.lookupSymbol(name))
-    buildGpuPreparation(gpu.kernels, name, *spec.prepares, rounds, spec.k);
-  return name;
-}
-
-namespace {
-
-// Writes the host function of a product.
-class MatmulHost {
-public:
-  MatmulHost(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name, const GpuMatmulSpec &spec)
-      : gpu(gpu), name(name), spec(spec), l(loc, code, name, spec.prepares ? MatmulCall::Prepared : MatmulCall::Dense),
-        b(l.builder()) {}
-
-  // `readsFew`: few rows are prepared as they are read.
-  func::FuncOp run(ScheduleAttr schedule, bool readsFew);
-  // Rows are prepared for the kernel of another target.
-  func::FuncOp runBefore(func::FuncOp portable);
-
-private:
-  Value isFree() { return b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0)); }
-  void prepare();
-  void launch(ArrayRef<Version> versions, Value act, Value actStride, Value norm = {});
-
-  GpuKernels &gpu;
-  StringRef name;
-  const GpuMatmulSpec &spec;
-  HostKernelOf<MatmulCall, LaunchBuilder> l;
-  RawBuilder &b;
-};
-
-} // namespace
-
-void MatmulHost::prepare() {
-  for (Value argument : {l.call.act, l.call.room, l.call.norm, l.call.actStride, l.call.roomStride})
-    l.add(argument);
-  l.launch(l.entry(preparationOf(gpu, spec)), {l.call.rows, b.constant(1), b.constant(1)},
-           b.constant(preparingThreads));
-}
-
-// Each version takes the place of those before it up to the rows that it is for; with fixed forms, one that sums in another order none.
-void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, Value norm) {
-  Value entry, blocksX, blockRows, threads;
-  for (const Version &version : versions) {
-    Value most = b.constant(version.maxRows);
-    if (!version.isFixed)
-      most = b.select(isFree(), most, b.constant(0));
-    Value isFor = b.lessThan(l.call.rows, b.add(most, 1));
-    auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
-    choose(entry, l.entry(version.kernel));
-    choose(blocksX, b.constant(version.blocksX));
-    choose(blockRows, b.constant(version.blockRows));
-    choose(threads, b.constant(version.threads));
-  }
-  for (Value argument : {act, l.call.weights, l.call.bias, l.call.out})
-    l.add(argument);
-  l.add(l.narrow(l.call.rows));
-  l.add(actStride);
-  l.add(l.call.outStride);
-  if (norm)
-    l.add(norm);
-  Value blocksY = b.divide(b.sub(b.add(l.call.rows, blockRows), b.constant(1)), blockRows);
-  l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads);
-}
-
-func::FuncOp MatmulHost::run(ScheduleAttr schedule, bool readsFew) {
-  GpuMatmulSpec prepared = spec;
-  prepared.prepares.reset();
-  SmallVector<Version> few, many = buildVersions(gpu, name, prepared, schedule, readsFew);
-  if (readsFew)
-    few = buildPreparing(gpu, name, spec, schedule);
-  // No rows (of logits that nobody asks for): no grid that a driver takes.
-  Value isMany = b.lessThan(b.constant(0), l.call.rows);
-  if (readsFew) {
-    Value most = b.constant(few.front().maxRows);
-    if (!few.front().isFixed)
-      most = b.select(isFree(), most, b.constant(0));
-    Value isFew = b.lessThan(l.call.rows, b.add(most, 1));
-    b.ifThen(arith::AndIOp::create(b, isFew, isMany), [&] { launch(few, l.call.act, l.call.actStride, l.call.norm); });
-    isMany = b.lessThan(most, l.call.rows);
-  }
-  b.ifThen(isMany, [&] {
-    if (spec.prepares)
-      prepare();
-    launch(many, spec.prepares ? l.call.room : l.call.act, spec.prepares ? l.call.roomStride : l.call.actStride);
-  });
-  return l.finish();
-}
-
-func::FuncOp MatmulHost::runBefore(func::FuncOp portable) {
-  b.ifThen(b.lessThan(b.constant(0), l.call.rows), [&] {
-    prepare();
-    MatmulCall call = l.call;
-    call.act = call.room;
-    call.actStride = call.roomStride;
-    l.callHost(portable, operandsOf(b, b.getLoc(), call));
-  });
-  return l.finish();
-}
+using MatmulFunction = HostKernelOf<MatmulCall, LaunchBuilder>;
 
 namespace {
 
@@ -492,30 +330,23 @@ private:
 
 } // namespace
 
-// Runs of activations are read at once: rows that are parts of wider ones may begin anywhere.
-static bool isAligned(Value input, const GpuMatmulSpec &spec) {
-  SmallVector<int64_t> strides;
-  int64_t offset;
-  auto type = dyn_cast<MemRefType>(input.getType());
-  return type && succeeded(type.getStridesAndOffset(strides, offset)) && strides.front() == spec.k;
-}
-
 FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
                                        KernelModule &module) const {
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
-  GpuMatmulSpec product{spec->n,          spec->k,        spec->layout,  spec->activation, spec->hasBias,
-                        spec->accumulate, spec->epilogue, spec->isGated, spec->prepares};
+  GpuMatmulSpec product = gpuSpecOf(*spec);
   std::string missing;
   if (failed(verifyGpuGemv(product, missing)))
     return leave(op, product, schedule, name, module, missing);
-  bool readsInput = isAligned(op.getInput(), product);
+  bool readsInput = readsRowsOf(op.getInput(), product.k);
   if (!readsInput && !product.prepares)
     return leave(op, product, schedule, (name + "_slice").str(), module, "of a part of wider rows");
   std::string kernel = (name + (readsInput ? "" : "_slice")).str();
   return oneKernel(module.once(kernel, [&] {
-    return MatmulHost(op.getLoc(), module.code, *gpu, kernel, product).run(schedule, product.prepares && readsInput);
+    MatmulFunction l(op.getLoc(), module.code, kernel, product.prepares ? MatmulCall::Prepared : MatmulCall::Dense);
+    MatmulHost(l, *gpu, kernel, product, l.call).run(schedule, product.prepares && readsInput);
+    return l.finish();
   }));
 }
 
@@ -529,7 +360,9 @@ FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, const GpuMatmulSpec &s
     FailureOr<Kernels> product = portable->emit(op, schedule, (name + "_of_room").str(), module);
     if (failed(product))
       return failure();
-    return MatmulHost(op.getLoc(), module.code, *gpu, name, spec).runBefore(product->front());
+    MatmulFunction l(op.getLoc(), module.code, name, MatmulCall::Prepared);
+    MatmulHost(l, *gpu, name, spec, l.call).runBefore(product->front());
+    return l.finish();
   }));
 }
 

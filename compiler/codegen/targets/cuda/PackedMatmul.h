@@ -40,6 +40,8 @@ struct GpuMatmulSpec {
   bool isGated = false;
   // Of products of few rows: `act` is f32 whatever `activation` is, and becomes that as it is read.
   std::optional<RowPreparation> prepares = std::nullopt;
+  // Of products of few rows: `out` is rows of heads, of which the last block to be done with a head makes what HeadRows does.
+  std::optional<RotateAppendSpec> heads = std::nullopt;
 
   // Rows of W.
   int64_t weightRows() const { return isGated ? 2 * n : n; }
@@ -47,6 +49,8 @@ struct GpuMatmulSpec {
   int64_t weightPanels() const { return (weightRows() + 15) / 16; }
   int64_t panelBytes() const { return layout.panelBytes(k); }
 };
+
+GpuMatmulSpec gpuSpecOf(const MatmulSpec &spec);
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
 mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
