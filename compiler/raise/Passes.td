@@ -102,14 +102,14 @@ def RaiseMoe : StagePass<"heddle-raise-moe", "::mlir::func::FuncOp", "Import"> {
   let description = [{
     Anchors on a sum over experts, as a reduction, a product or additions one by one, of what stored matrices make of the same rows
     (down(activation(gate(x)) * up(x)), the matrices apart or parts of larger ones) times a weight per token and expert; or on a sum over the choices
-    of a token, whose matrices are gathered for each: what the choices of one expert weigh together is its weight. One expert that all tokens
-    pass, times a number of each, is one of one. The weights
+    of a token, whose matrices are gathered for each: what the choices of one expert weigh together is its weight. An expert may be computed for its tokens
+    alone, whose rows are looked up and written back. One expert that all tokens pass, times a number of each, is one of one. The weights
     must be a function of one product's logits. That function is evaluated by the reference interpreter on random logits; if what it
     gives is what `moe` computes for some top_k, normalisation, scoring, correction, groups and scale, it is that routing, however
     choices, scatters and masks were written. Checks of the indices that it computed go with it.
 
     Must run after linear and glu, whose results it starts from. What looks like experts and is no `moe` gets a remark, `no moe: …`.
-    Examples: test/raise/raise-moe.mlir, test/raise/raise-moe-gathered.mlir.
+    Examples: test/raise/raise-moe.mlir, test/raise/raise-moe-gathered.mlir, test/raise/raise-moe-chosen.mlir, test/raise/raise-moe-listed.mlir.
 
     ```mlir
     func.func @the_better_of_two(%x: tensor<5x4xf32>, %router: tensor<2x4xf32>, %gate: tensor<3x4xf32>, %up: tensor<3x4xf32>,
