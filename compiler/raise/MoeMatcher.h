@@ -47,8 +47,9 @@ struct ExpertMatmuls {
 class MoeMatcher {
 public:
   explicit MoeMatcher(mlir::Operation *root)
-      : root(root), whole(exprs), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root),
-        symbols(layout.indexSymbols(root->getResult(0))), products(exprs, llvm::ArrayRef(symbols).drop_back()) {}
+      : root(root), exprs(stepsOf(root)), whole(exprs), layout(exprs, TraceDepth::Layout),
+        moves(exprs, TraceDepth::Moves), b(root), symbols(layout.indexSymbols(root->getResult(0))),
+        products(exprs, llvm::ArrayRef(symbols).drop_back()) {}
 
   // The reason why not, empty if the sum became a `moe`.
   std::string run();
@@ -60,6 +61,8 @@ private:
   // Rows in turn have kernels where half as many are a multiple of this.
   static constexpr int64_t panelRows = 16;
 
+  // Steps that its questions may take: each expert which is computed for its tokens alone asks for some of its own.
+  static size_t stepsOf(mlir::Operation *root);
   bool findTerms();
   void additions(mlir::Value value);
   std::optional<MoeTerm> chosenTerm(mlir::Value value);

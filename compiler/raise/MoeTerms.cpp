@@ -6,12 +6,25 @@
 #include "compiler/raise/WriteLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace heddle;
 
 static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
+}
+
+size_t MoeMatcher::stepsOf(Operation *root) {
+  size_t loops = 0;
+  SmallVector<Operation *> parts{root};
+  while (!parts.empty())
+    if (Operation *op = parts.pop_back_val(); isa_and_present<arith::AddFOp>(op) && (op == root || op->hasOneUse()))
+      for (Value operand : op->getOperands())
+        parts.push_back(operand.getDefiningOp());
+    else if (isa_and_present<scf::ForOp>(op))
+      ++loops;
+  return ExprContext::manySteps * (1 + 2 * loops);
 }
 
 // What is multiplied to give element [indices] of `value`. Products are taken apart only where an expert's result is in them: the weight

@@ -53,7 +53,7 @@ MODELS = {
     "dynamo-olmo": ("Olmo", dict(num_key_value_heads=1, clip_qkv=0.5)),
     # Rotations of pairs in wide heads.
     "dynamo-ernie4-5": ("Ernie4_5", dict(num_attention_heads=1, num_key_value_heads=1, head_dim=128, intermediate_size=8)),
-    # A sink in every head, and a window (test/onnx/exports has it).
+    # A sink in every head, and a window; experts with biases, rows of gates and ups in turn.
     "dynamo-gpt-oss": ("GptOss", dict(num_key_value_heads=1, head_dim=8, num_local_experts=3, num_experts_per_tok=2, intermediate_size=16,
                                       sliding_window=3, layer_types=["sliding_attention", "full_attention"])),
     # Weights by a sparse mixer.
@@ -63,7 +63,6 @@ MODELS = {
     "eager-qwen2-moe": ("Qwen2Moe", dict(num_key_value_heads=1, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
                                          shared_expert_intermediate_size=12)),
     # ALiBi as a stored table.
-    "mpt": ("Mpt", dict(d_model=16, n_layers=2, n_heads=2, max_seq_len=32, expansion_ratio=2)),
     "dynamo-mpt": ("Mpt", dict(d_model=16, n_layers=2, n_heads=2, max_seq_len=32, expansion_ratio=2)),
     # Keys that are written part by part.
     "minicpm3": ("MiniCPM3", dict(q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, num_key_value_heads=2)),
