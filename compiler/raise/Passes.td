@@ -304,7 +304,7 @@ def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import">
   let description = [{
     A module's only graph, from token ids to logits, whose attention is causal and without bias, but ALiBi's, becomes @forward(ids, positions) with an open batch,
     one private function per layer with the layer's weights as arguments, and ops in the order in which results need them. Layers
-    are found between values that all later results come through, one attention in each. Positions that a range gives become the
+    are found between values that all later results come through, one attention in each, and a norm behind the last. Positions that a range gives become the
     argument; ids are taken to be in the vocabulary. Other graphs stay as they are; a decoder that cannot be written so gets a
     remark, `no generate: …`. Must run last. Example: test/raise/form-forward.mlir.
 
@@ -326,7 +326,8 @@ def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import">
       %t = linalg.transpose ins(%o : tensor<1x1x?x4xf32>) outs(%t_init : tensor<1x?x1x4xf32>) permutation = [0, 2, 1, 3]
       %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<1x?x1x4xf32> into tensor<1x?x4xf32>
       %y = arith.addf %r, %x : tensor<1x?x4xf32>
-      %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
+      %z = heddle.rms_norm %y, %w {eps = 1.0e-6} : tensor<1x?x4xf32>, tensor<4xf32>
+      %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
       return %logits : tensor<1x?x6xf32>
     }
     // becomes

@@ -6,6 +6,7 @@
 // RUN: %heddle-opt %t/within.mlir --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=WITHIN
 // RUN: %heddle-opt %t/positions.mlir --heddle-form-forward --canonicalize --cse | FileCheck %s --check-prefix=POSITIONS
 // RUN: sed 's/step = arith.constant 1/step = arith.constant 2/' %t/positions.mlir | %heddle-opt --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=EVEN
+// RUN: sed 's/heddle.linear %z/heddle.linear %y/' %t/positions.mlir | %heddle-opt --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=BARE
 
 // Weights become arguments of the layer, the batch is open, positions are an argument.
 // CAUSAL-LABEL: func.func private @layer_0(
@@ -131,6 +132,8 @@ func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}) -> (tensor<1
 // Every second row is no position.
 // EVEN: remark: no generate: 'heddle.embedding' at {{.*}} looks up ids that are not (batch, sequence)
 // EVEN: func.func @graph
+// BARE: remark: no generate: its logits are a product with the last layer's result, which no norm precedes
+// BARE: func.func @graph
 //--- positions.mlir
 func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> (tensor<?x?x6xf32> {heddle.name = "logits"}) {
   %c0 = arith.constant 0 : index
@@ -162,6 +165,8 @@ func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> (tensor<?
   %t = linalg.transpose ins(%o : tensor<?x1x?x4xf32>) outs(%t_init : tensor<?x?x1x4xf32>) permutation = [0, 2, 1, 3]
   %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<?x?x1x4xf32> into tensor<?x?x4xf32>
   %y = arith.addf %r, %x : tensor<?x?x4xf32>
-  %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<?x?x4xf32> -> tensor<?x?x6xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 224> {heddle.content = dense<1.0> : tensor<4xf32>} : tensor<4xf32>
+  %z = heddle.rms_norm %y, %w {eps = 1.0e-6 : f64} : tensor<?x?x4xf32>, tensor<4xf32>
+  %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<?x?x4xf32> -> tensor<?x?x6xf32>
   return %logits : tensor<?x?x6xf32>
 }
