@@ -84,12 +84,23 @@ AttentionMatcher::SinkColumn AttentionMatcher::findSinkColumn() {
   return SinkColumn::First;
 }
 
+// How many elements a product sums.
+Expr AttentionMatcher::contractedSize(Contraction product) {
+  AffineExpr summed = b.getAffineDimExpr(product.contracted);
+  for (unsigned operand : {0u, 1u})
+    for (auto [d, place] :
+         llvm::enumerate(product.op.getMatchingIndexingMap(product.op.getDpsInputOperand(operand)).getResults()))
+      if (place == summed)
+        return trace.size(product.input(operand), d);
+  return nullptr;
+}
+
 // What the two operands of a product are at its element, whose axis of its own is the depth; empty if they are not plain.
 SmallVector<Expr> AttentionMatcher::operandElements(Contraction product, Expr element) {
   SmallVector<Expr> loops(product.op.getNumLoops());
   for (auto [loop, index] : llvm::zip_equal(product.outLoops, element->arguments))
     loops[loop] = index;
-  loops[product.contracted] = exprs.symbol(depthSymbol, nullptr);
+  loops[product.contracted] = exprs.symbol(depthSymbol, contractedSize(product));
   SmallVector<Expr> elements;
   for (unsigned operand : {0u, 1u}) {
     SmallVector<Expr> indices = product.indices(operand, loops);
@@ -192,12 +203,7 @@ bool AttentionMatcher::assignAxes() {
   SmallVector<Expr> elements = operandElements(*scores, score);
   if (elements.empty())
     return because(describe(scores->op) + " is no plain product");
-  headDim = nullptr;
-  for (unsigned operand : {0u, 1u})
-    for (auto [d, place] :
-         llvm::enumerate(scores->op.getMatchingIndexingMap(scores->op.getDpsInputOperand(operand)).getResults()))
-      if (place == b.getAffineDimExpr(scores->contracted))
-        headDim = trace.size(scores->input(operand), d);
+  headDim = contractedSize(*scores);
   bool keyIsFirst = exprs.contains(elements[0], probe[keyAxis]);
   if (keyIsFirst == exprs.contains(elements[1], probe[keyAxis]))
     return because("both or neither operand of " + describe(scores->op) + " depend on the softmax's dimension");

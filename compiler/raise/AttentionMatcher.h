@@ -51,6 +51,7 @@ private:
   void stopAtLookups(ElementTrace &at);
   void dropShift();
   bool findScores();
+  Expr contractedSize(Contraction product);
   llvm::SmallVector<Expr> operandElements(Contraction product, Expr element);
   Expr queryByKey(llvm::ArrayRef<Expr> products, llvm::ArrayRef<Expr> probe);
   bool assignAxes();

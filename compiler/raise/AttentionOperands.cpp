@@ -240,13 +240,13 @@ std::optional<HeadsTensor> AttentionMatcher::regularHeads(ArrayRef<Expr> perHead
 Value AttentionMatcher::biasTensor(Expr bias) {
   Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, queries}, {key, keys}};
   std::string why;
-  if (bias->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(bias->value.getType())))
-    if (Value tensor = arrange(b, softmax.getLoc(), exprs, bias->value, bias->arguments, axes, why, /*keepUnit=*/true))
-      return tensor;
   // What is the same for all keys of a query cancels, but not against a sink.
   ScorePlaces places{axes[1], axes[2], axes[3]};
   if (std::optional<PositionBias> position = readPositionBias(exprs, bias, places, /*shifts=*/!hasSinks(), mask.causal))
     if (Value tensor = emitPositionBias(b, softmax.getLoc(), exprs, *position, places))
+      return tensor;
+  if (bias->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(bias->value.getType())))
+    if (Value tensor = arrange(b, softmax.getLoc(), exprs, bias->value, bias->arguments, axes, why, /*keepUnit=*/true))
       return tensor;
   Value tensor = emitTensor(b, softmax.getLoc(), exprs, bias, axes, b.getF32Type());
   if (!tensor)

@@ -2,6 +2,7 @@
 
 #include "compiler/raise/ElementTrace.h"
 
+#include "compiler/raise/WriteLoops.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -239,11 +240,31 @@ Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
   return scalarOp(exprs, op, operands);
 }
 
+// By how much one integer of a range is greater than the one before; nothing for other elements.
+static std::optional<int64_t> stepOf(DenseElementsAttr elements) {
+  if (!elements.getElementType().isSignlessInteger() || elements.getElementType().isInteger(1))
+    return std::nullopt;
+  auto at = [&](int64_t position) { return (int64_t)valueAt(elements, position); };
+  int64_t step = at(1) - at(0);
+  for (int64_t i = 2; i < elements.getNumElements(); ++i)
+    if (at(i) - at(i - 1) != step)
+      return std::nullopt;
+  return step;
+}
+
 Expr ElementTrace::constantElement(Value value, DenseElementsAttr elements, ArrayRef<Expr> indices) {
   if (elements.isSplat())
     return exprs.constant(valueAt(elements, 0));
-  std::optional<int64_t> position = positionOf(indices, elements.getType().getShape());
-  return position ? exprs.constant(valueAt(elements, *position)) : exprs.leaf(value, indices);
+  ArrayRef<int64_t> shape = elements.getType().getShape();
+  if (std::optional<int64_t> position = positionOf(indices, shape))
+    return exprs.constant(valueAt(elements, *position));
+  const int64_t *large = llvm::find_if(shape, [](int64_t extent) { return extent != 1; });
+  std::optional<int64_t> step =
+      elements.getNumElements() > 1 && *large == elements.getNumElements() ? stepOf(elements) : std::nullopt;
+  if (!step)
+    return exprs.leaf(value, indices);
+  return exprs.add(exprs.constant(valueAt(elements, 0)),
+                   exprs.mul(exprs.constant(*step), indices[large - shape.begin()]));
 }
 
 // Appends the indices of element `linear` among `dimensions` of `source`.
@@ -329,6 +350,8 @@ Expr ElementTrace::layout(Operation *op, Value value, ArrayRef<Expr> indices) {
     return element(cast.getSource(), indices);
   if (auto splat = dyn_cast<tensor::SplatOp>(op))
     return element(splat.getInput());
+  if (isa<scf::ForOp>(op))
+    return isa<RankedTensorType>(value.getType()) ? writtenElement(*this, value, indices) : nullptr;
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
     for (const ReassociationIndices &group : expand.getReassociationIndices()) {
       Expr linear = exprs.constant(0);

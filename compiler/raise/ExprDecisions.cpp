@@ -99,6 +99,20 @@ Expr ExprContext::floorDiv(Expr a, Expr b) {
       return quotient;
     if (rest->isConstant() && y->isConstant())
       return add(quotient, constant(std::floor(rest->constant / y->constant)));
+    // floor((step a + b) / (step c)) is floor(a / c), where b is below the step.
+    for (auto &[stepped, step] : termsOf(rest)) {
+      if (!y->isConstant() || step <= 1 || std::fmod(y->constant, step) != 0)
+        continue;
+      double digits = std::floor(constantOf(rest) / step);
+      Expr high = constant(digits), low = constant(constantOf(rest) - digits * step);
+      for (auto &[term, factor] : termsOf(rest)) {
+        bool isStepped = std::fmod(factor, step) == 0;
+        Expr &part = isStepped ? high : low;
+        part = add(part, sum(0, {{term, isStepped ? factor / step : factor}}));
+      }
+      if (isNotBelowZero(low) == true && isNotBelowZero(sub(constant(step - 1), low)) == true)
+        return add(quotient, floorDiv(high, constant(y->constant / step)));
+    }
     ExprNode node(ExprKind::FloorDiv);
     node.arguments = {rest, y};
     node.isInteger = true;

@@ -136,11 +136,11 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   ExprContext exprs;
   ElementTrace trace(exprs);
   SmallVector<Expr> symbols = trace.indexSymbols(old);
+  Expr element = symbols.empty() ? nullptr : trace.element(old, symbols);
+  if (symbols.size() <= 2 && element && element == symbols.back()) // of one sequence, or of each
+    return positions;
   if (symbols.size() != 2)
     return cannot(op, "looks up ids that are not (batch, sequence)");
-  Expr element = trace.element(old, symbols);
-  if (element == symbols[1])
-    return positions;
   if (element->kind == ExprKind::Choice && element->atom()->kind == ExprKind::NotBelow &&
       element->atom()->arguments[0] == element->high())
     element = element->high();
@@ -205,9 +205,9 @@ FailureOr<Value> ForwardWriter::writeLaterPositions(EmbeddingOp op) {
   ExprContext exprs;
   ElementTrace trace(exprs);
   SmallVector<Expr> symbols = trace.indexSymbols(op.getIds());
-  if (symbols.size() != 2 || layerFunc)
+  if (symbols.empty() || symbols.size() > 2 || layerFunc)
     return Value();
-  Expr first = exprs.sub(trace.element(op.getIds(), symbols), symbols[1]);
+  Expr first = exprs.sub(trace.element(op.getIds(), symbols), symbols.back());
   RankedTensorType table = shaped(op.getTable());
   if (!first->isConstant() || first->constant < 1 || first->constant >= double(table.getDimSize(0)))
     return Value();
@@ -329,10 +329,13 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op))
     return writeCollapse(collapse, operand(0));
   // What is the same for every sequence of a batch, as embeddings of positions, is computed for each in @forward.
-  if (auto repeat = dyn_cast<linalg::BroadcastOp>(op); repeat && repeat.getDimensions() == ArrayRef<int64_t>{0})
+  if (auto repeat = dyn_cast<linalg::BroadcastOp>(op); repeat && repeat.getDimensions() == ArrayRef<int64_t>{0}) {
+    if (auto lookup = repeat.getInput().getDefiningOp<EmbeddingOp>(); lookup && isRows(lookup.getResult()))
+      return operand(0);
     if (auto join = repeat.getInput().getDefiningOp<tensor::CollapseShapeOp>())
       if (join.getSrcType().getRank() == 3 && join.getSrcType().getDimSize(0) == 1 && isRows(repeat.getInput()))
         return write(join.getSrc());
+  }
   bool movesRows = isa<linalg::TransposeOp, linalg::BroadcastOp, tensor::ConcatOp, tensor::ExtractSliceOp>(op) &&
                    (isRows(op->getOperand(0)) || isRows(op->getResult(0)));
   if (movesRows)
@@ -488,7 +491,8 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     ModuleOp module = getOperation();
     form(module);
     module.walk([](WeightOp op) {
-      for (StringRef known : {"heddle.content", "heddle.by_distance", "heddle.frequencies", "heddle.cosines"})
+      for (StringRef known :
+           {"heddle.content", "heddle.by_distance", "heddle.frequencies", "heddle.cosines", "heddle.lines"})
         op->removeAttr(known);
     });
   }
@@ -505,6 +509,9 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     SmallVector<Value> boundaries = LayerFinder(graph).run(head);
     if (boundaries.empty())
       return explain(graph, "its attentions do not lie in layers that follow each other");
+    // A step gives what the head reads beside the logits, and a layer's result is no tensor of its own.
+    if (boundaries.back() == head.getInput())
+      return explain(graph, "its logits are a product with the last layer's result, which no norm precedes");
     SmallVector<Operation *> before;
     for (Operation &op : *module.getBody())
       before.push_back(&op);

@@ -102,14 +102,14 @@ def RaiseMoe : StagePass<"heddle-raise-moe", "::mlir::func::FuncOp", "Import"> {
   let description = [{
     Anchors on a sum over experts, as a reduction, a product or additions one by one, of what stored matrices make of the same rows
     (down(activation(gate(x)) * up(x)), the matrices apart or parts of larger ones) times a weight per token and expert; or on a sum over the choices
-    of a token, whose matrices are gathered for each: what the choices of one expert weigh together is its weight. One expert that all tokens
-    pass, times a number of each, is one of one. The weights
+    of a token, whose matrices are gathered for each: what the choices of one expert weigh together is its weight. An expert may be computed for its tokens
+    alone, whose rows are looked up and written back. One expert that all tokens pass, times a number of each, is one of one. The weights
     must be a function of one product's logits. That function is evaluated by the reference interpreter on random logits; if what it
     gives is what `moe` computes for some top_k, normalisation, scoring, correction, groups and scale, it is that routing, however
     choices, scatters and masks were written. Checks of the indices that it computed go with it.
 
     Must run after linear and glu, whose results it starts from. What looks like experts and is no `moe` gets a remark, `no moe: …`.
-    Examples: test/raise/raise-moe.mlir, test/raise/raise-moe-gathered.mlir.
+    Examples: test/raise/raise-moe.mlir, test/raise/raise-moe-gathered.mlir, test/raise/raise-moe-chosen.mlir, test/raise/raise-moe-listed.mlir.
 
     ```mlir
     func.func @the_better_of_two(%x: tensor<5x4xf32>, %router: tensor<2x4xf32>, %gate: tensor<3x4xf32>, %up: tensor<3x4xf32>,
@@ -304,7 +304,7 @@ def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import">
   let description = [{
     A module's only graph, from token ids to logits, whose attention is causal and without bias, but ALiBi's, becomes @forward(ids, positions) with an open batch,
     one private function per layer with the layer's weights as arguments, and ops in the order in which results need them. Layers
-    are found between values that all later results come through, one attention in each. Positions that a range gives become the
+    are found between values that all later results come through, one attention in each, and a norm behind the last. Positions that a range gives become the
     argument; ids are taken to be in the vocabulary. Other graphs stay as they are; a decoder that cannot be written so gets a
     remark, `no generate: …`. Must run last. Example: test/raise/form-forward.mlir.
 
@@ -326,7 +326,8 @@ def FormForward : StagePass<"heddle-form-forward", "::mlir::ModuleOp", "Import">
       %t = linalg.transpose ins(%o : tensor<1x1x?x4xf32>) outs(%t_init : tensor<1x?x1x4xf32>) permutation = [0, 2, 1, 3]
       %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<1x?x1x4xf32> into tensor<1x?x4xf32>
       %y = arith.addf %r, %x : tensor<1x?x4xf32>
-      %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
+      %z = heddle.rms_norm %y, %w {eps = 1.0e-6} : tensor<1x?x4xf32>, tensor<4xf32>
+      %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
       return %logits : tensor<1x?x6xf32>
     }
     // becomes

@@ -2,6 +2,7 @@
 
 #include "compiler/raise/PositionBias.h"
 
+#include "compiler/raise/Weights.h"
 #include "dialect/HeddleDialect.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -20,11 +21,34 @@ static std::optional<double> growth(ExprContext &exprs, Expr factor, Expr key) {
   return step->isConstant() ? std::optional(step->constant) : std::nullopt;
 }
 
+// `bias` with elements of stored rows that are straight lines along the keys as what a line is, by its two ends.
+static Expr withLines(ExprContext &exprs, Expr bias, Expr key) {
+  DenseMap<Expr, Expr> lines;
+  for (Expr leaf : leavesOf(bias)) {
+    if (!linesOf(leaf->value) || !exprs.contains(leaf->arguments.back(), key))
+      continue;
+    auto at = [&](int64_t column) {
+      SmallVector<Expr> indices = llvm::to_vector(leaf->arguments);
+      indices.back() = exprs.constant(column);
+      return exprs.leaf(leaf->value, indices);
+    };
+    int64_t last = cast<RankedTensorType>(leaf->value.getType()).getShape().back() - 1;
+    Expr slope = exprs.div(exprs.sub(at(last), at(0)), exprs.constant(last));
+    lines[leaf] = exprs.add(at(0), exprs.mul(slope, leaf->arguments.back()));
+  }
+  return lines.empty() ? bias : exprs.substitute(bias, lines);
+}
+
 // slope(head) * key, plus what all keys of a query have in common.
 static Expr readSlope(ExprContext &exprs, Expr bias, const ScorePlaces &places) {
   Expr slope = exprs.constant(0), key = places.key.index, query = places.query.index;
-  if (bias->kind == ExprKind::Choice || key->kind != ExprKind::Symbol)
+  if (key->kind != ExprKind::Symbol)
     return nullptr;
+  if (bias->kind == ExprKind::Choice) { // of where a table begins to be read, as of how many keys there are
+    bool isOfRow = !exprs.contains(bias->atom(), key);
+    Expr high = isOfRow ? readSlope(exprs, bias->high(), places) : nullptr;
+    return high && high == readSlope(exprs, bias->low(), places) ? high : nullptr;
+  }
   for (auto &[term, coefficient] : termsOf(bias)) {
     if (!exprs.contains(term, key))
       continue;
@@ -230,7 +254,7 @@ static bool readBuckets(ExprContext &exprs, Expr bias, const ScorePlaces &places
 std::optional<PositionBias> heddle::readPositionBias(ExprContext &exprs, Expr bias, const ScorePlaces &places,
                                                      bool shifts, bool causal) {
   PositionBias found;
-  if (shifts && (found.slope = readSlope(exprs, bias, places)))
+  if (shifts && (found.slope = readSlope(exprs, withLines(exprs, bias, places.key.index), places)))
     return found;
   return readBuckets(exprs, bias, places, causal, found) ? std::optional(found) : std::nullopt;
 }

@@ -3,11 +3,9 @@
 #include "compiler/raise/Passes.h"
 
 #include "compiler/raise/Arrange.h"
-#include "compiler/raise/Contraction.h"
-#include "compiler/raise/Gating.h"
+#include "compiler/raise/MoeMatcher.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Routing.h"
-#include "compiler/raise/RowMatmul.h"
 #include "compiler/raise/Weights.h"
 
 #include "mlir/IR/TypeUtilities.h"
@@ -24,170 +22,6 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-//===- experts ------------------------------------------------------------===//
-
-namespace {
-// One term of the sum over experts.
-struct Expert {
-  Expr weight = nullptr; // of the token: an element of the routing's result
-  Expr rows = nullptr;   // x[token, h]
-  Value gate, up, down;  // no `up`: the gate's rows are in turn those of a gate and those of an up projection
-  Value gateBias, upBias, downBias; // or none
-  ActivationKind activation = ActivationKind::Silu;
-  GatingAttr gating;
-};
-
-// The products of an expert, or of all of which a token may number one.
-struct ExpertMatmuls {
-  RowMatmul gate, up, down;
-  std::optional<RowMatmul>
-      gateAndUp; // where the columns of one product are in turn those of the gate and those of the up projection
-};
-
-// A sum over experts and what it takes to write it as `moe`.
-class MoeMatcher {
-public:
-  explicit MoeMatcher(Operation *root)
-      : root(root), whole(exprs), layout(exprs, TraceDepth::Layout), moves(exprs, TraceDepth::Moves), b(root),
-        symbols(layout.indexSymbols(root->getResult(0))), products(exprs, ArrayRef(symbols).drop_back()) {}
-
-  // The reason why not, empty if the sum became a `moe`.
-  std::string run();
-  // Nothing in it says that it sums experts.
-  bool isSilent() const { return silent; }
-
-private:
-  enum : int64_t { columnSymbol = 20, hiddenSymbol, choiceSymbol, turnSymbol };
-  // Rows in turn have kernels where half as many are a multiple of this.
-  static constexpr int64_t panelRows = 16;
-
-  bool findTerms();
-  void additions(Value value);
-  bool sumOfOne(linalg::LinalgOp op);
-  SmallVector<Expr> factors(Value value, ArrayRef<Expr> indices);
-  std::optional<Gated> hiddenOf(Expr rows);
-  std::optional<RowMatmul> gateAndUpOf(const Gated &hidden, const RowMatmul &down);
-  bool readExpert(ArrayRef<Expr> term);
-  bool addExperts(const Expert &first, const ExpertMatmuls &matmuls);
-  bool addMatrices(Expert &expert, const ExpertMatmuls &matmuls, int64_t number);
-  Value weightsOfAll(Expr weight, Expr number, int64_t numExperts);
-  Expr tokenOf(Value tensor, ArrayRef<Expr> indices, unsigned without);
-  bool emit();
-  bool because(std::string text) {
-    if (reason.empty())
-      reason = std::move(text);
-    return false;
-  }
-
-  Operation *root;
-  ExprContext exprs;
-  ElementTrace whole, layout, moves;
-  OpBuilder b;
-  std::string reason;
-  bool silent = true;
-  SmallVector<Expr> symbols; // of root's result: tokens, then the width
-  RowMatmulReader products;
-  std::vector<SmallVector<Expr>> terms; // the factors of each
-  std::optional<Axis> choice;           // of one term for all: which of its experts a token is at
-  SmallVector<Expert> experts;
-};
-} // namespace
-
-//===- terms --------------------------------------------------------------===//
-
-// What is multiplied to give element [indices] of `value`. Products are taken apart only where an expert's result is in them: the weight
-// of a token may be one as well.
-SmallVector<Expr> MoeMatcher::factors(Value value, ArrayRef<Expr> indices) {
-  Expr element = moves.element(value, indices);
-  auto product = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<arith::MulFOp>() : arith::MulFOp();
-  if (!product)
-    return {element};
-  SmallVector<Expr> parts;
-  for (Value operand : product->getOperands())
-    parts.append(factors(operand, element->arguments));
-  bool holdsExpert = llvm::any_of(parts, [&](Expr part) { return products.isProduct(part); });
-  return holdsExpert ? parts : SmallVector<Expr>{element};
-}
-
-void MoeMatcher::additions(Value value) {
-  auto add = value.getDefiningOp<arith::AddFOp>();
-  if (!add || (add != root && !add->hasOneUse())) {
-    if (!layout.element(value, symbols)->isConstant(0)) // what a loop over experts begins with
-      terms.push_back(factors(value, symbols));
-    return;
-  }
-  for (Value operand : add->getOperands())
-    additions(operand);
-}
-
-// A sum over one loop of an element or of a product of two. Where tokens number their experts, which they choose one by one in that loop, one
-// term stands for all.
-bool MoeMatcher::sumOfOne(linalg::LinalgOp op) {
-  SmallVector<unsigned> summed;
-  op.getReductionDims(summed);
-  bool isProduct = isContraction(op);
-  if (summed.size() != 1 || op.getNumDpsInits() != 1 || op.getNumDpsInputs() != (isProduct ? 2 : 1))
-    return false;
-  if (!isProduct) {
-    Operation *yielded = op.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-    bool isSum = isa_and_nonnull<arith::AddFOp>(yielded) &&
-                 llvm::all_of(yielded->getOperands(), [](Value part) { return isa<BlockArgument>(part); }) &&
-                 yielded->getOperand(0) != yielded->getOperand(1);
-    if (!isSum)
-      return false;
-  }
-  SmallVector<Expr> loops(op.getNumLoops());
-  for (auto [d, expr] : llvm::enumerate(op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())) {
-    auto dim = dyn_cast<AffineDimExpr>(expr);
-    if (!dim)
-      return false;
-    loops[dim.getPosition()] = symbols[d];
-  }
-  int64_t count = op.getStaticLoopRanges()[summed[0]];
-  if (ShapedType::isDynamic(count) || count > 1024)
-    return false;
-  if (!llvm::all_of(op.getDpsInputOperands(),
-                    [&](OpOperand *operand) { return op.getMatchingIndexingMap(operand).isProjectedPermutation(); }))
-    return false;
-  auto termAt = [&](Expr at) {
-    SmallVector<Expr> term;
-    loops[summed[0]] = at;
-    for (OpOperand *operand : op.getDpsInputOperands()) {
-      SmallVector<Expr> indices;
-      for (AffineExpr expr : op.getMatchingIndexingMap(operand).getResults())
-        indices.push_back(loops[cast<AffineDimExpr>(expr).getPosition()]);
-      term.append(factors(operand->get(), indices));
-    }
-    return term;
-  };
-  Axis any{exprs.symbol(choiceSymbol, exprs.constant(count)), exprs.constant(count)};
-  terms.push_back(termAt(any.index));
-  bool isNumbered = llvm::any_of(terms.front(), [&](Expr factor) {
-    std::optional<RowMatmul> product = products.read(factor, hiddenSymbol);
-    return product && product->matrix.number;
-  });
-  if (isNumbered) {
-    choice = any;
-  } else {
-    terms.clear();
-    for (int64_t e = 0; e < count; ++e)
-      terms.push_back(termAt(exprs.constant(e)));
-  }
-  return layout.element(op.getDpsInitOperand(0)->get(), symbols)->isConstant(0);
-}
-
-bool MoeMatcher::findTerms() {
-  if (auto op = dyn_cast<linalg::LinalgOp>(root))
-    return sumOfOne(op) && (choice || terms.size() > 1);
-  if (isa<arith::MulFOp>(root)) { // one expert, that of a token's only choice or of all tokens
-    terms.push_back(factors(root->getResult(0), symbols));
-    choice = Axis{exprs.constant(0), exprs.constant(1)};
-    return terms.front().size() > 1;
-  }
-  additions(root->getResult(0));
-  return terms.size() > 1;
-}
-
 //===- one expert ---------------------------------------------------------===//
 
 // How the rows that a down projection reads are made of a gate and an up projection; nothing where they are not.
@@ -199,8 +33,8 @@ std::optional<Gated> MoeMatcher::hiddenOf(Expr rows) {
   if (!isa_and_nonnull<arith::MulFOp>(op))
     return std::nullopt;
   return readGated(
-      exprs, whole.element(rows->value, rows->arguments), [&](Expr part) { return products.isProduct(part); },
-      b.getContext());
+      exprs, exprs.substitute(whole.element(rows->value, rows->arguments), products.known),
+      [&](Expr part) { return products.isProduct(part); }, b.getContext());
 }
 
 // One product of which even columns are the gate's and odd ones the up projection's, in a symbol of its own; nothing if they lie otherwise.
@@ -220,11 +54,11 @@ static bool isWeight(Expr factor) {
   return isElement;
 }
 
-bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
-  Expert expert;
+bool MoeMatcher::readExpert(const MoeTerm &term) {
+  MoeExpert expert;
   std::optional<RowMatmul> down;
   std::optional<Gated> hidden;
-  for (Expr factor : term) {
+  for (Expr factor : term.factors) {
     std::optional<RowMatmul> product = down ? std::nullopt : products.read(factor, hiddenSymbol);
     hidden = product ? hiddenOf(product->rows) : hidden;
     if (product && hidden)
@@ -254,20 +88,20 @@ bool MoeMatcher::readExpert(ArrayRef<Expr> term) {
   if (gate->matrix.number != down->matrix.number || up->matrix.number != down->matrix.number ||
       count(*gate) != count(*down) || count(*up) != count(*down))
     return because(describe(activated) + " has matrices of different experts");
-  return addExperts(expert, matmuls) ||
+  return (term.tokens ? addChosen(expert, matmuls, *term.tokens) : addExperts(expert, matmuls)) ||
          because(describe(activated) +
                  " has matrices or biases that are not (out_features, in_features) parts of one tensor");
 }
 
 // One expert, or all of which a token may number one.
-bool MoeMatcher::addExperts(const Expert &first, const ExpertMatmuls &matmuls) {
+bool MoeMatcher::addExperts(const MoeExpert &first, const ExpertMatmuls &matmuls) {
   const NumberedElement &matrix = matmuls.down.matrix;
   int64_t count = matrix.number ? shaped(matrix.element->value).getDimSize(matrix.dimension) : 1;
   Value weights = matrix.number ? weightsOfAll(first.weight, matrix.number, count) : Value();
   if (matrix.number ? !weights : first.weight->kind != ExprKind::Leaf)
     return because("its weights are no tensor of the tokens and their choices");
   for (int64_t e = 0; e < count; ++e) {
-    Expert expert = first;
+    MoeExpert expert = first;
     if (weights) {
       SmallVector<Expr> indices(symbols);
       indices.back() = exprs.constant(e);
@@ -280,8 +114,56 @@ bool MoeMatcher::addExperts(const Expert &first, const ExpertMatmuls &matmuls) {
   return true;
 }
 
+// An expert that is computed for its tokens alone. Where it is place c of a list of n, and all of them number one of n matrices, it is expert c: the
+// list ascends, and the last place is below n. A graph in which an expert has no token does not run to its end.
+bool MoeMatcher::addChosen(MoeExpert expert, const ExpertMatmuls &matmuls, const ChosenTokens &tokens) {
+  const NumberedElement &matrix = matmuls.down.matrix;
+  int64_t count = terms.size();
+  bool isNumbered = matrix.number && matrix.number == tokens.number &&
+                    shaped(matrix.element->value).getDimSize(matrix.dimension) == count;
+  if (numbered ? !isNumbered : matrix.number != nullptr)
+    return because("its matrices are those of other experts than its tokens");
+  expert.number = tokens.number ? tokens.place : experts.size();
+  Expr weight = expert.weight, none = exprs.constant(0), sum = none;
+  int64_t choices = tokens.choice && tokens.choice->kind == ExprKind::Symbol ? tokens.choice->extent->constant : 1;
+  if (tokens.choice && exprs.contains(expert.rows, tokens.choice) && choices > 1)
+    return because("its choices read different rows");
+  for (int64_t c = 0; c < choices; ++c) {
+    DenseMap<Expr, Expr> fixed;
+    if (tokens.number)
+      fixed[tokens.number] = exprs.constant(tokens.place);
+    if (choices > 1)
+      fixed[tokens.choice] = exprs.constant(c);
+    Expr seen = exprs.condition(exprs.substitute(tokens.seen, fixed)), own = exprs.substitute(weight, fixed);
+    sum = tokens.adds ? exprs.add(sum, exprs.select(seen, own, none)) : exprs.select(seen, own, sum);
+  }
+  expert.weight = sum;
+  experts.push_back(expert);
+  return addMatrices(experts.back(), matmuls, expert.number);
+}
+
+// (tokens, experts): the weights of experts that are computed for their tokens alone, side by side.
+bool MoeMatcher::placeWeights() {
+  llvm::stable_sort(experts, [](const MoeExpert &a, const MoeExpert &b) { return a.number < b.number; });
+  Axis tokens{symbols[0], symbols[0]->extent}, one{exprs.constant(0), exprs.constant(1)};
+  SmallVector<Value> columns;
+  for (const MoeExpert &expert : experts) {
+    Value column = emitTensor(b, root->getLoc(), exprs, expert.weight, {tokens, one}, b.getF32Type(), /*repeats=*/true);
+    if (!column || exprs.exhausted())
+      return because("its weights have no op");
+    columns.push_back(column);
+  }
+  Value weights = tensor::ConcatOp::create(b, root->getLoc(), 1, columns);
+  for (auto [e, expert] : llvm::enumerate(experts)) {
+    if (expert.number != (int64_t)e)
+      return because("an expert of it is missing");
+    expert.weight = exprs.leaf(weights, {symbols[0], exprs.constant(e)});
+  }
+  return true;
+}
+
 // The matrices and biases of expert `number`, where tokens number them.
-bool MoeMatcher::addMatrices(Expert &expert, const ExpertMatmuls &matmuls, int64_t number) {
+bool MoeMatcher::addMatrices(MoeExpert &expert, const ExpertMatmuls &matmuls, int64_t number) {
   Axis width{symbols.back(), layout.size(root->getResult(0), symbols.size() - 1)}, hidden = matmuls.down.k;
   auto set = [&](const RowMatmul &product, Axis row, Value &matrix, Value &bias) {
     matrix = products.matrixOf(b, root->getLoc(), product, row, product.k, number);
@@ -352,7 +234,7 @@ Expr MoeMatcher::tokenOf(Value tensor, ArrayRef<Expr> indices, unsigned without)
 }
 
 bool MoeMatcher::emit() {
-  const Expert &first = experts[0];
+  const MoeExpert &first = experts[0];
   Value input = first.rows->value, weights = first.weight->value;
   SmallVector<std::pair<int64_t, unsigned>> order; // expert and term
   std::optional<unsigned> expertDim;
@@ -379,10 +261,10 @@ bool MoeMatcher::emit() {
       return because("an expert of it is missing");
   unsigned inputRank = first.rows->arguments.size();
   Expr token = tokenOf(input, first.rows->arguments, inputRank - 1);
-  for (const Expert &expert : experts)
+  for (const MoeExpert &expert : experts)
     if (tokenOf(weights, expert.weight->arguments, *expertDim) != token)
       return because("its weights are those of other tokens");
-  std::optional<Routing> routing = readRouting(weights, *expertDim, reason);
+  std::optional<Routing> routing = readRouting(weights, *expertDim, /*checksHold=*/!numbered, reason);
   if (!routing)
     return false;
   LinearOp router = routing->router;
@@ -390,7 +272,7 @@ bool MoeMatcher::emit() {
   Expr routed = layout.element(router.getInput(), places);
   if (routed->kind != ExprKind::Leaf || routed->value != input || !llvm::equal(routed->arguments, places))
     return because(describe(router) + " reads other rows than its experts");
-  auto ofExperts = [&](Value Expert::*part) { // or none
+  auto ofExperts = [&](Value MoeExpert::*part) { // or none
     SmallVector<Value> values;
     for (auto [e, term] : order)
       if (Value value = experts[term].*part)
@@ -405,8 +287,8 @@ bool MoeMatcher::emit() {
   Value routerBias = router.getBiases().empty() ? Value() : router.getBiases()[0];
   Value result =
       MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routerBias, routing->correction,
-                    ofExperts(&Expert::gate), ofExperts(&Expert::up), ofExperts(&Expert::down),
-                    ofExperts(&Expert::gateBias), ofExperts(&Expert::upBias), ofExperts(&Expert::downBias),
+                    ofExperts(&MoeExpert::gate), ofExperts(&MoeExpert::up), ofExperts(&MoeExpert::down),
+                    ofExperts(&MoeExpert::gateBias), ofExperts(&MoeExpert::upBias), ofExperts(&MoeExpert::downBias),
                     b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr, first.gating,
                     ActivationKindAttr::get(b.getContext(), first.activation));
   if (isJoined)
@@ -422,13 +304,20 @@ bool MoeMatcher::emit() {
 std::string MoeMatcher::run() {
   if (!findTerms())
     return "it is no sum of products";
-  for (ArrayRef<Expr> term : terms)
+  for (const MoeTerm &term : terms)
     if (!readExpert(term)) {
       // A residual beside experts; the sum without it comes later.
-      silent |= isa<arith::AddFOp>(root);
+      silent |= isa<arith::AddFOp>(root) && !term.tokens;
       break;
     }
-  bool isRead = reason.empty() && emit();
+  auto isChosen = [](const MoeTerm &term) { return term.tokens.has_value(); };
+  if (llvm::any_of(terms, isChosen) &&
+      !llvm::all_of(terms, isChosen)) { // beside an expert that all tokens pass; the sum without it comes later
+    because("some of its experts are computed for all tokens");
+    silent = true;
+  }
+  bool isPlaced = reason.empty() && (!isChosen(terms.front()) || placeWeights());
+  bool isRead = isPlaced && emit();
   silent |= isa<arith::MulFOp>(root); // which may be any product
   return isRead ? "" : reason;
 }

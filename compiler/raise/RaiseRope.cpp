@@ -306,6 +306,31 @@ static bool isEnd(Operation *op, const llvm::SetVector<Value> &turned, const llv
               arith::SIToFPOp>(op);
 }
 
+// A head that is joined of what is not rotated and of the parts of a rotation, all in one: the parts are joined apart, where they are a rotation.
+static bool raisePart(Value value, const llvm::SetVector<Value> &turned, SmallVectorImpl<RopeAttr> &tables,
+                      ArrayRef<Value> ends) {
+  auto join = value.getDefiningOp<tensor::ConcatOp>();
+  if (!join || join.getDim() != 3)
+    return false;
+  SmallVector<Value> inputs(join.getInputs());
+  auto isTurned = [&](Value input) { return turned.contains(input); };
+  auto begin = llvm::find_if(inputs, isTurned), end = std::find_if_not(begin, inputs.end(), isTurned);
+  if (end - begin < 2 || end - begin == (int64_t)inputs.size())
+    return false;
+  OpBuilder b(join);
+  auto part = tensor::ConcatOp::create(b, join.getLoc(), 3, SmallVector<Value>(begin, end));
+  *begin = part;
+  inputs.erase(begin + 1, end);
+  auto whole = tensor::ConcatOp::create(b, join.getLoc(), join.getType(), 3, inputs);
+  bool isRotation = RopeMatcher(part, tables, ends).run();
+  if (isRotation)
+    join.replaceAllUsesWith(whole.getResult());
+  else
+    whole.erase();
+  part.erase();
+  return isRotation;
+}
+
 namespace {
 struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
   void runInStage() override {
@@ -342,7 +367,9 @@ struct RaiseRope : heddle::impl::RaiseRopeBase<RaiseRope> {
       bool feedsReplaced = !value.use_empty() && llvm::all_of(value.getUsers(), [&](Operation *user) {
         return user->getNumResults() == 1 && replaced.contains(user->getResult(0));
       });
-      if (feedsReplaced || (isHeads && !value.use_empty() && RopeMatcher(value, tables, ends).run()))
+      bool isRotation = isHeads && !value.use_empty() && !feedsReplaced &&
+                        (RopeMatcher(value, tables, ends).run() || raisePart(value, turned, tables, ends));
+      if (feedsReplaced || isRotation)
         replaced.insert(value);
     }
     eraseDeadOps(getOperation());

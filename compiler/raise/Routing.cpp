@@ -30,8 +30,8 @@ namespace {
 // The ops between a router's logits and the weights of experts, as a function of their own.
 class RoutingFunction {
 public:
-  RoutingFunction(Value weights, int64_t numExperts, std::string &reason)
-      : weights(weights), numExperts(numExperts), reason(reason) {}
+  RoutingFunction(Value weights, int64_t numExperts, bool checksHold, std::string &reason)
+      : weights(weights), numExperts(numExperts), checksHold(checksHold), reason(reason) {}
 
   bool find();
   // Logits of some tokens -> weights; checks that do not hold are an error. Needs `find`.
@@ -56,6 +56,7 @@ private:
 
   Value weights;
   int64_t numExperts;
+  bool checksHold;
   std::string &reason;
   SetVector<Operation *> body;
   OwningOpRef<ModuleOp> module;
@@ -82,7 +83,7 @@ bool RoutingFunction::collect(Value value, SetVector<Operation *> &slice) {
       return false;
     router = linear;
   }
-  return slice.size() < 400;
+  return slice.size() < 400 + 8 * (size_t)numExperts;
 }
 
 // Checks in the same block whose conditions follow from the logits alone.
@@ -101,7 +102,8 @@ void RoutingFunction::findChecks() {
     if (!isOfRouting)
       continue;
     checks.push_back(check);
-    body.insert(slice.begin(), slice.end());
+    if (checksHold)
+      body.insert(slice.begin(), slice.end());
   }
 }
 
@@ -174,7 +176,7 @@ bool RoutingFunction::build() {
   module = ModuleOp::create(loc);
   b.setInsertionPointToEnd(module->getBody());
   SmallVector<Type> results{weights.getType()};
-  results.append(checks.size(), b.getI1Type());
+  results.append(checksHold ? checks.size() : 0, b.getI1Type());
   function = func::FuncOp::create(b, loc, "routing", b.getFunctionType({router.getType()}, results));
   b.setInsertionPointToEnd(function.addEntryBlock());
   IRMapping map;
@@ -211,7 +213,8 @@ bool RoutingFunction::build() {
   }
   SmallVector<Value> outputs{map.lookup(weights)};
   for (cf::AssertOp check : checks)
-    outputs.push_back(map.lookup(check.getArg()));
+    if (checksHold)
+      outputs.push_back(map.lookup(check.getArg()));
   func::ReturnOp::create(b, loc, outputs);
   return true;
 }
@@ -435,9 +438,9 @@ static bool choose(const Samples &samples, const RoutingFunction &function, Rout
   return false;
 }
 
-std::optional<Routing> heddle::readRouting(Value weights, unsigned expertDim, std::string &reason) {
+std::optional<Routing> heddle::readRouting(Value weights, unsigned expertDim, bool checksHold, std::string &reason) {
   int64_t numExperts = shaped(weights).getDimSize(expertDim);
-  RoutingFunction function(weights, numExperts, reason);
+  RoutingFunction function(weights, numExperts, checksHold, reason);
   if (!function.find())
     return std::nullopt;
   Routing routing;

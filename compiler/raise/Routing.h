@@ -21,8 +21,9 @@ struct Routing {
 
 // The routing whose weights of experts are `weights`, dimension `expertDim` the expert and the others the token. It is a function of
 // the logits of one product: that function is evaluated on random logits, and is the routing that `moe` would do with the same
-// choices if all weights agree, whatever ops select, scatter and mask. Null, and `reason` set, if none agrees.
-std::optional<Routing> readRouting(mlir::Value weights, unsigned expertDim, std::string &reason);
+// choices if all weights agree, whatever ops select, scatter and mask. Null, and `reason` set, if none agrees. `checksHold`: what the graph
+// checks of the routing has to hold for all logits; else it is not looked at, as that each expert has a token.
+std::optional<Routing> readRouting(mlir::Value weights, unsigned expertDim, bool checksHold, std::string &reason);
 
 } // namespace heddle
 

@@ -31,7 +31,7 @@ std::pair<Expr, Expr> RowMatmulReader::productAndBias(Expr part) {
   SmallVector<Expr> summands;
   if (auto add = dyn_cast_or_null<arith::AddFOp>(definingOp(part))) {
     for (Value operand : add->getOperands())
-      summands.push_back(layout.element(operand, part->arguments));
+      summands.push_back(elementOf(operand, part->arguments));
   } else if (part->kind == ExprKind::Sum && constantOf(part) == 0) {
     for (auto &[term, factor] : termsOf(part))
       if (factor == 1)
@@ -46,9 +46,14 @@ std::pair<Expr, Expr> RowMatmulReader::productAndBias(Expr part) {
   return {summands[0], summands[1]};
 }
 
+bool RowMatmulReader::hasNumber(Expr part) {
+  return llvm::any_of(numbers, [&](Expr symbol) { return exprs.contains(part, symbol); });
+}
+
 bool RowMatmulReader::hasToken(Expr part) {
-  return llvm::any_of(tokens,
-                      [&](Expr symbol) { return symbol->kind == ExprKind::Symbol && exprs.contains(part, symbol); });
+  return hasNumber(part) || llvm::any_of(tokens, [&](Expr symbol) {
+           return symbol->kind == ExprKind::Symbol && exprs.contains(part, symbol);
+         });
 }
 
 // Whether `expr` is read from a tensor.
@@ -72,8 +77,10 @@ std::optional<NumberedElement> RowMatmulReader::findNumber(Expr part) {
   for (auto [d, index] : llvm::enumerate(numbered.element->arguments))
     if (hasToken(index))
       dimensions.push_back(d);
-  if (dimensions.size() != 1 || !isRead(numbered.element->arguments[dimensions[0]]) ||
-      shaped(numbered.element->value).isDynamicDim(dimensions[0]))
+  if (dimensions.size() != 1)
+    return std::nullopt;
+  Expr index = numbered.element->arguments[dimensions[0]];
+  if ((!isRead(index) && !hasNumber(index)) || shaped(numbered.element->value).isDynamicDim(dimensions[0]))
     return std::nullopt;
   numbered.dimension = dimensions[0];
   forEachEnd(part, [&](Expr end) {
@@ -88,8 +95,8 @@ std::optional<NumberedElement> RowMatmulReader::findNumber(Expr part) {
 std::optional<NumberedElement> RowMatmulReader::readBias(Expr bias) {
   if (auto embedding = dyn_cast_or_null<EmbeddingOp>(definingOp(bias));
       embedding && !embedding.getGiven() && embedding.getScale().convertToDouble() == 1) {
-    Expr number = layout.element(embedding.getIds(), ArrayRef(bias->arguments).drop_back());
-    bias = layout.element(embedding.getTable(), {number, bias->arguments.back()});
+    Expr number = elementOf(embedding.getIds(), ArrayRef(bias->arguments).drop_back());
+    bias = elementOf(embedding.getTable(), {number, bias->arguments.back()});
   }
   if (hasToken(bias))
     return findNumber(bias);
@@ -106,12 +113,10 @@ std::optional<RowMatmul> RowMatmulReader::readProduct(Expr element, int64_t symb
     SmallVector<Expr> row = llvm::to_vector(element->arguments);
     row.back() = k;
     Expr column = element->arguments.back();
-    RowMatmul product{layout.element(linear.getInput(), row),
-                      {layout.element(linear.getWeights()[0], {column, k})},
-                      {k, extent},
-                      std::nullopt};
+    RowMatmul product{
+        elementOf(linear.getInput(), row), {elementOf(linear.getWeights()[0], {column, k})}, {k, extent}, std::nullopt};
     if (!linear.getBiases().empty())
-      product.bias = NumberedElement{layout.element(linear.getBiases()[0], {column})};
+      product.bias = NumberedElement{elementOf(linear.getBiases()[0], {column})};
     return product;
   }
   std::optional<Contraction> product = Contraction::of(op);
@@ -128,7 +133,7 @@ std::optional<RowMatmul> RowMatmulReader::readProduct(Expr element, int64_t symb
     SmallVector<Expr> indices = product->indices(operand, loops);
     if (indices.empty())
       return std::nullopt;
-    elements.push_back(layout.element(product->input(operand), indices));
+    elements.push_back(elementOf(product->input(operand), indices));
   }
   // The matrix is the operand that no token is an index of, or that one which a token numbers.
   bool isOfToken = hasToken(elements[0]);

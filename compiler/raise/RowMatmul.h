@@ -30,6 +30,15 @@ public:
   RowMatmulReader(ExprContext &exprs, llvm::ArrayRef<Expr> tokens)
       : exprs(exprs), layout(exprs, TraceDepth::Layout), tokens(tokens) {}
 
+  // One more symbol that tells tokens apart, and one that is the number of an expert as a token says it.
+  void addToken(Expr symbol) { tokens.push_back(symbol); }
+  void addNumber(Expr symbol) { numbers.push_back(symbol); }
+  // What elements that are looked up, such as the place of a token, stand for.
+  llvm::DenseMap<Expr, Expr> known;
+  Expr elementOf(mlir::Value value, llvm::ArrayRef<Expr> indices) {
+    return exprs.substitute(layout.element(value, indices), known);
+  }
+
   // Whether `part` is an element of a product, or of one to which a vector is added.
   bool isProduct(Expr part) { return productAndBias(part).first != nullptr; }
   // `element` of a product, whose summed index is symbol `symbol`; nothing if it is no such element.
@@ -43,13 +52,14 @@ public:
 private:
   std::pair<Expr, Expr> productAndBias(Expr part);
   std::optional<RowMatmul> readProduct(Expr element, int64_t symbol);
+  bool hasNumber(Expr part);
   bool hasToken(Expr part);
   std::optional<NumberedElement> findNumber(Expr part);
   std::optional<NumberedElement> readBias(Expr bias);
 
   ExprContext &exprs;
   ElementTrace layout;
-  llvm::SmallVector<Expr> tokens;
+  llvm::SmallVector<Expr> tokens, numbers;
 };
 
 } // namespace heddle

@@ -102,6 +102,8 @@ static Expr extremum(ExprContext &exprs, Expr a, Expr b, bool greater) {
   if (a == b)
     return a;
   if ((a->isInteger && b->isInteger) || (a->isConstant() && b->isConstant())) {
+    if (a->isInteger && b->isInteger && exprs.isNotBelowZero(exprs.sub(b, a)) == true)
+      return greater ? b : a;
     Expr first = atLeast(exprs, a, b, false);
     return greater ? exprs.select(first, a, b) : exprs.select(first, b, a);
   }

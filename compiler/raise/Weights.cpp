@@ -29,6 +29,13 @@ DenseElementsAttr heddle::elementsOf(Value value) {
   return matchPattern(value, m_Constant(&elements)) ? elements : DenseElementsAttr();
 }
 
+DenseF64ArrayAttr heddle::linesOf(Value value) {
+  auto weight = value.getDefiningOp<WeightOp>();
+  auto lines = weight ? weight->getAttrOfType<DenseF64ArrayAttr>("heddle.lines") : DenseF64ArrayAttr();
+  int64_t columns = lines && shaped(value).getRank() ? shaped(value).getShape().back() : 0;
+  return columns > 1 && lines.size() * columns == 2 * shaped(value).getNumElements() ? lines : DenseF64ArrayAttr();
+}
+
 Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
   DenseMap<Expr, Expr> known;
   llvm::SmallDenseSet<Expr> seen;
@@ -39,13 +46,18 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
       visit(argument);
     for (auto &[term, factor] : part->terms)
       visit(term);
-    if (part->kind != ExprKind::Leaf)
+    auto type = part->kind == ExprKind::Leaf ? dyn_cast<RankedTensorType>(part->value.getType()) : RankedTensorType();
+    DenseF64ArrayAttr lines = type ? linesOf(part->value) : DenseF64ArrayAttr();
+    DenseElementsAttr elements = type ? elementsOf(part->value) : DenseElementsAttr();
+    std::optional<int64_t> position = lines || elements ? positionOf(part->arguments, type.getShape()) : std::nullopt;
+    if (!position)
       return;
-    DenseElementsAttr elements = elementsOf(part->value);
-    std::optional<int64_t> position =
-        elements ? positionOf(part->arguments, elements.getType().getShape()) : std::nullopt;
-    if (position)
+    if (lines) {
+      int64_t columns = type.getShape().back(), row = *position / columns;
+      known[part] = exprs.constant(lines[2 * row] + lines[2 * row + 1] * double(*position % columns));
+    } else {
       known[part] = exprs.constant(valueAt(elements, *position));
+    }
   };
   visit(expr);
   return known.empty() ? expr : exprs.substitute(expr, known);

@@ -15,6 +15,9 @@ namespace heddle {
 bool isStored(mlir::Value value);
 // The elements of a constant, or of a weight that says them; null for others.
 mlir::DenseElementsAttr elementsOf(mlir::Value value);
+// Of a weight whose rows along its last dimension are straight lines (`heddle.lines`), the first element of each and by how much the next is greater;
+// null for others.
+mlir::DenseF64ArrayAttr linesOf(mlir::Value value);
 // `expr` with the elements at known places of weights that say them.
 Expr resolveElements(ExprContext &exprs, Expr expr);
 // Matrices are weights of the model, whose storage says how to read them, since a constant of the module is in no file to pack from:

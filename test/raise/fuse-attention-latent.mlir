@@ -50,3 +50,65 @@ func.func @part_of_the_key_scaled(%q: !heads {heddle.dims = #s}, %k: tensor<1x4x
   %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
   return %o : !heads
 }
+
+// `part` written into `keys` from `begin` on along the depth, as assignments to slices are exported.
+func.func private @written(%keys: !heads, %part: tensor<1x4x?x?xf32>, %begin: index) -> !heads {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c4 = arith.constant 4 : index
+  %n = tensor.dim %part, %c2 : tensor<1x4x?x?xf32>
+  %width = tensor.dim %part, %c3 : tensor<1x4x?x?xf32>
+  %all = scf.for %h = %c0 to %c4 step %c1 iter_args(%x = %keys) -> (!heads) {
+    %head = scf.for %i = %c0 to %n step %c1 iter_args(%y = %x) -> (!heads) {
+      %row = scf.for %d = %c0 to %width step %c1 iter_args(%z = %y) -> (!heads) {
+        %element = tensor.extract %part[%c0, %h, %i, %d] : tensor<1x4x?x?xf32>
+        %place = arith.addi %d, %begin : index
+        %next = tensor.insert %element into %z[%c0, %h, %i, %place] : !heads
+        scf.yield %next : !heads
+      }
+      scf.yield %row : !heads
+    }
+    scf.yield %head : !heads
+  }
+  return %all : !heads
+}
+func.func private @written_part_by_part(%k: tensor<1x4x?x5xf32>, %r: tensor<1x4x?x3xf32>, %begin: index) -> !heads {
+  %zero = arith.constant 0.0 : f32
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %k, %c2 : tensor<1x4x?x5xf32>
+  %zeros = tensor.splat %zero[%n] : !heads
+  %first = tensor.cast %k : tensor<1x4x?x5xf32> to tensor<1x4x?x?xf32>
+  %second = tensor.cast %r : tensor<1x4x?x3xf32> to tensor<1x4x?x?xf32>
+  %one = call @written(%zeros, %first, %c0) : (!heads, tensor<1x4x?x?xf32>, index) -> !heads
+  %both = call @written(%one, %second, %begin) : (!heads, tensor<1x4x?x?xf32>, index) -> !heads
+  return %both : !heads
+}
+
+// CHECK-LABEL: @parts_written_one_by_one
+// CHECK-SAME: %[[Q:.*]]: tensor<1x4x?x8xf32> {{.*}}, %[[K:.*]]: tensor<1x4x?x5xf32> {{.*}}, %[[R:.*]]: tensor<1x4x?x3xf32> {{.*}}, %[[V:.*]]: tensor<1x4x?x8xf32>
+// CHECK: %[[KEYS:.*]] = tensor.concat dim(3) %[[K]], %[[R]]
+// CHECK: heddle.attention %[[Q]], %[[KEYS]], %[[V]] <causal>
+func.func @parts_written_one_by_one(%q: !heads {heddle.dims = #s}, %k: tensor<1x4x?x5xf32> {heddle.dims = #s}, %r: tensor<1x4x?x3xf32> {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %c5 = arith.constant 5 : index
+  %keys = call @written_part_by_part(%k, %r, %c5) : (tensor<1x4x?x5xf32>, tensor<1x4x?x3xf32>, index) -> !heads
+  %s = call @product(%q, %keys) : (!heads, !heads) -> !scores
+  %masked = call @causal(%s) : (!scores) -> !scores
+  %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// The second part is written over the end of the first, and zeros are left.
+// CHECK-LABEL: @parts_written_over_each_other
+// CHECK-NOT: tensor.concat dim(3) %{{.*}}, %{{.*}} : (tensor<1x4x?x5xf32>, tensor<1x4x?x3xf32>)
+// CHECK: return
+func.func @parts_written_over_each_other(%q: !heads {heddle.dims = #s}, %k: tensor<1x4x?x5xf32> {heddle.dims = #s}, %r: tensor<1x4x?x3xf32> {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %c4 = arith.constant 4 : index
+  %keys = call @written_part_by_part(%k, %r, %c4) : (tensor<1x4x?x5xf32>, tensor<1x4x?x3xf32>, index) -> !heads
+  %s = call @product(%q, %keys) : (!heads, !heads) -> !scores
+  %masked = call @causal(%s) : (!scores) -> !scores
+  %o = call @attend(%masked, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}

@@ -154,6 +154,41 @@ func.func @batch_and_heads_in_one(%q: !rows {heddle.dims = #s}, %k: !rows {heddl
   return %o : !rows
 }
 
+// Heads of a batch beside each other, behind the sequence, as torch.nn.MultiheadAttention counts them.
+!beside = tensor<?x2x32xf32> // (sequence, batch, heads * head_dim)
+func.func private @beside_each_other(%x: !beside) -> !flat {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %x, %c0 : !beside
+  %joined = tensor.collapse_shape %x [[0], [1, 2]] : !beside into tensor<?x64xf32>
+  %apart = tensor.expand_shape %joined [[0], [1, 2]] output_shape [%n, 8, 8] : tensor<?x64xf32> into tensor<?x8x8xf32>
+  %init = tensor.empty(%n) : !flat
+  %heads = linalg.transpose ins(%apart : tensor<?x8x8xf32>) outs(%init : !flat) permutation = [1, 0, 2]
+  return %heads : !flat
+}
+// CHECK-LABEL: @heads_of_a_batch_beside_each_other
+// CHECK: heddle.attention {{.*}} <full> {{.*}} : tensor<2x4x?x8xf32>
+func.func @heads_of_a_batch_beside_each_other(%q: !beside {heddle.dims = ["s", "", ""]}, %k: !beside {heddle.dims = ["s", "", ""]}, %v: !beside {heddle.dims = ["s", "", ""]}) -> !flat {
+  %qf = call @beside_each_other(%q) : (!beside) -> !flat
+  %kf = call @beside_each_other(%k) : (!beside) -> !flat
+  %vf = call @beside_each_other(%v) : (!beside) -> !flat
+  %of = call @attend_flat(%qf, %kf, %vf) : (!flat, !flat, !flat) -> !flat
+  return %of : !flat
+}
+
+// Each head takes every eighth element, of both in the batch: there is one.
+// CHECK-LABEL: @heads_across_a_batch
+// CHECK: heddle.attention {{.*}} <full> {{.*}} : tensor<1x8x?x8xf32>
+func.func @heads_across_a_batch(%q: !beside {heddle.dims = ["s", "", ""]}, %k: !beside {heddle.dims = ["s", "", ""]}, %v: !beside {heddle.dims = ["s", "", ""]}) -> !flat {
+  %c0 = arith.constant 0 : index
+  %n = tensor.dim %q, %c0 : !beside
+  %joined = tensor.collapse_shape %q [[0], [1, 2]] : !beside into tensor<?x64xf32>
+  %apart = tensor.expand_shape %joined [[0], [1, 2]] output_shape [%n, 8, 8] : tensor<?x64xf32> into tensor<?x8x8xf32>
+  %init = tensor.empty(%n) : !flat
+  %qf = linalg.transpose ins(%apart : tensor<?x8x8xf32>) outs(%init : !flat) permutation = [2, 0, 1]
+  %of = call @attend_flat(%qf, %qf, %qf) : (!flat, !flat, !flat) -> !flat
+  return %of : !flat
+}
+
 // Rows are flattened with heads in the wrong order.
 // CHECK-LABEL: @sequence_and_heads_in_one
 // CHECK-NOT: heddle.attention

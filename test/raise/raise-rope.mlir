@@ -149,3 +149,48 @@ func.func @pairs_put_apart(%x: !heads {heddle.dims = #s}) -> !heads {
   %y = call @rotated(%halves) : (!heads) -> !heads
   return %y : !heads
 }
+
+// %rest, and behind it the halves of x rotated, all joined in one.
+func.func private @joined(%rest: tensor<1x2x?x3xf32>, %x: !heads, %sign: f32) -> tensor<1x2x?x7xf32> {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %all_cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %all_sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %cos = tensor.extract_slice %all_cos[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %sin = tensor.extract_slice %all_sin[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %signs = tensor.splat %sign[%n] : tensor<1x2x?x2xf32>
+  %a = arith.mulf %first, %cos : tensor<1x2x?x2xf32>
+  %b = arith.mulf %second, %sin : tensor<1x2x?x2xf32>
+  %one = arith.subf %a, %b : tensor<1x2x?x2xf32>
+  %c = arith.mulf %second, %cos : tensor<1x2x?x2xf32>
+  %d = arith.mulf %first, %sin : tensor<1x2x?x2xf32>
+  %e = arith.mulf %d, %signs : tensor<1x2x?x2xf32>
+  %other = arith.addf %c, %e : tensor<1x2x?x2xf32>
+  %y = tensor.concat dim(3) %rest, %one, %other : (tensor<1x2x?x3xf32>, tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> tensor<1x2x?x7xf32>
+  return %y : tensor<1x2x?x7xf32>
+}
+
+// CHECK-LABEL: @rotated_behind_others
+// CHECK-SAME: %[[REST:.*]]: tensor<1x2x?x3xf32> {{.*}}, %[[X:.*]]: tensor<1x2x?x4xf32>
+// CHECK: %[[R:.*]] = heddle.rope %[[X]], %{{.*}}, #[[ROPE]] : tensor<1x2x?x4xf32>
+// CHECK: tensor.concat dim(3) %[[REST]], %[[R]]
+func.func @rotated_behind_others(%rest: tensor<1x2x?x3xf32> {heddle.dims = #s}, %x: !heads {heddle.dims = #s}) -> tensor<1x2x?x7xf32> {
+  %plus = arith.constant 1.0 : f32
+  %y = call @joined(%rest, %x, %plus) : (tensor<1x2x?x3xf32>, !heads, f32) -> tensor<1x2x?x7xf32>
+  return %y : tensor<1x2x?x7xf32>
+}
+
+// Both halves are turned the same way: no rotation, and they stay joined in one.
+// CHECK-LABEL: @turned_behind_others
+// CHECK-NOT: heddle.rope
+// CHECK: tensor.concat dim(3) %{{.*}}, %{{.*}}, %{{.*}} :
+func.func @turned_behind_others(%rest: tensor<1x2x?x3xf32> {heddle.dims = #s}, %x: !heads {heddle.dims = #s}) -> tensor<1x2x?x7xf32> {
+  %minus = arith.constant -1.0 : f32
+  %y = call @joined(%rest, %x, %minus) : (tensor<1x2x?x3xf32>, !heads, f32) -> tensor<1x2x?x7xf32>
+  return %y : tensor<1x2x?x7xf32>
+}

@@ -2,7 +2,7 @@
 """make_onnx_decoders.py OUT [NAME…]: tiny decoders as PyTorch's exporters write them, with ONNX Runtime's logits.
 
 OUT/NAME.onnx takes input_ids and attention_mask, past-NAME.onnx also position_ids and past_key_values.N.key and .value, as optimum exports
-decoders; dynamo-NAME.onnx is of the exporter that traces programs, the others of TorchScript's. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
+decoders; dynamo-NAME.onnx is of the exporter that traces programs, the others of TorchScript's; experts of eager-NAME.onnx are computed one by one. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
 printed: test/raise/decoders.test has them. Needs torch, transformers, onnx, onnxruntime, numpy, safetensors.
 """
 import pathlib
@@ -53,11 +53,22 @@ MODELS = {
     "dynamo-olmo": ("Olmo", dict(num_key_value_heads=1, clip_qkv=0.5)),
     # Rotations of pairs in wide heads.
     "dynamo-ernie4-5": ("Ernie4_5", dict(num_attention_heads=1, num_key_value_heads=1, head_dim=128, intermediate_size=8)),
-    # A sink in every head, and a window (test/onnx/exports has it).
+    # A sink in every head, and a window; experts with biases, rows of gates and ups in turn.
     "dynamo-gpt-oss": ("GptOss", dict(num_key_value_heads=1, head_dim=8, num_local_experts=3, num_experts_per_tok=2, intermediate_size=16,
                                       sliding_window=3, layer_types=["sliding_attention", "full_attention"])),
     # Weights by a sparse mixer.
     "phimoe": ("Phimoe", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8, router_jitter_noise=0.2)),
+    # Each expert for its tokens alone, in a loop over those that have one.
+    "eager-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
+    "eager-qwen2-moe": ("Qwen2Moe", dict(num_key_value_heads=1, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8,
+                                         shared_expert_intermediate_size=12)),
+    # ALiBi as a stored table.
+    "dynamo-mpt": ("Mpt", dict(d_model=16, n_layers=2, n_heads=2, max_seq_len=32, expansion_ratio=2)),
+    # Keys that are written part by part.
+    "minicpm3": ("MiniCPM3", dict(q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, num_key_value_heads=2)),
+    "deepseek-v3": ("DeepseekV3", dict(q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, head_dim=4,
+                                       n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
+                                       moe_intermediate_size=8, num_key_value_heads=2)),
     "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
@@ -92,13 +103,13 @@ def without_traces(model):
     return model
 
 
-def model_of(family, keys):
+def model_of(family, keys, experts):
     names = "HeadModel" if family == "GPT2" else ""
     config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
     torch.manual_seed(1)
     model = getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
     if model._can_set_experts_implementation():
-        model.set_experts_implementation("batched_mm")  # the only one that either exporter writes for any tokens
+        model.set_experts_implementation(experts)
     return model
 
 
@@ -109,7 +120,9 @@ def main():
     for name, (family, keys) in MODELS.items():
         if sys.argv[2:] and name not in sys.argv[2:]:
             continue
-        model, takes_past = model_of(family, keys), name.startswith("past-")
+        # Of experts one by one the exporter writes those that have a token here: all.
+        experts = "eager" if name.startswith("eager-") else "batched_mm"
+        model, takes_past = model_of(family, keys, experts), name.startswith("past-")
         heads = getattr(model.config, "num_key_value_heads", None) or model.config.num_attention_heads
         ids = torch.tensor([[5, 9, 4, 7, 3], [8, 6, 11, 30, 12]])
         new, all_of = {0: "batch_size", 1: "sequence_length"}, {0: "batch_size", 1: "past_sequence_length + sequence_length"}

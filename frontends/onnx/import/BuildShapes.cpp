@@ -37,11 +37,19 @@ static std::optional<Dim> broadcastDim(GraphBuilder &g, const Dim &a, const Dim 
   auto equal = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(b, g.loc, arith::CmpIPredicate::eq, x, y);
   };
-  bool isLeftClamp = g.isClampOf(a, c);
-  if (isLeftClamp || g.isClampOf(c, a)) {
-    g.require(equal(left, right), "dimensions that are neither equal nor 1 do not broadcast");
-    return isLeftClamp ? c : a;
+  std::optional<int64_t> ofLeft = g.clampOf(a, c), ofRight = ofLeft ? std::nullopt : g.clampOf(c, a);
+  if (ofLeft || ofRight) {
+    if (ofLeft != 1 && ofRight != 1) // min(size, 1) is 1, or size is 0
+      g.require(equal(left, right), "dimensions that are neither equal nor 1 do not broadcast");
+    return ofLeft ? c : a;
   }
+  for (bool first : {true, false}) // the first row of a tensor: where there is none, nothing is broadcast with it
+    if (g.isFirstOf(first ? a : c)) {
+      Value isThere = equal(first ? left : right, one);
+      g.require(arith::OrIOp::create(b, g.loc, isThere, equal(first ? right : left, g.constantIndex(0))),
+                "the first element of an empty dimension is broadcast");
+      return first ? c : a;
+    }
   Value isLeftOne = equal(left, one);
   Value fits =
       arith::OrIOp::create(b, g.loc, equal(left, right), arith::OrIOp::create(b, g.loc, isLeftOne, equal(right, one)));
@@ -78,18 +86,25 @@ std::optional<Dims> GraphBuilder::broadcastDims(ArrayRef<GraphValue> operands) {
 GraphValue GraphBuilder::guardedBroadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   Value source = tensor(x);
   size_t missing = dims.size() - x.dims.size();
-  SmallVector<Value> isOne;
-  for (size_t i = 0; i < x.dims.size(); ++i)
-    isOne.push_back(
-        x.dims[i] == dims[missing + i]
-            ? Value()
-            : arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index(x.dims[i]), constantIndex(1)).getResult());
+  enum class Reads { Itself, First, Either };
+  SmallVector<std::pair<Reads, Value>> reads; // and where either: whether it is the first
+  for (size_t i = 0; i < x.dims.size(); ++i) {
+    const Dim &dim = dims[missing + i];
+    if (x.dims[i] == dim || clampOf(x.dims[i], dim).value_or(0) > 1)
+      reads.push_back({Reads::Itself, Value()});
+    else if (isFirstOf(x.dims[i]))
+      reads.push_back({Reads::First, Value()});
+    else
+      reads.push_back(
+          {Reads::Either, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, index(x.dims[i]), constantIndex(1))});
+  }
   return generate(x.type, dims, [&](OpBuilder &inner, ValueRange at) -> Value {
     SmallVector<Value> from;
     Value zero = arith::ConstantIndexOp::create(inner, loc, 0);
-    for (size_t i = 0; i < x.dims.size(); ++i)
-      from.push_back(isOne[i] ? arith::SelectOp::create(inner, loc, isOne[i], zero, at[missing + i]).getResult()
-                              : at[missing + i]);
+    for (auto [read, place] : llvm::zip_equal(reads, at.drop_front(missing)))
+      from.push_back(read.first == Reads::Itself  ? place
+                     : read.first == Reads::First ? zero
+                                                  : arith::SelectOp::create(inner, loc, read.second, zero, place));
     return tensor::ExtractOp::create(inner, loc, source, from);
   });
 }
@@ -124,7 +139,7 @@ GraphValue GraphBuilder::broadcast(const GraphValue &x, ArrayRef<Dim> dims) {
   for (size_t i = 0; i < missing; ++i)
     added.push_back(int64_t(i));
   for (size_t i = 0; i < x.dims.size(); ++i) {
-    if (x.dims[i] == dims[missing + i] || isClampOf(x.dims[i], dims[missing + i]))
+    if (x.dims[i] == dims[missing + i] || clampOf(x.dims[i], dims[missing + i]).value_or(0) > 1)
       continue;
     if (!x.dims[i].is(1))
       return guardedBroadcast(x, dims);

@@ -65,6 +65,13 @@ Dim GraphBuilder::dimOf(Value index) {
   return Dim::symbol(unsigned(symbols.size() - 1));
 }
 
+Dim GraphBuilder::asCount(const Dim &dim) {
+  for (const auto &[monomial, coefficient] : dim.polynomial())
+    if (dim.polynomial().size() == 1 && coefficient == 1 && monomial.size() == 1)
+      symbols[monomial.front()].isNonNegative = true;
+  return dim;
+}
+
 Value GraphBuilder::constantIndex(int64_t number) {
   return arith::ConstantIndexOp::create(b, loc, number);
 }
@@ -230,12 +237,30 @@ Dim GraphBuilder::minOf(const Dim &a, const Dim &c) {
   return derived(Derivation::Min, a, c);
 }
 
-bool GraphBuilder::isClampOf(const Dim &clamped, const Dim &size) const {
-  auto isNumber = [](const Dim &dim) { return dim.isStatic() && dim.value() > 1; };
+bool GraphBuilder::isFirstOf(const Dim &dim) const {
   return llvm::any_of(derivedDims, [&](const DerivedDim &known) {
-    return known.kind == Derivation::Min && known.result == clamped && isNonNegative(size) &&
-           ((known.a == size && isNumber(known.c)) || (known.c == size && isNumber(known.a)));
+    return known.kind == Derivation::Min && known.result == dim &&
+           ((known.a.is(1) && isNonNegative(known.c)) || (known.c.is(1) && isNonNegative(known.a)));
   });
+}
+
+std::optional<Dim> GraphBuilder::lengthBehind(const Dim &start, const Dim &size) {
+  for (const DerivedDim &known : derivedDims)
+    if (known.kind == Derivation::Max && known.result == start && (known.a.is(0) || known.c.is(0)))
+      if (Dim length = size - known.a - known.c; isNonNegative(length))
+        return minOf(length, size);
+  return std::nullopt;
+}
+
+std::optional<int64_t> GraphBuilder::clampOf(const Dim &clamped, const Dim &size) const {
+  for (const DerivedDim &known : derivedDims) {
+    if (known.kind != Derivation::Min || known.result != clamped || !isNonNegative(size))
+      continue;
+    const Dim &number = known.a == size ? known.c : known.a;
+    if ((known.a == size || known.c == size) && number.isStatic() && number.value() > 0)
+      return number.value();
+  }
+  return std::nullopt;
 }
 
 void GraphBuilder::require(Value condition, const Twine &what) {

@@ -99,11 +99,17 @@ public:
   void forget(Scope scope);
   // Whether a dimension was there before the mark.
   bool isVisible(const Dim &dim, Scope scope) const;
+  // `dim` where it is a count: what the run knows alone is not negative.
+  Dim asCount(const Dim &dim);
   // A symbol for a polynomial that would only grow in what is computed from it.
   Dim opaque(const Dim &dim) { return dim.isStatic() || failed() ? dim : dimOf(index(dim)); }
-  // Whether `clamped` is min(size, k) for a number k above 1: the length of a slice of a table by the size of another tensor.
-  // Where the two broadcast they are equal, since min(size, k) is 1 only if size is.
-  bool isClampOf(const Dim &clamped, const Dim &size) const;
+  // The number k above 0 for which `clamped` is min(size, k), the length of a slice of a table by the size of another tensor; nothing for others.
+  // Where the two broadcast and k is above 1 they are equal, since min(size, k) is 1 only if size is.
+  std::optional<int64_t> clampOf(const Dim &clamped, const Dim &size) const;
+  // Whether `dim` is min(size, 1) of a size: 1, or 0 where that is 0.
+  bool isFirstOf(const Dim &dim) const;
+  // What is left of a dimension behind start = max(size - length, 0): min(length, size). Nothing where start is no such maximum.
+  std::optional<Dim> lengthBehind(const Dim &start, const Dim &size);
   // 1 where the i1 holds, else 0.
   Dim indicator(mlir::Value condition);
   // floor(a / c), max(a, c), min(a, c) of integers that are not all constants.

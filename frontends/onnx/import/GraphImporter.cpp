@@ -5,6 +5,7 @@
 #include "dialect/HeddleDialect.h"
 #include "dialect/Locations.h"
 #include "frontends/onnx/import/AngleTable.h"
+#include "frontends/onnx/import/LineTable.h"
 
 #include "llvm/Support/Path.h"
 
@@ -172,6 +173,8 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
       weight->setAttr("heddle.frequencies", g.b.getDenseF64ArrayAttr(table->frequencies));
       weight->setAttr("heddle.cosines", g.b.getDenseBoolArrayAttr(table->isCosine));
     }
+    if (SmallVector<double> lines = lineTableOf(model, tensor); !lines.empty())
+      weight->setAttr("heddle.lines", g.b.getDenseF64ArrayAttr(lines));
     return g.wrap(weight, type, dims);
   }
   DenseElementsAttr attr = denseOf(model, tensor, shaped);

@@ -79,6 +79,8 @@ GraphValue sliceStep(NodeImport &n, const GraphValue &x, int64_t axis, const Dim
   const Dim &size = x.dims[axis];
   // The end of a table, as long as another tensor: where that is longer than the table, the run stops.
   bool isToEnd = end.isStatic() && size.isStatic() && end.value() >= size.value();
+  if (std::optional<Dim> length = step == 1 && isToEnd ? g.lengthBehind(start, size) : std::nullopt)
+    return g.slice(x, axis, start, *length);
   if (step == 1 && isToEnd && !start.isStatic() && g.isNonNegative(size - start)) {
     Value isWithin = arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sge, g.index(start), g.constantIndex(0));
     g.require(isWithin, "a slice begins before the first element");

@@ -100,7 +100,7 @@ void nonZero(NodeImport &n) {
   GraphValue flags = g.cast(x, OnnxType::Bool);
   GraphValue count =
       g.reduce(Reduction::Sum, g.cast(flags, OnnxType::Int64), llvm::to_vector(llvm::seq<int64_t>(0, x.rank())), false);
-  Dims dims = {Dim(x.rank()), g.toDim(count)};
+  Dims dims = {Dim(x.rank()), g.asCount(g.toDim(count))};
   Value source = g.tensor(flags);
   SmallVector<Value> state = {g.empty(OnnxType::Int64, dims), g.constantIndex(0)};
   SmallVector<Value> done =
