@@ -82,8 +82,8 @@ private:
   const int32_t threads;
   ThreadPool *const shared;
   ThreadPoolHandle pool;
-  TensorArena arena; // of the run's tensors
-  jmp_buf caller;    // generated code has nothing to destroy
+  TensorArena arena;           // of the run's tensors
+  jmp_buf caller;              // generated code has nothing to destroy
   std::vector<KernelUse> uses; // empty: not counted
   uint64_t taskStart = 0;
 };

@@ -82,22 +82,22 @@ void heddle::runTask(OpBuilder &b, Location loc, func::FuncOp graph, func::FuncO
                      const ObservedTask &observed) {
   Type pointer = memory.getType();
   // heddle_run(call, task, memory, is_shared, kernel, work)
-  func::FuncOp run = helper(
-      graph, "heddle_run", {pointer, pointer, pointer, b.getI1Type(), b.getI64Type(), b.getF64Type()},
-      [&](OpBuilder &b, ValueRange arguments) {
-        Value kernel = arguments[4], work = arguments[5];
-        observe(b, loc, arguments[0], kernel, work, /*ended=*/false);
-        auto branch = scf::IfOp::create(b, loc, arguments[3], /*withElseRegion=*/true);
-        b.setInsertionPointToStart(branch.thenBlock());
-        callRuntime(b, loc, arguments[0], RuntimeCall::Parallel, arguments.slice(1, 2));
-        b.setInsertionPointToStart(branch.elseBlock());
-        Value first = constantI64(b, loc, 0), alone = constantI64(b, loc, 1);
-        auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                                {pointer, b.getI64Type(), b.getI64Type()});
-        LLVM::CallOp::create(b, loc, type, ValueRange{arguments[1], arguments[2], first, alone});
-        b.setInsertionPointAfter(branch);
-        observe(b, loc, arguments[0], kernel, work, /*ended=*/true);
-      });
+  func::FuncOp run =
+      helper(graph, "heddle_run", {pointer, pointer, pointer, b.getI1Type(), b.getI64Type(), b.getF64Type()},
+             [&](OpBuilder &b, ValueRange arguments) {
+               Value kernel = arguments[4], work = arguments[5];
+               observe(b, loc, arguments[0], kernel, work, /*ended=*/false);
+               auto branch = scf::IfOp::create(b, loc, arguments[3], /*withElseRegion=*/true);
+               b.setInsertionPointToStart(branch.thenBlock());
+               callRuntime(b, loc, arguments[0], RuntimeCall::Parallel, arguments.slice(1, 2));
+               b.setInsertionPointToStart(branch.elseBlock());
+               Value first = constantI64(b, loc, 0), alone = constantI64(b, loc, 1);
+               auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                                       {pointer, b.getI64Type(), b.getI64Type()});
+               LLVM::CallOp::create(b, loc, type, ValueRange{arguments[1], arguments[2], first, alone});
+               b.setInsertionPointAfter(branch);
+               observe(b, loc, arguments[0], kernel, work, /*ended=*/true);
+             });
   Value function = func::ConstantOp::create(b, loc, task.getFunctionType(), task.getName());
   Value address = UnrealizedConversionCastOp::create(b, loc, pointer, function).getResult(0);
   Value kernel = constantI64(b, loc, observed.kernel);

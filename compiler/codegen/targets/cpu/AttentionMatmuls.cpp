@@ -438,8 +438,8 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const Pag
         prefetchLines(b.at(b.at(page.nextKeys, key, floatBytes), column, panel.rowBytes),
                       productLines(columns * floatBytes));
       else if (rows < spec.registerRows && readsFloatRows())
-        prefetchPart(b.at(page.nextKeys, b.mul(key, page.keyBytes)), columns, page.keyBytes,
-                     spec.headDim * floatBytes, column, spec.headDim);
+        prefetchPart(b.at(page.nextKeys, b.mul(key, page.keyBytes)), columns, page.keyBytes, spec.headDim * floatBytes,
+                     column, spec.headDim);
       else
         prefetchSecondHalf(page.nextKeys, spec.headDim, b.mul(column, stepBytes), stepBytes);
       for (int64_t w = 0; w < wide; ++w)
@@ -492,16 +492,16 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
       init.push_back(
           b.mulF(b.loadFloats(accAt(r, run), run.lanes), b.loadBroadcast(b.at(rowFactors, r * floatBytes), run.lanes)));
   auto sums = b.fold(firstKey, endKey, init, [&](Value key, ValueRange acc) {
-    Value valueRow = values.rowStride ? b.at(valueColumn, b.mul(key, values.rowStride))
-                                      : b.at(valueColumn, key, values.rowBytes);
+    Value valueRow =
+        values.rowStride ? b.at(valueColumn, b.mul(key, values.rowStride)) : b.at(valueColumn, key, values.rowBytes);
     Value weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     if (readsValuesInPlace)
       prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes),
                     productLines(runsEnd * floatBytes));
     else if (rows < spec.registerRows && readsFloatRows())
-      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), b.mul(key, page.valueBytes)),
-                    runsEnd * floatBytes, CacheLevel::First);
+      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), b.mul(key, page.valueBytes)), runsEnd * floatBytes,
+                    CacheLevel::First);
     else
       prefetchSecondHalf(b.at(page.nextValues, column, kvBytes(spec.kv)), spec.valueRowDim(),
                          b.mul(key, spec.valueRowDim() * kvBytes(spec.kv)), runsEnd * kvBytes(spec.kv));
