@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Verifiers, effects and costs of the kernel ops of attention. Comments cite the constraint in KernelOps.td that a check enforces.
+// Verifiers, effects and costs of the kernel ops of attention. Comments cite the constraint in AttentionKernelOps.td that a check enforces.
 
 #include "dialect/KernelOpVerifiers.h"
 

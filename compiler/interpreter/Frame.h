@@ -66,6 +66,7 @@ private:
 
 void addModelHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
+void addCacheHandlers(HandlerTable &table);
 void addLatentAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);
@@ -130,6 +131,8 @@ private:
 
 // The rows of heads that the op rotates: its input, or the product that it makes of it.
 mlir::FailureOr<Tensor> rowsOfHeads(Frame &frame, RotateAppendOp op);
+// The layer of `cache` that `op` names, or an error that it has none of that number.
+mlir::FailureOr<int64_t> layerOf(Frame &frame, mlir::Operation *op, const KvCache &cache, mlir::Value layer);
 
 // A matrix product's right side: W[row][column] of a plain or packed weight.
 mlir::FailureOr<PackedWeights> packedWeights(Frame &frame, mlir::Operation *op, mlir::Value weights,

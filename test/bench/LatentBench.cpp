@@ -239,7 +239,7 @@ static bool agree(const std::vector<float> &result, const std::vector<float> &ex
   return error.value() < 1e-6;
 }
 
-// The body that `automatic` takes by its formula (KernelOps.td).
+// The body that `automatic` takes by its formula (AttentionKernelOps.td).
 static LatentForm chosenForm(int64_t queries, int64_t keys) {
   const LatentDims dims = latentDims();
   int64_t rebuild = dims.rebuildCost();

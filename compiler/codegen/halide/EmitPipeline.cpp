@@ -71,7 +71,7 @@ protected:
 } // namespace
 
 // Halide compiles to files only.
-static FailureOr<std::string> compileObject(Location loc, Halide::Module module) {
+static FailureOr<std::string> compileObject(Location loc, const Halide::Module &module) {
   TemporaryFiles scratch;
   std::string path;
   if (std::error_code error = scratch.add("", path))

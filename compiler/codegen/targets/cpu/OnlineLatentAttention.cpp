@@ -114,7 +114,7 @@ LatentKernel::LatentKernel(ModuleOp module, StringRef name, const LatentAttentio
   numThreads = b.extend(call.numThreads);
 }
 
-// queries * (rebuild + keys * latent) > keys * rebuild: KernelOps.td.
+// queries * (rebuild + keys * latent) > keys * rebuild: AttentionKernelOps.td.
 Value LatentKernel::isMaterialised(const SequenceValues &sequence) {
   if (spec.form != LatentForm::Automatic)
     return arith::ConstantOp::create(b, b.getBoolAttr(spec.form == LatentForm::Materialised));
