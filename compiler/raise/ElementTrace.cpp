@@ -151,8 +151,8 @@ Expr ElementTrace::size(Value value, int64_t dimension) {
     unsigned dynamicIndex = llvm::count_if(type.getShape().take_front(dimension), ShapedType::isDynamic);
     return element(generate.getDynamicExtents()[dynamicIndex]);
   }
-  if (isa<scf::ForOp>(op))
-    if (Value start = insertedInto(cast<OpResult>(value)))
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    if (Value start = listedMask(value) ? Value(loop.getInitArgs()[0]) : insertedInto(cast<OpResult>(value)))
       return size(start, dimension);
   if (auto embedding = dyn_cast<EmbeddingOp>(op))
     return size(embedding.getIds(), dimension);
@@ -244,7 +244,10 @@ Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
 static std::optional<int64_t> stepOf(DenseElementsAttr elements) {
   if (!elements.getElementType().isSignlessInteger() || elements.getElementType().isInteger(1))
     return std::nullopt;
-  auto at = [&](int64_t position) { return (int64_t)valueAt(elements, position); };
+  for (const APInt &number : elements.getValues<APInt>())
+    if (number.getSignificantBits() > 52) // what an expression holds exactly
+      return std::nullopt;
+  auto at = [&](int64_t position) { return elements.getValues<APInt>()[position].getSExtValue(); };
   int64_t step = at(1) - at(0);
   for (int64_t i = 2; i < elements.getNumElements(); ++i)
     if (at(i) - at(i - 1) != step)

@@ -101,7 +101,7 @@ Expr ExprContext::floorDiv(Expr a, Expr b) {
       return add(quotient, constant(std::floor(rest->constant / y->constant)));
     // floor((step a + b) / (step c)) is floor(a / c), where b is below the step.
     for (auto &[stepped, step] : termsOf(rest)) {
-      if (!y->isConstant() || step <= 1 || std::fmod(y->constant, step) != 0)
+      if (!y->isConstant() || y->constant <= 0 || step <= 1 || std::fmod(y->constant, step) != 0)
         continue;
       double digits = std::floor(constantOf(rest) / step);
       Expr high = constant(digits), low = constant(constantOf(rest) - digits * step);

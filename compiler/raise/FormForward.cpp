@@ -137,7 +137,8 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   ElementTrace trace(exprs);
   SmallVector<Expr> symbols = trace.indexSymbols(old);
   Expr element = symbols.empty() ? nullptr : trace.element(old, symbols);
-  if (symbols.size() <= 2 && element && element == symbols.back()) // of one sequence, or of each
+  bool isRange = element && symbols.size() <= 2 && symbols.back()->kind == ExprKind::Symbol;
+  if (isRange && element == symbols.back()) // of one sequence, or of each
     return positions;
   if (symbols.size() != 2)
     return cannot(op, "looks up ids that are not (batch, sequence)");

@@ -66,7 +66,7 @@ private:
   bool findTerms();
   void additions(mlir::Value value);
   std::optional<MoeTerm> chosenTerm(mlir::Value value);
-  bool readMask(Expr place, Expr row, ChosenTokens &tokens);
+  bool readMask(Expr place, Expr row, Expr rows, ChosenTokens &tokens);
   bool sumOfOne(mlir::linalg::LinalgOp op);
   llvm::SmallVector<Expr> factors(mlir::Value value, llvm::ArrayRef<Expr> indices);
   std::optional<Gated> hiddenOf(Expr rows);

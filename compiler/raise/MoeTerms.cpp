@@ -66,18 +66,21 @@ std::optional<MoeTerm> MoeMatcher::chosenTerm(Value value) {
   MoeTerm term;
   term.tokens.emplace();
   term.tokens->adds = written->adds;
-  if (!readMask(exprs.substitute(layout.element(written->places[0]), inLoop), row, *term.tokens))
+  Expr rows = layout.size(written->updates, 0);
+  if (layout.size(written->updates, 1) != layout.size(written->init, 1) ||
+      !readMask(exprs.substitute(layout.element(written->places[0]), inLoop), row, rows, *term.tokens))
     return std::nullopt;
   products.addToken(row);
   term.factors = factors(written->updates, {row, symbols[1]});
   return term;
 }
 
-// Whether `place`, of row `row`, is the token that a list of a mask's true places says.
-bool MoeMatcher::readMask(Expr place, Expr row, ChosenTokens &tokens) {
+// Whether `place`, of row `row` of `rows`, is the token that a list of a mask's true places says: each of its places has a row.
+bool MoeMatcher::readMask(Expr place, Expr row, Expr rows, ChosenTokens &tokens) {
   Expr listed = nullptr;
   for (Expr leaf : leavesOf(place))
-    if (listedMask(leaf->value) && leaf->arguments[0]->isConstant() && leaf->arguments[1] == row)
+    if (listedMask(leaf->value) && leaf->arguments[0]->isConstant() && leaf->arguments[1] == row &&
+        layout.size(leaf->value, 1) == rows)
       listed = leaf;
   Value mask = listed ? listedMask(listed->value) : Value();
   if (!mask || shaped(mask).getRank() > 2 || symbols[0]->kind != ExprKind::Symbol)
@@ -93,7 +96,7 @@ bool MoeMatcher::readMask(Expr place, Expr row, ChosenTokens &tokens) {
     if (d != tokenDim)
       tokens.choice = places.back();
   }
-  // The places of a vector's list ascend: place c is at least c.
+  // Experts that a list names become symbols.
   tokens.seen = products.elementOf(mask, places);
   for (Expr leaf : leavesOf(tokens.seen)) {
     Value experts = listedMask(leaf->value);

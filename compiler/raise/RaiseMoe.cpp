@@ -307,7 +307,7 @@ std::string MoeMatcher::run() {
   for (const MoeTerm &term : terms)
     if (!readExpert(term)) {
       // A residual beside experts; the sum without it comes later.
-      silent |= isa<arith::AddFOp>(root) && !term.tokens;
+      silent = !term.tokens && (silent || isa<arith::AddFOp>(root));
       break;
     }
   auto isChosen = [](const MoeTerm &term) { return term.tokens.has_value(); };

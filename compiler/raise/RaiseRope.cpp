@@ -319,6 +319,10 @@ static bool raisePart(Value value, const llvm::SetVector<Value> &turned, SmallVe
     return false;
   OpBuilder b(join);
   auto part = tensor::ConcatOp::create(b, join.getLoc(), 3, SmallVector<Value>(begin, end));
+  if (part.getType().isDynamicDim(3)) {
+    part.erase();
+    return false;
+  }
   *begin = part;
   inputs.erase(begin + 1, end);
   auto whole = tensor::ConcatOp::create(b, join.getLoc(), join.getType(), 3, inputs);

@@ -64,6 +64,12 @@ static void separateParts(ModuleOp module) {
     auto part = dyn_cast_or_null<DestinationStyleOpInterface>(insert.getSource().getDefiningOp());
     if (!part)
       continue;
+    auto standsIn = [&](Value init) {
+      auto place = init.getDefiningOp<tensor::ExtractSliceOp>();
+      return place && place.getSource() == room;
+    };
+    if (!llvm::any_of(part.getDpsInits(), standsIn)) // it is copied, and the room may be younger
+      continue;
     OpBuilder b(part);
     Value own = b.clone(*room.getDefiningOp())->getResult(0);
     insert.getDestMutable().set(own);

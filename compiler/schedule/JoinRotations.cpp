@@ -248,7 +248,7 @@ static PackedMatmulOp productOf(RotateAppendOp append, TargetAttr target) {
   Value rows = append.getInput();
   auto product = rows.getDefiningOp<PackedMatmulOp>();
   bool isOnlyReader =
-      llvm::all_of(rows.getUsers(), [](Operation *user) { return isa<RotateAppendOp, tensor::DimOp>(user); });
+      llvm::all_of(rows.getUsers(), [&](Operation *user) { return user == append || isa<tensor::DimOp>(user); });
   int64_t heads = append.getWidth() / append.getCache().getType().getHeadDim();
   return product && isOnlyReader && endsWithHeads(target, product, heads) ? product : PackedMatmulOp();
 }
@@ -292,6 +292,8 @@ static RotateAppendOp fuse(KvAppendOp append, const Appended &appended) {
       norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(), IntegerAttr(),
       StringAttr(), FloatAttr(), FloatAttr());
   SmallVector<Operation *> sizes; // of what is rotated: the rows'
+  for (Value result : appended.results)
+    llvm::append_range(sizes, result.getUsers());
   for (const Rotation *rotation : {&appended.query, &appended.key})
     for (tensor::CollapseShapeOp rows : rotation->rows)
       llvm::append_range(sizes, rows->getUsers());
@@ -313,8 +315,8 @@ void heddle::appendRotations(Block &block, TargetAttr target) {
     if (hasRotateAppend(target, append.getCache().getType()))
       appended = appendedBy(append);
     if (failed(appended))
-      append.emitRemark("stores keys and values by a kernel of any device: CUDA's rotates them first, with the "
-                        "queries beside them in one product");
+      append.emitRemark("stores keys and values by a kernel of any device: CUDA's rotates them first, heads of an "
+                        "even width, with the queries beside them in one product");
     else
       fused.push_back(fuse(append, *appended));
   }

@@ -97,11 +97,11 @@ inline constexpr KeyName encoderDecoderKeys[] = {
     {"max_source_positions", "max_position_embeddings"},
 };
 
-// Sizes of both stacks, under the family's names.
 inline constexpr KeyAlias encoderDecoderAliases[] = {{"num_attention_heads", "encoder_attention_heads"},
                                                      {"hidden_size", "d_model"},
                                                      {"num_hidden_layers", "encoder_layers"}};
 
+// Sizes of both stacks, under the family's names.
 void readEncoderDecoderSizes(JsonObject &object, ModelConfig &config);
 // scale_embedding, and what is refused: a decoder alone.
 void readEncoderDecoderScales(JsonObject &object, ModelConfig &config);

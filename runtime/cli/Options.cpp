@@ -270,8 +270,8 @@ const Option optionTable[] = {
      "read the model into memory instead of mapping its file, which somebody may truncate meanwhile", Nothing, Anything,
      TAKE(Status())},
     {"--deterministic", nullptr,
-     "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention "
-     "and, on CUDA, products of bf16 weights",
+     "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention, "
+     "on OpenCL products and, on CUDA, products of bf16 weights and those that Halide has",
      NeedsSteps, Anything, SET(o.deterministic = true)},
     {"--bench", nullptr, "measure the speed", Nothing, Anything, SET(o.command = Command::Bench)},
     {"--entry", "NAME",

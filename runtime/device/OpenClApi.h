@@ -29,8 +29,10 @@ enum : int32_t { success = 0, deviceNotFound = -1, buildProgramFailure = -11, pl
 enum : uint32_t {
   platformVersion = 0x0901,
   platformName = 0x0902,
+  deviceMaxWorkGroup = 0x1004,
   deviceMaxAllocation = 0x1010,
   deviceSingleFpConfig = 0x101B,
+  deviceLocalMemory = 0x1023,
   deviceName = 0x102B,
   deviceVendor = 0x102C,
   driverVersion = 0x102D,

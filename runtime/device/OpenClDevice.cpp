@@ -162,6 +162,14 @@ Status OpenClDevice::findDevice(const std::string &selector) {
 }
 
 Status OpenClDevice::checkDevice() {
+  // What kernels take by the tiles of threads of compiler/schedule/ScheduleTable.cpp.
+  constexpr uint64_t mostThreads = 256, mostLocalBytes = 32 << 10;
+  if (uint64_t threads = number<size_t>(deviceMaxWorkGroup), local = number<uint64_t>(deviceLocalMemory);
+      threads < mostThreads || local < mostLocalBytes)
+    return Status::failure(format("OpenCL device '%s' has work-groups of %llu threads and %llu bytes of local memory, "
+                                  "expected %llu and %llu",
+                                  text(deviceName).c_str(), (unsigned long long)threads, (unsigned long long)local,
+                                  (unsigned long long)mostThreads, (unsigned long long)mostLocalBytes));
   if (number<uint64_t>(deviceSvmCapabilities) & svmCoarseGrainBuffer)
     return Status();
   return Status::failure("OpenCL device '" + text(deviceName) +

@@ -88,7 +88,9 @@ func.func @graph(%ids: tensor<1x?xi64>) -> tensor<1x?x6xf32> {
   %rows_init = tensor.empty(%n) : tensor<1x?x4xf32>
   %rows = linalg.broadcast ins(%all : tensor<1x4xf32>) outs(%rows_init : tensor<1x?x4xf32>) dimensions = [1]
   %y = arith.addf %r, %rows : tensor<1x?x4xf32>
-  %logits = heddle.linear %y, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 96> {heddle.content = dense<1.0> : tensor<4xf32>} : tensor<4xf32>
+  %z = heddle.rms_norm %y, %w {eps = 1.0e-6 : f64} : tensor<1x?x4xf32>, tensor<4xf32>
+  %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<1x?x4xf32> -> tensor<1x?x6xf32>
   return %logits : tensor<1x?x6xf32>
 }
 

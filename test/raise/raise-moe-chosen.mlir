@@ -141,6 +141,43 @@ func.func @the_better_of_two(%x: !rows, %router: !router, %gate: !in, %up: !in, 
   return %y : !rows
 }
 
+// The second expert has room for one of its tokens.
+// CHECK-LABEL: @only_the_first_tokens
+// CHECK-NOT: heddle.moe
+// CHECK: scf.for
+func.func @only_the_first_tokens(%x: !rows, %router: !router, %gate: !in, %up: !in, %down: !out) -> !rows {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %minus = arith.constant -1 : index
+  %logits = heddle.linear %x, weights(%router : !router) : !rows -> !weights
+  %p = call @probabilities(%logits) : (!weights) -> !weights
+  %p0 = call @column(%p, %c0) : (!weights, index) -> !column
+  %p1 = call @column(%p, %c1) : (!weights, index) -> !column
+  %isFirst = arith.cmpf ogt, %p0, %p1 : !column
+  %isSecond = arith.cmpf oge, %p1, %p0 : !column
+  %list0 = call @list(%isFirst) : (!mask) -> !list
+  %rows0 = call @rows_of(%x, %list0) : (!rows, !list) -> !rows
+  %g0 = heddle.linear %rows0, weights(%gate : !in) : !rows -> !hidden
+  %u0 = heddle.linear %rows0, weights(%up : !in) : !rows -> !hidden
+  %h0 = heddle.glu <silu> %g0, %u0 : !hidden
+  %each0 = heddle.linear %h0, weights(%down : !out) : !hidden -> !rows
+  %weighed0 = call @weighted(%each0, %p0, %list0) : (!rows, !column, !list) -> !rows
+  %y0 = call @written(%weighed0, %list0, %x, %c0) : (!rows, !list, !rows, index) -> !rows
+  %all1 = call @list(%isSecond) : (!mask) -> !list
+  %count1 = tensor.dim %all1, %c1 : !list
+  %most = arith.minsi %count1, %c1 : index
+  %list1 = tensor.extract_slice %all1[0, 0] [1, %most] [1, 1] : !list to !list
+  %rows1 = call @rows_of(%x, %list1) : (!rows, !list) -> !rows
+  %g1 = heddle.linear %rows1, weights(%up : !in) : !rows -> !hidden
+  %u1 = heddle.linear %rows1, weights(%gate : !in) : !rows -> !hidden
+  %h1 = heddle.glu <silu> %g1, %u1 : !hidden
+  %each1 = heddle.linear %h1, weights(%down : !out) : !hidden -> !rows
+  %weighed1 = call @weighted(%each1, %p1, %list1) : (!rows, !column, !list) -> !rows
+  %y1 = call @written(%weighed1, %list1, %x, %c0) : (!rows, !list, !rows, index) -> !rows
+  %y = arith.addf %y0, %y1 : !rows
+  return %y : !rows
+}
+
 // What the second expert gives is that of another token.
 // CHECK-LABEL: @written_to_other_tokens
 // CHECK-NOT: heddle.moe

@@ -45,9 +45,9 @@ AttentionTile::Panel AttentionTile::keysOf(const PageValues &page) {
 AttentionTile::Panel AttentionTile::valuesOf(const RowBlock &block, const PageValues &page) {
   Panel copy = {valuePanel, valueStride * floatBytes};
   if (readsFloatRows()) {
-    // One block of registers reads each value once.
-    Value isReadOnce = b.lessThan(block.count, b.constant(spec.registerRows + 1));
-    b.ifThen(b.lessThan(b.constant(spec.registerRows), block.count), [&] { widenValues(page); });
+    // Less than a block of registers reads each value once.
+    Value isReadOnce = b.lessThan(block.count, b.constant(spec.registerRows));
+    b.ifThen(b.lessThan(b.constant(spec.registerRows - 1), block.count), [&] { widenValues(page); });
     copy.rowStride = b.select(isReadOnce, page.valueBytes, b.constant(copy.rowBytes));
     copy.base = b.select(isReadOnce, page.values, copy.base);
     return copy;

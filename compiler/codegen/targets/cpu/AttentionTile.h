@@ -152,7 +152,7 @@ private:
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
   // exp2 of a difference of scores, in whichever units these are.
   mlir::Value emitWeight(mlir::Value difference);
-  // Tensors of floats. Where one block of registers is all that reads a page, it waits for memory alone: values are read where they lie, and the
+  // Tensors of floats. Where less than a block of registers is all that reads a page, it waits for memory alone: values are read where they lie, and the
   // products ask for the next page.
   bool readsFloatRows() const { return spec.isDense && spec.kv == KvType::F32 && !pairs; }
   bool copiesValues() const { return spec.isDense || spec.kv != KvType::F32; }

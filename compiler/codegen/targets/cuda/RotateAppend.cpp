@@ -105,8 +105,13 @@ public:
     if (!append)
       return true;
     FailureOr<RotateAppendSpec> spec = specOf(append);
-    return succeeded(spec) && succeeded(verifyGpuRotateAppend(*spec, missing)) &&
-           (!spec->product || succeeded(verifyGpuGemv(gpuSpecOf(*spec->product), missing)));
+    if (failed(spec) || failed(verifyGpuRotateAppend(*spec, missing)))
+      return false;
+    if (!spec->product)
+      return true;
+    GpuMatmulSpec product = gpuSpecOf(*spec->product);
+    product.heads = *spec;
+    return succeeded(verifyGpuGemv(product, missing));
   }
 
 protected:

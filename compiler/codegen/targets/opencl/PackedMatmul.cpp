@@ -237,6 +237,8 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
     for (TileAttr tile : llvm::reverse(schedule.getTiles())) {
       if (tile.getRole() != TileRole::Threads)
         continue;
+      if (tile.getWarps().size() != 2)
+        return op.emitOpError("has a schedule with a tile of threads that does not say how many");
       bool isFew = tile.getK() == 0;
       std::string symbol = (name + (isFew ? "_few" : "_tile") + llvm::Twine(tile.getRows().front()) + "_device").str();
       auto emit = isFew ? emitFewRows : emitTiled;
@@ -246,6 +248,8 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
       if (isFew)
         mostOfFew = tile.getMaxRows();
     }
+    if (!mostOfFew || kernels.back().maxRows)
+      return op.emitOpError("has a schedule without tiles of threads for few and for any number of rows");
     HostKernelOf<MatmulCall, Enqueuer> host(op.getLoc(), module.code, name);
     const MatmulCall &call = host.call;
     host.addRows(spec->activation == MatmulActivation::Bf16 ? bf16Element : f32Element, call.act, spec->k,

@@ -331,12 +331,17 @@ heddle::emitAttentionKernels(KernelModule &module, llvm::StringRef name, llvm::S
   for (TileAttr tile : llvm::reverse(schedule.getTiles())) {
     if (tile.getRole() != TileRole::Threads)
       continue;
+    if (tile.getWarps().size() != 2)
+      return mlir::emitError(module.code.getLoc(), name) << ": a tile of threads does not say how many";
     AttentionThreads threads = AttentionThreads::of(tile, spec);
     std::string symbol = (name + "_rows" + llvm::Twine(threads.rows) + suffix + "_device").str();
     if (mlir::failed(module.addObject(name, emit(symbol, threads))))
       return mlir::failure();
     kernels.push_back({symbol, tile.getMaxRows()});
   }
+  if (kernels.empty() || kernels.back().maxRows)
+    return mlir::emitError(module.code.getLoc(), name)
+           << ": its schedule has no tile of threads for any number of rows";
   return kernels;
 }
 
