@@ -59,6 +59,10 @@ int32_t clGetDeviceInfo(handle device, uint32_t property, size_t capacity, void 
   uint64_t value = property == 0x1031 ? platform : 0;
   if (property == 0x1010) // largest allocation
     value = fails("largest") ? 65536 : (uint64_t)1 << 40;
+  if (property == 0x1004) // largest work-group
+    value = fails("threads") ? 64 : 256;
+  if (property == 0x1023) // local memory
+    value = 32 << 10;
   if (property == 0x1053) // shared virtual memory
     value = !fails("svm");
   memcpy(out, &value, capacity < 8 ? capacity : 8);
