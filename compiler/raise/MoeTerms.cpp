@@ -60,13 +60,12 @@ std::optional<MoeTerm> MoeMatcher::chosenTerm(Value value) {
   if (!written || symbols.size() != 2 || written->places.size() != 2 || written->indices.size() != 2 ||
       written->places[1] != written->indices[1] || !layout.element(written->init, symbols)->isConstant(0))
     return std::nullopt;
-  Expr row = exprs.symbol(rowSymbol, layout.size(written->updates, 0));
+  Expr rows = layout.size(written->updates, 0), row = exprs.symbol(rowSymbol, rows);
   DenseMap<Expr, Expr> inLoop{{exprs.leaf(written->indices[0], {}), row},
                               {exprs.leaf(written->indices[1], {}), symbols[1]}};
   MoeTerm term;
   term.tokens.emplace();
   term.tokens->adds = written->adds;
-  Expr rows = layout.size(written->updates, 0);
   if (layout.size(written->updates, 1) != layout.size(written->init, 1) ||
       !readMask(exprs.substitute(layout.element(written->places[0]), inLoop), row, rows, *term.tokens))
     return std::nullopt;

@@ -58,110 +58,85 @@ GpuKernel kernelOf(const GpuMatmulSpec &spec, const GpuGemvTile &tile) {
   return GpuKernel([&](mlir::gpu::GPUModuleOp module) { buildGpuGemv(module, "gemv", spec, tile); });
 }
 
+// What launches take, as values that live as long as this.
+struct LaunchValues {
+  LaunchValues(const Operands &operands, HeadStep &step, int64_t rows)
+      : operands(operands), step(step), act(operands.act.data()), weights(operands.panels.data()),
+        bias(operands.bias.data()), norm(operands.norm.data()), product(step.input.data()),
+        out(step.out.data() + step.outStride), table(step.table.data()), queryNorm(step.queryNorm.data()),
+        keyNorm(step.keyNorm.data()), pages(step.pages.data()), counters(step.counters.data()), at(step.positions),
+        pagesOf(step.pageTable), sequences(step.rowSequence), slots(step.cachePositions), numRows(int32_t(rows)) {
+    operands.allow(memory);
+    step.allow(memory);
+    memory.allow(step.input.data(), step.input.size() * 4, ptx::Memory::Access::ReadWrite);
+  }
+
+  // Of the product, which goes to the step's input.
+  std::vector<GpuArgument> ofProduct(bool prepares) const {
+    std::vector<GpuArgument> list = {&act, &weights, &bias, &product, &numRows, &operands.actStride, &step.inputStride};
+    if (prepares)
+      list.push_back(&norm);
+    return list;
+  }
+  // Of what is made of its rows.
+  std::vector<GpuArgument> ofHeads() const {
+    return {&out,
+            &at,
+            &table,
+            &pages,
+            &pagesOf,
+            &sequences,
+            &slots,
+            &queryNorm,
+            &keyNorm,
+            &step.keyOffset,
+            &step.valueOffset,
+            &step.pageStride,
+            &step.outStride,
+            &step.pagesPerSequence};
+  }
+
+  const Operands &operands;
+  HeadStep &step;
+  ptx::Memory memory;
+  const void *act, *weights, *bias, *norm;
+  float *product, *out;
+  const float *table, *queryNorm, *keyNorm;
+  uint8_t *pages;
+  uint32_t *counters;
+  const int32_t *at, *pagesOf, *sequences, *slots;
+  int32_t numRows;
+};
+
+std::vector<GpuArgument> joined(std::vector<GpuArgument> first, const std::vector<GpuArgument> &second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
 // One kernel: the product goes to the step's input, what is made of it to its queries and pages.
 void runFused(const GpuKernel &kernel, const GpuMatmulSpec &spec, const GpuGemvTile &tile, const Operands &operands,
               HeadStep &step, int64_t rows, ptx::WarpOrder order) {
-  ptx::Memory memory;
-  operands.allow(memory);
-  step.allow(memory);
-  memory.allow(step.input.data(), step.input.size() * 4, ptx::Memory::Access::ReadWrite);
-  const void *act = operands.act.data(), *weights = operands.panels.data(), *bias = operands.bias.data(),
-             *norm = operands.norm.data();
-  float *product = step.input.data(), *out = step.out.data() + step.outStride;
-  const float *table = step.table.data(), *queryNorm = step.queryNorm.data(), *keyNorm = step.keyNorm.data();
-  uint8_t *pages = step.pages.data();
-  uint32_t *counters = step.counters.data();
-  const int32_t *at = step.positions, *pagesOf = step.pageTable, *sequences = step.rowSequence,
-                *slots = step.cachePositions;
-  int32_t numRows = int32_t(rows);
-  ptx::Launch launch = gemvLaunch(spec, tile, rows);
-  if (spec.prepares)
-    kernel.run(launch,
-               {&act,
-                &weights,
-                &bias,
-                &product,
-                &numRows,
-                &operands.actStride,
-                &step.inputStride,
-                &norm,
-                &counters,
-                &out,
-                &at,
-                &table,
-                &pages,
-                &pagesOf,
-                &sequences,
-                &slots,
-                &queryNorm,
-                &keyNorm,
-                &step.keyOffset,
-                &step.valueOffset,
-                &step.pageStride,
-                &step.outStride,
-                &step.pagesPerSequence},
-               memory, order);
-  else
-    kernel.run(launch,
-               {&act,
-                &weights,
-                &bias,
-                &product,
-                &numRows,
-                &operands.actStride,
-                &step.inputStride,
-                &counters,
-                &out,
-                &at,
-                &table,
-                &pages,
-                &pagesOf,
-                &sequences,
-                &slots,
-                &queryNorm,
-                &keyNorm,
-                &step.keyOffset,
-                &step.valueOffset,
-                &step.pageStride,
-                &step.outStride,
-                &step.pagesPerSequence},
-               memory, order);
+  LaunchValues values(operands, step, rows);
+  std::vector<GpuArgument> arguments = values.ofProduct(bool(spec.prepares));
+  arguments.push_back(&values.counters);
+  kernel.run(gemvLaunch(spec, tile, rows), joined(std::move(arguments), values.ofHeads()), values.memory, order);
 }
 
 // Two kernels.
 void runApart(GpuMatmulSpec spec, const GpuGemvTile &tile, const Operands &operands, HeadStep &step, int64_t rows) {
   RotateAppendSpec heads = *spec.heads;
   spec.heads.reset();
-  ptx::Memory memory;
-  operands.allow(memory);
-  step.allow(memory);
-  memory.allow(step.input.data(), step.input.size() * 4, ptx::Memory::Access::ReadWrite);
-  const void *act = operands.act.data(), *weights = operands.panels.data(), *bias = operands.bias.data(),
-             *norm = operands.norm.data();
-  float *product = step.input.data(), *out = step.out.data() + step.outStride;
-  const float *table = step.table.data(), *queryNorm = step.queryNorm.data(), *keyNorm = step.keyNorm.data();
-  uint8_t *pages = step.pages.data();
-  const int32_t *at = step.positions, *pagesOf = step.pageTable, *sequences = step.rowSequence,
-                *slots = step.cachePositions;
-  int32_t numRows = int32_t(rows);
-  GpuKernel gemv = kernelOf(spec, tile);
-  if (spec.prepares)
-    gemv.run(gemvLaunch(spec, tile, rows),
-             {&act, &weights, &bias, &product, &numRows, &operands.actStride, &step.inputStride, &norm}, memory,
-             ptx::WarpOrder::Ascending);
-  else
-    gemv.run(gemvLaunch(spec, tile, rows),
-             {&act, &weights, &bias, &product, &numRows, &operands.actStride, &step.inputStride}, memory,
-             ptx::WarpOrder::Ascending);
+  LaunchValues values(operands, step, rows);
+  kernelOf(spec, tile)
+      .run(gemvLaunch(spec, tile, rows), values.ofProduct(bool(spec.prepares)), values.memory,
+           ptx::WarpOrder::Ascending);
   GpuKernel rotate([&](mlir::gpu::GPUModuleOp module) { buildGpuRotateAppend(module, "rotate", heads); });
   ptx::Launch launch;
   launch.blocks[0] = uint32_t(heads.numAllHeads());
   launch.blocks[1] = uint32_t(rows);
   launch.threads[0] = uint32_t(warpSize);
-  rotate.run(launch,
-             {&product, &step.inputStride, &out, &at, &table, &pages, &pagesOf, &sequences, &slots, &queryNorm,
-              &keyNorm, &step.keyOffset, &step.valueOffset, &step.pageStride, &step.outStride, &step.pagesPerSequence},
-             memory, ptx::WarpOrder::Ascending);
+  rotate.run(launch, joined({&values.product, &step.inputStride}, values.ofHeads()), values.memory,
+             ptx::WarpOrder::Ascending);
 }
 
 bool isSame(const HeadStep &a, const HeadStep &b) {

@@ -34,14 +34,14 @@ GpuKernel::GpuKernel(const std::function<void(gpu::GPUModuleOp)> &build, StringR
   module = ptx::parseModule(text);
 }
 
-static std::vector<const void *> addressesOf(std::initializer_list<GpuArgument> arguments) {
+static std::vector<const void *> addressesOf(llvm::ArrayRef<GpuArgument> arguments) {
   std::vector<const void *> addresses;
   for (const GpuArgument &argument : arguments)
     addresses.push_back(argument.at);
   return addresses;
 }
 
-void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
+void GpuKernel::run(const ptx::Launch &launch, llvm::ArrayRef<GpuArgument> arguments, ptx::Memory &memory,
                     ptx::WarpOrder order) const {
   const ptx::Kernel &kernel = module.kernels.begin()->second;
   if (GpuDriver *driver = GpuDriver::get())
@@ -50,7 +50,7 @@ void GpuKernel::run(const ptx::Launch &launch, std::initializer_list<GpuArgument
     ptx::run(kernel, launch, addressesOf(arguments).data(), memory, order);
 }
 
-std::vector<float> GpuKernel::time(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments,
+std::vector<float> GpuKernel::time(const ptx::Launch &launch, llvm::ArrayRef<GpuArgument> arguments,
                                    ptx::Memory &memory, int rounds) const {
   return GpuDriver::get()->time(text, module.kernels.begin()->second, launch, addressesOf(arguments).data(), memory,
                                 rounds);

@@ -30,10 +30,10 @@ public:
   const std::string &ptx() const { return text; }
 
   // Throws ptx::Error where the kernel does what it must not. A driver has an order of its own.
-  void run(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
+  void run(const ptx::Launch &launch, llvm::ArrayRef<GpuArgument> arguments, ptx::Memory &memory,
            ptx::WarpOrder order) const;
   // Microseconds of each of `rounds` launches on the driver, which must be there.
-  std::vector<float> time(const ptx::Launch &launch, std::initializer_list<GpuArgument> arguments, ptx::Memory &memory,
+  std::vector<float> time(const ptx::Launch &launch, llvm::ArrayRef<GpuArgument> arguments, ptx::Memory &memory,
                           int rounds) const;
 
 private:
