@@ -105,7 +105,8 @@ inline void fillHeads(const RotateAppendSpec &spec, HeadStep &step, int64_t rows
         continue;
       }
       int64_t position = step.cachePositions[row];
-      int64_t page = step.pageTable[step.rowSequence[row] * step.pagesPerSequence + position / HeadStep::tokens];
+      int64_t page =
+          step.pageTable[int64_t(step.rowSequence[row]) * step.pagesPerSequence + position / HeadStep::tokens];
       uint8_t *to =
           &step.pages[page * step.pageStride + (isValue ? step.valueOffset : step.keyOffset) +
                       (kvHead * HeadStep::tokens + position % HeadStep::tokens) * spec.headDim * step.kvBytes];
