@@ -16,6 +16,7 @@ gpu.py run BUNDLE OUT [--steps S,…]                     where the GPU is: repo
 Without a GPU all but `peers` runs on the emulated driver of test/ptx (LD_LIBRARY_PATH), a thousand times slower.
 """
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -124,16 +125,25 @@ class Run:
         (self.out / "report.md").write_text(markdown(self.report))
 
     def gtest(self, name, *arguments, **environment):
-        listed = self.out / f"{name}.json"
+        """The tests in as many processes as there are jobs: most of their time is the compiler's and the driver's."""
         start = time.monotonic()
-        done = subprocess.run(**self.program("heddle-gpu-tests", f"--gtest_output=json:{listed}", *arguments, **environment))
-        (self.out / f"{name}.log").write_text(done.stdout)
-        if not listed.exists():
-            return {"tests": 1, "failed": {"heddle-gpu-tests": f"exit status {done.returncode}: {done.stdout.strip()[-400:]}"}}
-        cases = [case | {"name": f"{suite['name']}.{case['name']}"} for suite in json.loads(listed.read_text())["testsuites"] for case in suite["testsuite"]]
-        ran = [case for case in cases if case["result"] == "COMPLETED"]
-        return {"tests": len(ran), "failed": {case["name"]: case["failures"][0]["failure"][:400] for case in ran if "failures" in case},
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            shards = list(pool.map(lambda shard: self.gtest_shard(name, shard, arguments, environment), range(self.jobs)))
+        (self.out / f"{name}.log").write_text("".join(log for log, _, _ in shards))
+        return {"tests": sum(count for _, count, _ in shards), "failed": {case: why for _, _, failed in shards for case, why in failed.items()},
                 "seconds": round(time.monotonic() - start, 1)}
+
+    def gtest_shard(self, name, shard, arguments, environment):
+        """What its process printed, how many tests ran, and why those failed that did."""
+        listed = self.out / f"{name}-{shard}.json"
+        environment = {"GTEST_TOTAL_SHARDS": str(self.jobs), "GTEST_SHARD_INDEX": str(shard)} | environment
+        done = subprocess.run(**self.program("heddle-gpu-tests", f"--gtest_output=json:{listed}", *arguments, **environment))
+        if not listed.exists():
+            return done.stdout, 1, {f"heddle-gpu-tests, part {shard}": f"exit status {done.returncode}: {done.stdout.strip()[-400:]}"}
+        suites = json.loads(listed.read_text())["testsuites"]
+        listed.unlink()
+        ran = [(f"{suite['name']}.{case['name']}", case) for suite in suites for case in suite["testsuite"] if case["result"] == "COMPLETED"]
+        return done.stdout, len(ran), {case: said["failures"][0]["failure"][:400] for case, said in ran if "failures" in said}
 
     def machine(self):
         found = {}
@@ -164,15 +174,21 @@ class Run:
         return self.gtest("repeats", f"--gtest_filter={REPEATED}", HEDDLE_GPU_REPEATS=str(self.count)) | {"each": self.count}
 
     def models(self):
+        cases = [(folder, records) for folder in sorted((self.contents / "models").iterdir())
+                 for records in sorted(path for path in folder.iterdir() if path.name != "goldens")]
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            answers = list(pool.map(lambda case: self.model(*case), cases))
         found = {}
-        for folder in sorted((self.contents / "models").iterdir()):
-            for records in sorted(path for path in folder.iterdir() if path.name != "goldens"):
-                environment = self.environment | {"HEDDLE_RECORDS": str(records)}
-                done = subprocess.run([sys.executable, TOOLS / "check_golden.py", TOOLS / "recorded_heddle.py", folder / "goldens", f"--only={CHECKS}",
-                                       f"--target={records.name}"], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-                refused = next((path.read_text().strip() for path in sorted(records.glob("*.refused"))), None)
-                found.setdefault(folder.name, {})[records.name] = f"refused: {refused.splitlines()[0].split(': ', 3)[-1]}" if refused else done.stdout.strip() or "passes"
+        for (folder, records), answer in zip(cases, answers):
+            found.setdefault(folder.name, {})[records.name] = answer
         return found
+
+    def model(self, folder, records):
+        environment = self.environment | {"HEDDLE_RECORDS": str(records)}
+        done = subprocess.run([sys.executable, TOOLS / "check_golden.py", TOOLS / "recorded_heddle.py", folder / "goldens", f"--only={CHECKS}",
+                               f"--target={records.name}"], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        refused = next((path.read_text().strip() for path in sorted(records.glob("*.refused"))), None)
+        return f"refused: {refused.splitlines()[0].split(': ', 3)[-1]}" if refused else done.stdout.strip() or "passes"
 
     def tokens(self):
         """What a token of each model asks the driver for, of the first program that there is for each target."""
@@ -303,7 +319,7 @@ STEPS = ("machine", "kernels", "repeats", "models", "tokens", "peers")
 
 def run(arguments):
     here = Run(arguments.bundle, arguments.out)
-    here.count = arguments.repeats
+    here.count, here.jobs = arguments.repeats, arguments.jobs
     for step in arguments.steps:
         start = time.monotonic()
         here.write(step, getattr(here, step)())
@@ -328,6 +344,7 @@ def main():
     running.add_argument("out")
     running.add_argument("--steps", type=words, default=list(STEPS), help=",".join(STEPS))
     running.add_argument("--repeats", type=int, default=REPEATS)
+    running.add_argument("--jobs", type=int, default=max(1, min(8, os.cpu_count() // 2)), help="processes that share the GPU while nothing is timed")
     running.set_defaults(run=run)
     arguments = parser.parse_args()
     if unknown := set(getattr(arguments, "steps", [])) - set(STEPS):
