@@ -532,7 +532,8 @@ Status Compilation::run() {
   if (options.printCacheKey) {
     std::string error;
     FailureOr<std::string> key =
-        cacheKey(options, targets, packageInfo(options, program, *program.module, SourceHash(sources()).get()), error);
+        cacheKey(options, targets,
+                 packageInfo(options, program, *program.module, targets.front(), SourceHash(sources()).get()), error);
     notes.cacheKey = succeeded(key) ? *key : "";
     return succeeded(key) ? Status() : Status::failure(error);
   }

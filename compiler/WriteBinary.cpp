@@ -125,7 +125,7 @@ static std::string summarizeMerge(const AdapterMerge &merged, bool isConverted) 
 }
 
 PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &program, ModuleOp module,
-                                std::string sourceSha256) {
+                                const Target &target, std::string sourceSha256) {
   PackageInfo info;
   // Nothing of the output depends on where or under which name it is written, unless --name says so.
   info.name = options.emit == Emit::Executable && options.name.empty() ? "main" : symbolName(options);
@@ -143,11 +143,11 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
   if (hasRows) {
     // Of the positions of a sequence, those of virtual tokens are not its own.
     info.context = contextOf(options, program.model.config) - program.adapters.mostVirtualTokens();
-    info.maxRows = std::min(maxStepRows, info.context);
+    info.maxRows = std::min(maxStepRows(target), info.context);
     if (isEncoder(module) || isEncoderDecoder(module)) {
       // An encoder sees all of a sequence at once.
       info.sourceContext = isEncoder(module) ? info.context : sourceContextOf(options, program.model.config);
-      info.sourceRows = std::max(maxStepRows, info.sourceContext);
+      info.sourceRows = std::max(maxStepRows(target), info.sourceContext);
     }
     if (isEncoder(module))
       info.maxRows = info.sourceRows;
@@ -251,7 +251,8 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     return writeText(options, request.sources, llvm::join(code.front().objects, ""));
   // Known once the weights are packed, but for those who ask before.
   bool isAskedNow = options.observer || options.sidecar;
-  PackageInfo info = packageInfo(options, program, first, isAskedNow ? hash->get() : "");
+  PackageInfo info =
+      packageInfo(options, program, first, request.variants.front().target, isAskedNow ? hash->get() : "");
   if (options.observer && failed(options.observer->didGenerate(first, code.front(), info, program.model.checkpoint)))
     return diagnosed(StatusCode::Failure);
   request.progress.stage("packing weights");

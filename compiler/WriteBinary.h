@@ -40,9 +40,9 @@ Status writeText(const CompileOptions &options, const std::vector<SharedFile> &s
 Status prepareText(const std::string &path, const std::string &text, OutputFile &outFile);
 Status keepText(OutputFile &file);
 
-// What the package says beside `module`, which is the program's at any stage, and the config.
+// What the package says beside `module`, which is the program's at any stage, and the config. `target`: any of the package's.
 PackageInfo packageInfo(const CompileOptions &options, const Program &program, mlir::ModuleOp module,
-                        std::string sourceSha256);
+                        const Target &target, std::string sourceSha256);
 
 } // namespace heddle
 

@@ -28,11 +28,11 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   sizes = newSizes;
   graphs.begin(*device);
   HEDDLE_RETURN_IF_ERROR(arena.allocate(*device, sizes.arenaBytes, "activations"));
-  HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxRows * sizes.vocabSize * sizeof(float), "logits"));
-  HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxOutputs * sizes.vocabSize * sizeof(float), "logits"));
+  HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxOutputs * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
   int64_t inputNumbers =
-      5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) + aligned(choiceSize * sizes.maxRows);
+      5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) + aligned(choiceSize * sizes.maxOutputs);
   int64_t inputBytes = inputNumbers * int64_t(sizeof(int32_t));
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
@@ -41,9 +41,9 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(counters.allocate(*device, sizeof noCounts, "counters"));
   HEDDLE_RETURN_IF_ERROR(device->upload(counters.data(), noCounts, sizeof noCounts));
   int64_t rowBytes = (sizes.vocabSize + sizes.hiddenSize) * int64_t(sizeof(float));
-  lockedRows = std::clamp<int64_t>(lockedBytes / rowBytes, 1, std::min(sizes.maxRows, sizes.maxSequences));
+  lockedRows = std::clamp<int64_t>(lockedBytes / rowBytes, 1, std::min(sizes.maxOutputs, sizes.maxSequences));
   HEDDLE_RETURN_IF_ERROR(lockedLogits.allocate(*device, lockedRows * sizes.vocabSize * sizeof(float), "logits"));
-  HEDDLE_RETURN_IF_ERROR(lockedChosen.allocate(*device, sizes.maxRows * sizeof(int32_t), "logits"));
+  HEDDLE_RETURN_IF_ERROR(lockedChosen.allocate(*device, sizes.maxOutputs * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(
       lockedHidden.allocate(*device, lockedRows * sizes.hiddenSize * sizeof(float), "hidden states"));
   for (ReservedArray<heddle_sequence> *equal : {&equalSequences, &equalSources})
@@ -136,9 +136,10 @@ void DeviceStep::placeBuffers(heddle_step &step, const PagedKvCache &cache, cons
 std::array<DeviceStep::Download, DeviceStep::numResults> DeviceStep::downloads(const heddle_step &step,
                                                                                const Results &results) const {
   uint64_t logitBytes = sizes.vocabSize * sizeof(float), hiddenBytes = sizes.hiddenSize * sizeof(float);
-  return {{{results.logits, logits, lockedLogits, step.num_outputs * logitBytes, lockedRows * logitBytes},
-           {results.chosen, chosen, lockedChosen, step.num_outputs * sizeof(int32_t), sizes.maxRows * sizeof(int32_t)},
-           {results.hidden, hidden, lockedHidden, step.rows * hiddenBytes, lockedRows * hiddenBytes}}};
+  return {
+      {{results.logits, logits, lockedLogits, step.num_outputs * logitBytes, lockedRows * logitBytes},
+       {results.chosen, chosen, lockedChosen, step.num_outputs * sizeof(int32_t), sizes.maxOutputs * sizeof(int32_t)},
+       {results.hidden, hidden, lockedHidden, step.rows * hiddenBytes, lockedRows * hiddenBytes}}};
 }
 
 bool DeviceStep::mayBeGraph(const heddle_step &step, const Results &results) const {

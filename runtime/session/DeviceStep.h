@@ -21,7 +21,8 @@ class DeviceStep {
 public:
   struct Sizes {
     uint64_t arenaBytes;
-    int64_t maxRows, maxSequences, context, vocabSize, hiddenSize;
+    int64_t maxRows, maxOutputs; // of a step
+    int64_t maxSequences, context, vocabSize, hiddenSize;
     int64_t sourceContext; // 0: it has no sources
   };
   Status create(Device &device, const Sizes &sizes, RopeTables &rope);
@@ -38,7 +39,7 @@ public:
     void (*run)(void *user, const heddle_step &step);
     void *user;
   };
-  // `step` as for the host, its rows at most maxRows. Uploads what it names, puts the device's addresses in its place, launches, waits, and
+  // `step` as for the host, its rows at most maxRows, of which maxOutputs have outputs. Uploads what it names, puts the device's addresses in its place, launches, waits, and
   // downloads the results. `sources`: the cache of step.sources.
   Status run(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, const Results &results,
              const Code &code);

@@ -10,6 +10,8 @@
 namespace heddle {
 namespace {
 
+constexpr int64_t maxDeviceOutputs = 512;
+
 KvPageLayout pageLayout(const package::KvPlan &plan) {
   KvPageLayout layout;
   layout.bytes = plan.page_bytes();
@@ -56,6 +58,8 @@ Status Session::allocate(const SessionOptions &options) {
   if (ownAdapter < 0 || ownAdapter > numAdapters)
     return invalidInput(format("adapter is %d, the model has %d", ownAdapter, numAdapters));
   HEDDLE_RETURN_IF_ERROR(model.openDevice(options.device, device));
+  // Memory of the host is there once it is written, that of a device at once: 2,048 rows of logits of 128,256 tokens are 1 GB.
+  maxOutputs = device ? std::min(maxRows, maxDeviceOutputs) : maxRows;
   // One thread enqueues what a device runs.
   HEDDLE_RETURN_IF_ERROR(pool.create(options.pool, device ? 1 : options.threads));
   if (!options.pool)
@@ -74,8 +78,8 @@ Status Session::allocate(const SessionOptions &options) {
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
   if (device)
     HEDDLE_RETURN_IF_ERROR(deviceStep.create(*device,
-                                             {arenaBytes, maxRows, sequenceLimit, contextLength, vocabSize, hiddenSize,
-                                              encoder ? int64_t(metadata.encoder()->context()) : 0},
+                                             {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize,
+                                              hiddenSize, encoder ? int64_t(metadata.encoder()->context()) : 0},
                                              rope));
   else
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
@@ -375,16 +379,24 @@ void Session::rollBack() {
     cache.setLength(runs[i].sequence, std::min(lengths[runs[i].sequence], runs[i].computed));
 }
 
+int64_t Session::Run::upToOutputs(int64_t count, int64_t outputs) const {
+  for (int64_t token = next; token < next + count; ++token)
+    if (gives(token) && outputs-- == 0)
+      return token - next;
+  return count;
+}
+
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
 Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
-  for (size_t i = 0; i < numRuns && chunk.rows < maxRows; ++i) {
+  for (size_t i = 0; i < numRuns && chunk.rows < maxRows && chunk.outputs < maxOutputs; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
       continue;
     mode = &run.mode;
-    int64_t count = std::min<int64_t>(run.end - run.next, maxRows - chunk.rows);
+    int64_t count =
+        run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
     HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
     // The pair past + num_rows is the length of what they attend to.

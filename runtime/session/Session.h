@@ -158,6 +158,8 @@ private:
     bool gives(int64_t token) const {
       return rows == FeedRows::All ? token >= wanted : rows != FeedRows::None && token + 1 == end;
     }
+    // Of the `count` next tokens, those in front that have no more than `outputs` outputs.
+    int64_t upToOutputs(int64_t count, int64_t outputs) const;
   };
   struct Chunk {
     int32_t rows = 0, sequences = 0, outputs = 0;
@@ -200,7 +202,8 @@ private:
   Device *device = nullptr; // null: kernels run on the pool's threads
   DeviceStep deviceStep;
   const flatbuffers::Vector<uint32_t> *virtualTokens = nullptr; // (adapters); null: there are none
-  int64_t vocabSize = 0, hiddenSize = 0, maxRows = 0;
+  int64_t vocabSize = 0, hiddenSize = 0;
+  int64_t maxRows = 0, maxOutputs = 0;        // of a step
   int64_t contextLength = 0, mostVirtual = 0; // virtual tokens are part of the first
   int32_t sequenceLimit = 0, numAdapters = 0, ownAdapter = 0;
   bool keepHidden = false, fixedForms = false;

@@ -30,7 +30,8 @@ Contiguity heddle::meet(Contiguity a, Contiguity b) {
 static LogicalResult verifyMerged(Operation *op, ArrayRef<int64_t> sizes) {
   int64_t elements = 1;
   for (int64_t size : sizes)
-    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? maxStepRows : size, elements) || elements > INT32_MAX)
+    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? mostStepRows : size, elements) ||
+        elements > INT32_MAX)
       return op->emitError("Halide counts to ")
              << INT32_MAX << ", and merged dimensions have " << elements << " elements";
   return success();
