@@ -51,7 +51,7 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
   GpuMatmulSpec spec = matmulSpec(words);
   if (failed(verifyGpuMatmul(spec, error)))
     return failure();
-  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512)));
+  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512), words.count("target") ? words.lookup("target") : "cuda:sm_80"));
   return success();
 }
 

@@ -2,9 +2,11 @@
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/weights/PackedLayout.h"
 #include "test/execute/AttentionReference.h"
+#include "test/execute/GpuDriver.h"
 #include "test/execute/GpuKernel.h"
 
 #include "test/execute/GpuTiles.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -93,9 +95,22 @@ std::vector<float> runMatmul(const GpuKernel &kernel, const GpuMatmulSpec &spec,
   return takeRows(out, rows, operands.outStride, spec.n);
 }
 
+GpuKernel kernelOf(const GpuMatmulSpec &spec, const GpuMatmulTile &tile) {
+  return GpuKernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); },
+                   tile.isOfWarpgroups ? "cuda:sm_90a" : "cuda:sm_80");
+}
+
+// Warpgroups multiply on sm_90a alone.
+bool canRun(const GpuMatmulTile &tile) {
+  GpuDriver *driver = GpuDriver::get();
+  return !tile.isOfWarpgroups || !driver || driver->capability() == 90;
+}
+
 // Sums are f32: only their order differs from the reference.
 void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initializer_list<int64_t> rowCounts) {
-  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); });
+  if (!canRun(tile))
+    return;
+  GpuKernel kernel = kernelOf(spec, tile);
   for (int64_t rows : rowCounts) {
     SCOPED_TRACE("rows " + std::to_string(rows) + ", n " + std::to_string(spec.n) + ", k " + std::to_string(spec.k));
     Operands operands(spec, rows);
@@ -107,6 +122,18 @@ void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initialize
 }
 
 const GpuMatmulTile few = gpuMatmulTile(1), some = gpuMatmulTile(100), many = gpuMatmulTile(512);
+
+// Those of sm_90a.
+std::vector<GpuMatmulTile> warpgroupTiles() {
+  std::vector<GpuMatmulTile> tiles;
+  forEachMatmulTile("cuda:sm_90a", [&](TileAttr tile) {
+    if (tile.getRole() == TileRole::Warpgroups)
+      tiles.push_back(tileOf(tile));
+  });
+  return tiles;
+}
+
+const std::vector<GpuMatmulTile> ofWarpgroups = warpgroupTiles();
 
 GpuMatmulSpec makeSpec(int64_t n, int64_t k) {
   GpuMatmulSpec spec;
@@ -159,6 +186,107 @@ TEST(GpuMatmul, Gated) {
       spec.accumulate = true;
       check(spec, *tile, {7});
     }
+}
+
+TEST(GpuWarpgroupMatmul, EveryTile) {
+  ASSERT_EQ(ofWarpgroups.size(), 4u);
+  for (const GpuMatmulTile &tile : ofWarpgroups) {
+    check(makeSpec(tile.blockN, 256), tile, {1, tile.blockM - 1, tile.blockM, tile.blockM + 1});
+    check(makeSpec(2 * tile.blockN + 16, 192), tile, {5});
+  }
+}
+
+TEST(GpuWarpgroupMatmul, EdgesOfColumns) {
+  for (int64_t n : {1, 2, 15, 16, 17, 63, 65, 100})
+    check(makeSpec(n, 64), ofWarpgroups.back(), {3});
+  for (const GpuMatmulTile &tile : ofWarpgroups)
+    check(makeSpec(tile.blockN + 7, 64), tile, {33});
+}
+
+TEST(GpuWarpgroupMatmul, EdgesOfDepth) {
+  for (int64_t k : {1, 2, 7, 8, 15, 16, 17, 63, 65, 99, 129, 200, 321, 450})
+    check(makeSpec(32, k), ofWarpgroups.back(), {2});
+  for (const GpuMatmulTile &tile : ofWarpgroups)
+    for (int64_t k : {31, 97})
+      check(makeSpec(64, k), tile, {20});
+}
+
+TEST(GpuWarpgroupMatmul, EpiloguesBiasAndResidual) {
+  for (const GpuMatmulTile &tile : ofWarpgroups)
+    for (MatmulEpilogue epilogue : allEpilogues) {
+      if (tile.blockM > 64 && epilogue != MatmulEpilogue::Gelu)
+        continue; // one formula for all
+      GpuMatmulSpec spec = makeSpec(41, 72);
+      spec.epilogue = epilogue;
+      spec.hasBias = true;
+      check(spec, tile, {9});
+      spec.accumulate = true;
+      check(spec, tile, {9});
+    }
+}
+
+TEST(GpuWarpgroupMatmul, Gated) {
+  for (const GpuMatmulTile &tile : ofWarpgroups)
+    for (MatmulEpilogue epilogue : {MatmulEpilogue::Silu, MatmulEpilogue::GeluTanh}) {
+      GpuMatmulSpec spec = makeSpec(80, 72);
+      spec.epilogue = epilogue;
+      spec.isGated = true;
+      check(spec, tile, {7, tile.blockM / 2 + 3});
+      spec.accumulate = true;
+      check(spec, tile, {7});
+    }
+}
+
+// The bits of a row do not tell how many lay beside it.
+TEST(GpuWarpgroupMatmul, AllTilesLeaveTheSameBits) {
+  GpuMatmulSpec spec = makeSpec(144, 328);
+  Operands operands(spec, 20);
+  std::vector<float> first;
+  for (const GpuMatmulTile &tile : ofWarpgroups) {
+    if (!canRun(tile))
+      GTEST_SKIP() << "not of this GPU";
+    std::vector<float> out =
+        runMatmul(kernelOf(spec, tile), spec, tile, operands, 20, ptx::WarpOrder::Ascending);
+    if (first.empty())
+      first = out;
+    EXPECT_EQ(out, first);
+  }
+}
+
+// What the emulator says of a kernel in whose text all that reads `from` reads `to`; "wrong" where nothing but its results tells.
+std::string faultOf(const std::string &from, const std::string &to) {
+  const GpuMatmulTile &tile = ofWarpgroups.back();
+  GpuMatmulSpec spec = makeSpec(64, 448);
+  std::string text = kernelOf(spec, tile).ptx();
+  EXPECT_NE(text.find(from), std::string::npos) << from;
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  Operands operands(spec, 16);
+  GpuKernel kernel(text);
+  for (ptx::WarpOrder order : {ptx::WarpOrder::Ascending, ptx::WarpOrder::Descending})
+    try {
+      if (!(nmse(runMatmul(kernel, spec, tile, operands, 16, order), reference(spec, operands, 16)) <= 1e-10))
+        return "wrong";
+    } catch (const ptx::Error &error) {
+      return error.what();
+    }
+  return "";
+}
+
+TEST(GpuWarpgroupMatmul, FaultsAreSeen) {
+  if (GpuDriver::get())
+    GTEST_SKIP() << "a GPU may forgive them";
+  using testing::HasSubstr;
+  std::string inFlight = "wgmma.wait_group.sync.aligned 1;", all = "wgmma.wait_group.sync.aligned 0;";
+  EXPECT_EQ(faultOf("ret;", "ret;"), "");
+  EXPECT_THAT(faultOf("fence.proxy.async.shared::cta;", ""), HasSubstr("not fenced for the async proxy"));
+  EXPECT_THAT(faultOf("wgmma.fence.sync.aligned;", ""), HasSubstr("behind the last wgmma.fence"));
+  EXPECT_THAT(faultOf(inFlight, ""), HasSubstr("registers of a product that was not waited for are written"));
+  EXPECT_THAT(faultOf(inFlight, "wgmma.wait_group.sync.aligned 2;"), HasSubstr("not waited for are written"));
+  EXPECT_THAT(faultOf(all, ""), HasSubstr("sums of a product that was not waited for are read"));
+  EXPECT_THAT(faultOf("wgmma.commit_group.sync.aligned;", ""), HasSubstr("not waited for"));
+  EXPECT_EQ(faultOf("cp.async.wait_group \t1;", ""), "wrong");
+  EXPECT_NE(faultOf("bar.sync \t0;", ""), "");
 }
 
 } // namespace
