@@ -24,8 +24,8 @@ def Heddle_WarpgroupMultiplyOp : Heddle_Op<"warpgroup_multiply", [AttrSizedOpera
 
     ```mlir
     func.func @columns_of_eight(%a: i32, %b: i64, %zero: f32) -> f32 {
-      %r:4 = heddle.warpgroup_multiply (%a, %a, %a, %a), (%b), (%zero, %zero, %zero, %zero) : f32, f32, f32, f32
-      %done:4 = heddle.warpgroup_wait (%r#0, %r#1, %r#2, %r#3) {pending = 0} : f32, f32, f32, f32
+      %r:4 = heddle.warpgroup_multiply(%a, %a, %a, %a), (%b), (%zero, %zero, %zero, %zero) : f32, f32, f32, f32
+      %done:4 = heddle.warpgroup_wait(%r#0, %r#1, %r#2, %r#3) {pending = 0} : f32, f32, f32, f32
       return %done#0 : f32
     }
     ```
@@ -47,7 +47,7 @@ def Heddle_WarpgroupWaitOp : Heddle_Op<"warpgroup_wait"> {
 
     ```mlir
     func.func @one_is_left() {
-      heddle.warpgroup_wait () {pending = 1}
+      heddle.warpgroup_wait() {pending = 1}
       return
     }
     ```

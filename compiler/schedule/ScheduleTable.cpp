@@ -188,7 +188,8 @@ static SmallVector<TileAttr> tensorCoreTiles(TargetAttr target) {
     return {
         tile(TileRole::Warpgroups, 0, 256, 128, 64, {1, 8}, 4),   // 128 sums of a thread; 192 KiB, one block per SM
         tile(TileRole::Warpgroups, 512, 128, 128, 64, {1, 8}, 3), // 64 sums; 96 KiB, two blocks per SM
-        tile(TileRole::Warpgroups, 128, 64, 128, 64, {1, 8}, 4),  // 32 sums; 96 KiB
+        tile(TileRole::Warpgroups, 64, 64, 128, 64, {1, 8}, 4),   // 32 sums; 96 KiB
+        tile(TileRole::Warpgroups, 32, 32, 128, 64, {1, 8}, 4),   // 16 sums; 80 KiB
         tile(TileRole::Warpgroups, 16, 16, 64, 64, {1, 4}, 4),    // 8 sums; 40 KiB: blocks enough for W to arrive
     };
   return {

@@ -23,7 +23,11 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
   blockColumn = b.mul(b.blockIndex(0), tile.blockN);
   blockRow = b.mul(b.blockIndex(1), tile.blockM);
   planActCopies();
-  planWeightCopies();
+  if (spec.layout.isQuantized())
+    codes.emplace(b, spec.layout, spec.k, tile.blockK, tile.blockN / 16, spec.weightPanels(), tile.threads(), weights,
+                  b.divide(blockColumn, 16));
+  else
+    planWeightCopies();
 }
 
 int64_t MatmulBlock::slices() const {
@@ -85,7 +89,8 @@ void MatmulBlock::copySlice(Tile &to, const SliceCopies &copies, int64_t end, in
 void MatmulBlock::load(Value slice, Value stage) {
   copySlice(actTile, actCopies, spec.k, tile.blockK * 2, chunkElements, slice, stage);
   // A pair is there as a whole: what stands behind an odd K is 0.
-  copySlice(panels, weightCopies, llvm::alignTo(spec.k, 2), panels.panelBytes(), 2, slice, stage);
+  if (!codes)
+    copySlice(panels, weightCopies, llvm::alignTo(spec.k, 2), panels.panelBytes(), 2, slice, stage);
 }
 
 void MatmulBlock::loadFirst(int64_t ahead) {
@@ -94,6 +99,16 @@ void MatmulBlock::loadFirst(int64_t ahead) {
       load(b.constant(slice), b.constant(slice * tile.stageBytes()));
     b.commitCopies();
   }
+  storeCodes(loadCodes(b.constant(0)), b.constant(0));
+}
+
+SmallVector<WeightChunks::Chunk> MatmulBlock::loadCodes(Value slice) {
+  return codes ? codes->load(b.min(slice, b.constant(slices() - 1))) : SmallVector<WeightChunks::Chunk>();
+}
+
+void MatmulBlock::storeCodes(ArrayRef<WeightChunks::Chunk> chunks, Value stage) {
+  if (codes)
+    codes->store(chunks, panels, stage);
 }
 
 void MatmulBlock::loadNext(Value slice, Value stage) {

@@ -5,6 +5,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_MATMULBLOCK_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_MATMULBLOCK_H
 
+#include "compiler/codegen/targets/cuda/CodePanels.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/codegen/targets/cuda/SharedTile.h"
 
@@ -19,8 +20,11 @@ protected:
               const GpuMatmulTile &tile);
 
   int64_t slices() const;
-  // The first `ahead` slices are on their way, a group of copies each.
+  // The first `ahead` slices are on their way, a group of copies each; of weights that are codes, the first is there.
   void loadFirst(int64_t ahead);
+  // Of weights that are codes, the slice: read, and then put where it is read from, as bf16. Of others, nothing.
+  llvm::SmallVector<WeightChunks::Chunk> loadCodes(Value slice);
+  void storeCodes(llvm::ArrayRef<WeightChunks::Chunk> chunks, Value stage);
   // One more group: the slice, if there is one.
   void loadNext(Value slice, Value stage);
   Value nextStage(Value stage);
@@ -41,10 +45,10 @@ protected:
 private:
   // A slice on its way: what each thread copies, one pass of all threads after the other.
   struct SliceCopies {
-    Value shared;                           // byte offset in the tile, of the first pass
-    llvm::SmallVector<Value> global;        // first byte to copy in the matrix' first slice
-    llvm::SmallVector<Value> column;        // first column in the slice, i32
-    llvm::SmallVector<Value> inside;        // the row or panel exists, i1; null: it does always
+    Value shared;                    // byte offset in the tile, of the first pass
+    llvm::SmallVector<Value> global; // first byte to copy in the matrix' first slice
+    llvm::SmallVector<Value> column; // first column in the slice, i32
+    llvm::SmallVector<Value> inside; // the row or panel exists, i1; null: it does always
   };
   void planActCopies();
   void planWeightCopies();
@@ -54,6 +58,7 @@ private:
   void load(Value slice, Value stage);
 
   SliceCopies actCopies, weightCopies;
+  std::optional<CodePanels> codes;
 };
 
 // Of the tile's kind (GpuMatmulTile::isOfWarpgroups).

@@ -38,6 +38,14 @@ MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr 
           tile.rows, tile.threads(), /*sharedBytes=*/0, /*isFixed=*/!onTensorCores(few)};
 }
 
+// How many rows take the tile rather than the larger one: so many that the larger one gives blocks to three of four multiprocessors of 132, but not more than
+// have W read eight times.
+int64_t MatmulHost::mostRowsOf(const GpuMatmulTile &tile, const Version &larger) {
+  constexpr int64_t enoughBlocks = 99, mostReads = 8;
+  int64_t fewRows = (llvm::divideCeil(enoughBlocks, larger.blocksX) - 1) * larger.blockRows;
+  return std::max(tile.maxRows, std::min(fewRows, mostReads * tile.blockM));
+}
+
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
 SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &many, ScheduleAttr schedule,
                                                            bool manyAlone) {
@@ -48,7 +56,8 @@ SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &
       GpuMatmulTile tile = tileOf(scheduled);
       std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
       buildGpuMatmul(gpu.kernels, kernel, many, tile);
-      versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
+      int64_t maxRows = tile.isOfWarpgroups && !versions.empty() ? mostRowsOf(tile, versions.back()) : tile.maxRows;
+      versions.push_back({kernel, maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
                           tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), /*isFixed=*/true});
     } else if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
       Version version = buildFewRows(many, scheduled);

@@ -94,13 +94,15 @@ gpu::GPUFuncOp MatmulEmitter::emit() {
   carried.push_back(b.constant(0));
   carried.push_back(b.constant((tile.stages - 1) * tile.stageBytes()));
   carried = b.fold(b.constant(0), b.constant(slices()), carried, [&](Value slice, ValueRange values) {
-    Value read = values[values.size() - 2], write = values.back();
+    Value read = values[values.size() - 2], write = values.back(), nextRead = nextStage(read);
+    SmallVector<WeightChunks::Chunk> codes = loadCodes(b.add(slice, 1)); // on their way meanwhile
     b.waitCopies(tile.stages - 2);
     // Everyone's copies have landed, and everyone has done with the slice that is overwritten now.
     b.barrier();
     loadNext(b.add(slice, tile.stages - 1), write);
     SmallVector<Value> next = compute(read, values.drop_back(2));
-    next.push_back(nextStage(read));
+    storeCodes(codes, nextRead);
+    next.push_back(nextRead);
     next.push_back(nextStage(write));
     return next;
   });

@@ -25,6 +25,8 @@ struct GpuMatmulTile {
   int64_t warpN() const { return blockN / warpsN; }
   int64_t stageBytes() const { return (blockM + blockN) * blockK * 2; }
   int64_t sharedBytes() const { return stages * stageBytes(); }
+  // A multiprocessor of sm_90a has no shared memory for two such blocks.
+  bool isAlone() const { return 2 * (sharedBytes() + 1024) > int64_t(228) * 1024; }
 };
 
 // One of a CUDA schedule for products (matmulSchedule of compiler/schedule/ScheduleTable.h).
@@ -64,11 +66,11 @@ mlir::Value biasOf(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value bias, m
 mlir::Value emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value biasOfColumn, mlir::Value sum);
 
 // void name(const bf16 *act,      // (rows, K), row stride actStride elements, a multiple of 8
-//           const bf16 *weights,  // (weightPanels, (K + 1) / 2, 16, 2): the layout of the CPU's products
+//           const void *weights,  // weightPanels panels of the CPU's products: bf16, or codes without a book, which are rounded to bf16
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
-// of bf16 activations and weights, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads, launched with
+// of bf16 activations, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads, launched with
 // launchedSharedBytes(sharedBytes()). act and weights are
 // 16-byte aligned, out 8-byte. What lies between K and a row's stride is never
 // read.

@@ -20,8 +20,10 @@ public:
   gpu::GPUFuncOp emit();
 
 private:
-  // Slices of which copies are on their way: of the other two, one is multiplied and one may still be.
-  int64_t ahead() const { return tile.stages - 2; }
+  // Products of a slice that may be in flight while the next one begins: a block that is alone would else wait for itself.
+  int64_t pending() const { return tile.isAlone() ? 1 : 0; }
+  // Slices on their way beside those that are multiplied.
+  int64_t ahead() const { return tile.stages - 1 - pending(); }
   SmallVector<Value> step(Value slice, ValueRange values);
   void finishGated(ArrayRef<Value> sums);
   void finish(ArrayRef<Value> sums, ArrayRef<Value> ups, Value firstRow, Value firstColumn);
@@ -32,17 +34,23 @@ private:
 } // namespace
 
 gpu::GPUFuncOp WarpgroupEmitter::emit() {
+  b.setBlocksPerProcessor(tile.isAlone() ? 1 : 2);
   loadFirst(ahead());
   SmallVector<Value> carried(tile.blockM / 2, b.constantF32(0));
   carried.push_back(b.constant(0));
   carried.push_back(b.constant(ahead() * tile.stageBytes()));
-  // Two slices in turn: a product reads its registers of W while the other ones are loaded.
-  carried = b.fold(b.constant(0), b.constant(slices() / 2), carried, [&](Value pair, ValueRange values) {
-    Value slice = b.mul(pair, 2);
-    return step(b.add(slice, 1), step(slice, values));
+  // With two slices in turn, a product reads its registers of W while the other ones are loaded.
+  int64_t inTurn = 1 + pending();
+  carried = b.fold(b.constant(0), b.constant(slices() / inTurn), carried, [&](Value turn, ValueRange values) {
+    SmallVector<Value> next(values);
+    for (int64_t i = 0; i < inTurn; ++i)
+      next = step(b.add(b.mul(turn, inTurn), i), next);
+    return next;
   });
-  if (slices() % 2)
+  if (slices() % inTurn) {
+    b.waitProducts(0); // registers of another step, for which the assembler would make all wait
     carried = step(b.constant(slices() - 1), carried);
+  }
   SmallVector<Value> sums = b.waitProducts(0, ValueRange(carried).drop_back(2));
   if (spec.isGated)
     finishGated(sums);
@@ -52,10 +60,11 @@ gpu::GPUFuncOp WarpgroupEmitter::emit() {
 }
 
 SmallVector<Value> WarpgroupEmitter::step(Value slice, ValueRange values) {
-  Value read = values[values.size() - 2], write = values.back();
+  Value read = values[values.size() - 2], write = values.back(), nextRead = nextStage(read);
+  SmallVector<WeightChunks::Chunk> codes = loadCodes(b.add(slice, 1)); // on their way meanwhile
   b.waitCopies(ahead() - 1);
   b.fenceForWarpgroups();
-  // Everyone's copies have landed, and nobody multiplies the slice before the last one, which is overwritten now.
+  // Everyone's copies have landed, and nobody multiplies the slice that is overwritten now.
   b.barrier();
   SmallVector<FragmentA> w;
   SmallVector<Value> descriptors;
@@ -68,8 +77,9 @@ SmallVector<Value> WarpgroupEmitter::step(Value slice, ValueRange values) {
   }
   SmallVector<Value> next = b.multiplyAsync(w, descriptors, values.drop_back(2));
   loadNext(b.add(slice, ahead()), write);
-  b.waitProducts(1);
-  next.push_back(nextStage(read));
+  storeCodes(codes, nextRead);
+  b.waitProducts(pending());
+  next.push_back(nextRead);
   next.push_back(nextStage(write));
   return next;
 }
