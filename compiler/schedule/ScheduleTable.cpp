@@ -177,18 +177,32 @@ static void addThreadTiles(MLIRContext *context, ScheduleFields &schedule) {
   tile(1, 1, 16, 0, 16);
 }
 
+// By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
+static SmallVector<TileAttr> tensorCoreTiles(TargetAttr target) {
+  auto tile = [&](TileRole role, int64_t maxRows, int64_t rows, int64_t columns, int64_t k, ArrayRef<int64_t> warps,
+                  int64_t stages) {
+    return TileFields{role, {rows}, columns, maxRows, k, SmallVector<int64_t>(warps), stages}.get(target.getContext());
+  };
+  // Of wgmma alone, that all rows are added up alike; k is what its swizzle spans. Columns are W's rows, of which a warp has 16.
+  if (target.getName() == "cuda:sm_90a")
+    return {
+        tile(TileRole::Warpgroups, 0, 256, 128, 64, {1, 8}, 4),   // 128 sums of a thread; 192 KiB, one block per SM
+        tile(TileRole::Warpgroups, 512, 128, 128, 64, {1, 8}, 3), // 64 sums; 96 KiB, two blocks per SM
+        tile(TileRole::Warpgroups, 64, 64, 128, 64, {1, 8}, 4),   // 32 sums; 96 KiB
+        tile(TileRole::Warpgroups, 32, 32, 128, 64, {1, 8}, 4),   // 16 sums; 80 KiB
+        tile(TileRole::Warpgroups, 16, 16, 64, 64, {1, 4}, 4),    // 8 sums; 40 KiB: blocks enough for W to arrive
+    };
+  return {
+      tile(TileRole::Rows, 0, 128, 128, 32, {2, 4}, 3), // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
+      tile(TileRole::Rows, 128, 64, 64, 64, {2, 2}, 3), // 32 x 32 per warp; enough blocks for short prompts
+      tile(TileRole::Rows, 16, 16, 64, 64, {1, 2}, 4),  // one height of mma; four slices in flight hide latency
+  };
+}
+
 static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   MLIRContext *context = target.getContext();
-  auto tile = [&](int64_t maxRows, int64_t rows, int64_t columns, int64_t k, ArrayRef<int64_t> warps, int64_t stages) {
-    return TileFields{TileRole::Rows, {rows}, columns, maxRows, k, SmallVector<int64_t>(warps), stages}.get(context);
-  };
-  // By falling maxRows: few rows are a matter of bandwidth, many of arithmetic.
   ScheduleFields schedule;
-  schedule.tiles = {
-      tile(0, 128, 128, 32, {2, 4}, 3), // 64 x 32 per warp: 64 sums; 48 KiB, two blocks per SM
-      tile(128, 64, 64, 64, {2, 2}, 3), // 32 x 32 per warp; enough blocks for short prompts
-      tile(16, 16, 64, 64, {1, 2}, 4),  // one height of mma; four slices in flight hide latency
-  };
+  schedule.tiles = tensorCoreTiles(target);
   // Without tensor cores, of any type: eight warps share out K, so that few columns fill a GPU. More rows share what a lane unpacks, and two
   // panels what it reads of four; `stages` chunks of a panel are on their way, as many as registers allow: 8 rows of two panels spill, and
   // of one panel they read more than 4 of two.

@@ -41,7 +41,7 @@ Figure timeMatmul(int64_t rows, int64_t n, int64_t k, const std::string &target,
   GpuMatmulSpec spec;
   spec.n = n;
   spec.k = k;
-  const GpuMatmulTile tile = gpuMatmulTile(rows);
+  const GpuMatmulTile tile = gpuMatmulTile(rows, target);
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); }, target);
   int64_t actStride = (k + 7) / 8 * 8, outStride = n + n % 2;
   std::vector<uint16_t> act = randomBf16(rows * actStride);

@@ -88,6 +88,7 @@ private:
 class OpenDriver final : public GpuDriver {
 public:
   OpenDriver();
+  int capability() override;
   void run(const std::string &text, const ptx::Kernel &kernel, const ptx::Launch &launch, const void *const *arguments,
            const ptx::Memory &memory) override;
   std::vector<float> time(const std::string &text, const ptx::Kernel &kernel, const ptx::Launch &launch,
@@ -127,6 +128,13 @@ OpenDriver::OpenDriver() {
   check("cuStreamCreate", api.cuStreamCreate(&stream, cuda::streamNonBlocking));
   if (const char *value = getenv("HEDDLE_GPU_REPEATS"))
     repeats = std::max(1, atoi(value));
+}
+
+int OpenDriver::capability() {
+  int32_t major = 0, minor = 0;
+  check("cuDeviceGetAttribute", api.cuDeviceGetAttribute(&major, cuda::deviceCapabilityMajor, device));
+  check("cuDeviceGetAttribute", api.cuDeviceGetAttribute(&minor, cuda::deviceCapabilityMinor, device));
+  return 10 * major + minor;
 }
 
 GpuDriver *GpuDriver::get() {

@@ -19,6 +19,8 @@ public:
   // Null where tests run in the emulator.
   static GpuDriver *get();
   virtual ~GpuDriver() = default;
+  // 10 * major + minor.
+  virtual int capability() = 0;
 
   // The kernel `name` of a PTX text over copies of `memory`, whose ranges keep what it wrote. Arguments that lie in a
   // range are addresses. Throws ptx::Error where the driver refuses, a launch writes outside of what it may, or two

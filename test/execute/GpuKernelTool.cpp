@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
-//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [bias] [add] [silu|gelu|gated-silu|gated-gelu]
+//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [type=q4_0] [bias] [add] [silu|gelu|gated-silu|gated-gelu]
 //   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [prepares|norm] [bias] [add] [silu|…]
 //     [heads=8 kv-heads=2 head-dim=128 [heads-norm]]: it ends with the rotation of heads, of which it has n columns
 //   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
@@ -47,11 +47,22 @@ static GpuMatmulSpec matmulSpec(const llvm::StringMap<std::string> &words) {
   return spec;
 }
 
+static LogicalResult readType(const llvm::StringMap<std::string> &words, StringRef otherwise, GpuMatmulSpec &spec,
+                              std::string &error) {
+  std::optional<PackedLayout> layout = layoutNamed(words.count("type") ? words.lookup("type") : otherwise.str());
+  if (!layout) {
+    error = "no type of weights: " + words.lookup("type");
+    return failure();
+  }
+  spec.layout = *layout;
+  return success();
+}
+
 static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
   GpuMatmulSpec spec = matmulSpec(words);
-  if (failed(verifyGpuMatmul(spec, error)))
+  if (failed(readType(words, "bf16", spec, error)) || failed(verifyGpuMatmul(spec, error)))
     return failure();
-  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512)));
+  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512), words.count("target") ? words.lookup("target") : "cuda:sm_80"));
   return success();
 }
 
@@ -69,12 +80,8 @@ static LogicalResult addRows(gpu::GPUModuleOp module, const llvm::StringMap<std:
 
 static LogicalResult addGemv(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words, std::string &error) {
   GpuMatmulSpec spec = matmulSpec(words);
-  std::optional<PackedLayout> layout = layoutNamed(words.count("type") ? words.lookup("type") : "q4_0");
-  if (!layout) {
-    error = "no type of weights: " + words.lookup("type");
+  if (failed(readType(words, "q4_0", spec, error)))
     return failure();
-  }
-  spec.layout = *layout;
   if (words.lookup("act") != "bf16")
     spec.activation = MatmulActivation::F32;
   spec.prepares = preparation(words);

@@ -21,11 +21,11 @@ namespace {
 
 constexpr int64_t rows = 6, farBytes = (int64_t(1) << 30) + 4096;
 
-TEST(GpuLarge, matmulOfRowsFarApart) {
-  const GpuMatmulTile tile = gpuMatmulTile(rows);
+void multiplyRowsFarApart(llvm::StringRef target) {
+  const GpuMatmulTile tile = gpuMatmulTile(rows, target);
   GpuMatmulSpec spec;
   spec.n = spec.k = 64;
-  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); });
+  GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); }, target);
   std::vector<float> act = randomFloats(rows * spec.k, 1.0f, 1), weights = randomFloats(spec.n * spec.k, 1.0f, 2);
   std::vector<uint16_t> stored, packed(spec.weightPanels() * spec.panelBytes() / 2);
   for (float &weight : weights)
@@ -51,6 +51,14 @@ TEST(GpuLarge, matmulOfRowsFarApart) {
         sum += double(act[row * spec.k + k]) * weights[column * spec.k + k];
       ASSERT_NEAR(out.at<float>(row * farBytes)[column], sum, 1e-4) << row << ", " << column;
     }
+}
+
+TEST(GpuLarge, matmulOfRowsFarApart) {
+  multiplyRowsFarApart("cuda:sm_80");
+}
+
+TEST(GpuLarge, warpgroupMatmulOfRowsFarApart) {
+  multiplyRowsFarApart("cuda:sm_90a");
 }
 
 TEST(GpuLarge, attentionOverALargeCache) {

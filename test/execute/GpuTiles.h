@@ -19,19 +19,19 @@ inline constexpr MatmulEpilogue allEpilogues[] = {
     MatmulEpilogue::Relu, MatmulEpilogue::QuickGelu, MatmulEpilogue::Tanh};
 
 // Calls `take` for each tile of the table for products.
-template <typename Take> void forEachMatmulTile(Take take) {
+template <typename Take> void forEachMatmulTile(llvm::StringRef targetName, Take take) {
   mlir::MLIRContext context;
   context.loadDialect<HeddleDialect>();
-  auto target = TargetAttr::get(&context, TargetDevice::Cuda, "cuda:sm_80", 0, 0, {}, "");
+  auto target = TargetAttr::get(&context, TargetDevice::Cuda, targetName, 0, 0, {}, "");
   for (TileAttr tile : matmulSchedule(target).getTiles())
     take(tile);
 }
 
 // The tile for tensor cores in steps of `rows` rows.
-inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
+inline GpuMatmulTile gpuMatmulTile(int64_t rows, llvm::StringRef targetName = "cuda:sm_80") {
   GpuMatmulTile chosen{};
-  forEachMatmulTile([&](TileAttr tile) {
-    if (tile.getRole() == TileRole::Rows && rows <= tileOf(tile).maxRows)
+  forEachMatmulTile(targetName, [&](TileAttr tile) {
+    if ((tile.getRole() == TileRole::Rows || tile.getRole() == TileRole::Warpgroups) && rows <= tileOf(tile).maxRows)
       chosen = tileOf(tile);
   });
   return chosen;
@@ -40,7 +40,7 @@ inline GpuMatmulTile gpuMatmulTile(int64_t rows) {
 // The tile for blocks of that many rows.
 inline GpuGemvTile gpuGemvTile(const GpuMatmulSpec &spec, int64_t rows) {
   GpuGemvTile chosen{};
-  forEachMatmulTile([&](TileAttr tile) {
+  forEachMatmulTile("cuda:sm_80", [&](TileAttr tile) {
     if (tile.getRole() == TileRole::FewRows && tile.getRows().front() == rows)
       chosen = gemvTileOf(tile, spec);
   });
@@ -60,6 +60,7 @@ inline ptx::Launch matmulLaunch(const GpuMatmulSpec &spec, const GpuMatmulTile &
   launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
   launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
   launch.threads[0] = uint32_t(tile.threads());
+  launch.sharedBytes = uint32_t(launchedSharedBytes(tile.sharedBytes()));
   return launch;
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 enum : int32_t { noMemory = 2, invalidPtx = 218, notFound = 500, illegalAddress = 700 };
 
-constexpr uint32_t staticSharedLimit = 48 * 1024, optInSharedLimit = 163 * 1024;
+constexpr uint32_t staticSharedLimit = 48 * 1024;
 
 struct LoadedModule {
   ptx::Module module;
@@ -54,6 +54,15 @@ Driver &driver() {
 int32_t number(const char *name, int32_t otherwise) {
   const char *value = getenv(name);
   return value ? int32_t(strtol(value, nullptr, 10)) : otherwise;
+}
+
+int32_t capability() {
+  return number("HEDDLE_CUDA_CAPABILITY", 80);
+}
+
+// What a block may ask for.
+uint32_t optInSharedLimit() {
+  return (capability() >= 90 ? 227 : 163) * 1024;
 }
 
 // [address, address + size) lies in one allocation.
@@ -143,9 +152,8 @@ int32_t cuDeviceGetName(char *name, int32_t size, cuda::DeviceId) {
 }
 
 int32_t cuDeviceGetAttribute(int32_t *value, int32_t attribute, cuda::DeviceId) {
-  int32_t capability = number("HEDDLE_CUDA_CAPABILITY", 80);
-  *value = attribute == cuda::deviceCapabilityMajor   ? capability / 10
-           : attribute == cuda::deviceCapabilityMinor ? capability % 10
+  *value = attribute == cuda::deviceCapabilityMajor   ? capability() / 10
+           : attribute == cuda::deviceCapabilityMinor ? capability() % 10
                                                       : 0;
   return attribute == cuda::deviceCapabilityMajor || attribute == cuda::deviceCapabilityMinor ? int32_t(cuda::success)
                                                                                               : invalidValue;
@@ -347,7 +355,7 @@ int32_t cuFuncGetAttribute(int32_t *value, int32_t attribute, cuda::Function fun
 int32_t cuFuncSetAttribute(cuda::Function function, int32_t attribute, int32_t value) {
   auto *loaded = reinterpret_cast<LoadedFunction *>(function);
   if (attribute != cuda::functionMaxDynamicShared || value < 0 ||
-      loaded->kernel->sharedBytes + uint32_t(value) > optInSharedLimit)
+      loaded->kernel->sharedBytes + uint32_t(value) > optInSharedLimit())
     return invalidValue;
   loaded->dynamicSharedLimit = uint32_t(value);
   return cuda::success;

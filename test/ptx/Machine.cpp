@@ -3,11 +3,13 @@
 
 #include "test/ptx/BlockView.h"
 #include "test/ptx/Warp.h"
+#include "test/ptx/Warpgroups.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <optional>
 
 namespace heddle::ptx {
 
@@ -91,9 +93,12 @@ private:
   bool step(int index, const Instruction &instruction);
   void releaseBarrier();
   void collective(int warp);
+  bool multiplyAsync(int warp, const Instruction &instruction);
   uint64_t read(int index, const Operand &operand) const;
   uint64_t special(int index, SpecialRegister which) const;
   void write(int index, const Operand &operand, uint64_t value) {
+    if (warpgroups)
+      warpgroups->write(index, operand.value);
     registers[size_t(index) * kernel.numRegisters + operand.value] = value;
   }
   uint8_t *locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access);
@@ -102,7 +107,7 @@ private:
   void addAtomically(int index, const Instruction &instruction);
   void countUp(int index, const Instruction &instruction);
   void issueCopy(int index, const Instruction &instruction);
-  void waitCopies(Thread &thread, size_t left);
+  void waitCopies(int index, size_t left);
   void compute(int index, const Instruction &instruction);
 
   const Kernel &kernel;
@@ -116,6 +121,7 @@ private:
   std::vector<uint8_t> shared, local;
   std::vector<uint64_t> registers; // (threads, numRegisters)
   std::vector<Thread> threads;
+  std::optional<Warpgroups> warpgroups; // of kernels that have some
   uint64_t steps = 0;
 };
 
@@ -127,6 +133,8 @@ void Block::run(const uint32_t (&at)[3]) {
   registers.assign(size_t(count) * kernel.numRegisters, 0);
   local.assign(size_t(count) * kernel.localBytes, 0xff);
   std::fill(shared.begin(), shared.end(), 0xff);
+  if (kernel.hasWarpgroups)
+    warpgroups.emplace(count, kernel.numRegisters, shared);
   int warps = (count + lanes - 1) / lanes;
   auto isDone = [](const Thread &thread) { return thread.state == Thread::State::Done; };
   while (!std::all_of(threads.begin(), threads.end(), isDone)) {
@@ -134,6 +142,8 @@ void Block::run(const uint32_t (&at)[3]) {
       runWarp(order == WarpOrder::Ascending ? warp : warps - 1 - warp);
     releaseBarrier();
   }
+  if (warpgroups)
+    warpgroups->end();
 }
 
 // Everyone waits, or is done.
@@ -167,7 +177,12 @@ void Block::runWarp(int warp) {
     for (int i = begin; i < begin + lanes; ++i)
       if (atWarp != lanes || threads[i].pc != threads[begin].pc)
         throw Error("line " + std::to_string(instruction.line) + ": a warp does not execute it together");
-    collective(begin);
+    try {
+      collective(begin);
+    } catch (const Error &error) {
+      throw Error(kernel.name + ", line " + std::to_string(instruction.line) + ", warp " + std::to_string(warp) + ": " +
+                  error.what());
+    }
     for (int i = begin; i < end; ++i) {
       threads[i].state = Thread::State::Running;
       ++threads[i].pc;
@@ -232,6 +247,10 @@ bool Block::step(int index, const Instruction &instruction) {
   case Action::Fence:
     view->fence();
     return true;
+  case Action::FenceProxy:
+    if (warpgroups)
+      warpgroups->fenceProxy(index);
+    return true;
   case Action::Branch:
     thread.pc = instruction.target;
     return false;
@@ -249,11 +268,15 @@ bool Block::step(int index, const Instruction &instruction) {
     thread.copies.clear();
     return true;
   case Action::WaitCopies:
-    waitCopies(thread, read(index, instruction.sources[0]));
+    waitCopies(index, read(index, instruction.sources[0]));
     return true;
   case Action::Shuffle:
   case Action::LoadMatrices:
   case Action::Multiply:
+  case Action::WarpgroupFence:
+  case Action::WarpgroupMultiply:
+  case Action::WarpgroupCommit:
+  case Action::WarpgroupWait:
     thread.state = Thread::State::AtWarp;
     return false;
   case Action::Nothing:
@@ -301,6 +324,8 @@ uint64_t Block::special(int index, SpecialRegister which) const {
 }
 
 uint64_t Block::read(int index, const Operand &operand) const {
+  if (operand.kind == Operand::Kind::Register && warpgroups)
+    warpgroups->read(index, operand.value);
   if (operand.kind == Operand::Kind::Register)
     return registers[size_t(index) * kernel.numRegisters + operand.value];
   return operand.kind == Operand::Kind::Immediate ? operand.value : special(index, SpecialRegister(operand.value));
@@ -339,6 +364,8 @@ void Block::loadOrStore(int index, const Instruction &instruction) {
   size_t bytes = sizeOf(instruction.type);
   uint8_t *at =
       locate(index, instruction, bytes * values.size(), isLoad ? Memory::Access::Read : Memory::Access::ReadWrite);
+  if (!isLoad && warpgroups && instruction.space == Space::Shared)
+    warpgroups->stored(index, at - shared.data(), bytes * values.size());
   bool isShown = view && (instruction.space == Space::Global || instruction.space == Space::Generic);
   for (const Operand &operand : values) {
     uint64_t value = 0;
@@ -392,7 +419,8 @@ void Block::issueCopy(int index, const Instruction &instruction) {
   threads[index].copies.push_back(copy);
 }
 
-void Block::waitCopies(Thread &thread, size_t left) {
+void Block::waitCopies(int index, size_t left) {
+  Thread &thread = threads[index];
   while (thread.groups.size() > left) {
     for (const Copy &copy : thread.groups.front()) {
       uint8_t *to = shared.data() + copy.to;
@@ -401,13 +429,42 @@ void Block::waitCopies(Thread &thread, size_t left) {
       else if (copy.bytes) // NOLINTNEXTLINE(performance-no-int-to-ptr)
         std::memcpy(to, reinterpret_cast<const void *>(copy.from), copy.bytes);
       std::memset(to + copy.bytes, 0, copy.size - copy.bytes);
+      if (warpgroups)
+        warpgroups->stored(index, copy.to, copy.size);
     }
     thread.groups.pop_front();
   }
 }
 
+// False for instructions of other kinds.
+bool Block::multiplyAsync(int begin, const Instruction &instruction) {
+  switch (instruction.action) {
+  case Action::WarpgroupFence:
+    warpgroups->fence(begin);
+    return true;
+  case Action::WarpgroupMultiply: {
+    uint64_t descriptor = read(begin, instruction.sources.back());
+    for (int lane = 1; lane < lanes; ++lane)
+      if (read(begin + lane, instruction.sources.back()) != descriptor)
+        throw Error("lanes describe different matrices");
+    warpgroups->multiply(begin, instruction, descriptor, registers);
+    return true;
+  }
+  case Action::WarpgroupCommit:
+    warpgroups->commit(begin);
+    return true;
+  case Action::WarpgroupWait:
+    warpgroups->wait(begin, read(begin, instruction.sources[0]));
+    return true;
+  default:
+    return false;
+  }
+}
+
 void Block::collective(int begin) {
   const Instruction &instruction = kernel.code[threads[begin].pc];
+  if (multiplyAsync(begin, instruction))
+    return;
   WarpValues sources(lanes), results(lanes);
   for (int lane = 0; lane < lanes; ++lane)
     for (const Operand &operand : instruction.sources)

@@ -170,10 +170,14 @@ private:
                     const std::vector<std::string_view> &operands);
   void parseCopy(Instruction &instruction, const std::vector<std::string> &parts,
                  const std::vector<std::string_view> &operands);
+  void parseWarpgroup(Instruction &instruction, std::string_view name, const std::vector<std::string_view> &operands);
   Operand operand(std::string_view name);
   void addOperands(std::vector<Operand> &to, std::string_view text);
   void address(std::string_view text, Operand &base, int64_t &offset);
   int32_t registerOf(std::string_view name);
+  uint32_t behindVariables() const {
+    return (kernel->sharedBytes + dynamicAlignment - 1) / dynamicAlignment * dynamicAlignment;
+  }
 
   std::string clean;
   std::string_view text;
@@ -183,7 +187,8 @@ private:
   std::map<std::string, uint64_t, std::less<>> symbols; // of parameters and variables: their addresses
   std::map<std::string, uint32_t, std::less<>> labels;
   std::vector<std::pair<uint32_t, std::string>> branches; // instruction, label
-  std::string dynamicShared;
+  std::string dynamicShared; // what a launch adds
+  uint32_t dynamicAlignment = 16;
 };
 
 std::string_view Parser::until(char end) {
@@ -210,8 +215,8 @@ Module Parser::parse() {
       std::string_view declaration = until(';');
       if (declaration.substr(0, 7) != ".shared")
         fail("what is external is not known: " + std::string(declaration));
-      uint32_t end = 0;
-      placeVariable(declaration, end, dynamicShared);
+      uint32_t end = 1; // the next place is the alignment itself
+      dynamicAlignment = placeVariable(declaration, end, dynamicShared);
     } else if (token == ".entry")
       parseKernel(module);
     else
@@ -253,7 +258,7 @@ void Parser::parseKernel(Module &module) {
   kernel->code.back().action = Action::Exit;
   kernel->numRegisters = int(registers.size());
   if (!dynamicShared.empty())
-    kernel->sharedBytes = uint64_t(kernel->sharedBytes + 15) / 16 * 16;
+    kernel->sharedBytes = behindVariables();
 }
 
 void Parser::parseParameters(std::string_view list) {
@@ -284,7 +289,7 @@ void Parser::parseBody() {
     size_t begin = at;
     std::string_view first = word();
     skipBlanks();
-    if (!first.empty() && at < text.size() && text[at] == ':') {
+    if (!first.empty() && text.substr(at, 1) == ":" && text.substr(at, 2) != "::") {
       ++at;
       labels.emplace(first, kernel->code.size());
       continue;
@@ -353,7 +358,7 @@ Operand Parser::operand(std::string_view name) {
     return {Operand::Kind::Register, uint64_t(registerOf(name))};
   // What a launch adds lies behind the variables, which are declared first.
   if (name == dynamicShared)
-    return {Operand::Kind::Immediate, uint64_t(kernel->sharedBytes + 15) / 16 * 16};
+    return {Operand::Kind::Immediate, behindVariables()};
   if (auto symbol = symbols.find(name); symbol != symbols.end())
     return {Operand::Kind::Immediate, symbol->second};
   std::string spelled(name);
@@ -457,6 +462,34 @@ void Parser::parseCopy(Instruction &instruction, const std::vector<std::string> 
   instruction.sources.push_back(operand(operands.size() > 3 ? operands[3] : operands[2]));
 }
 
+void Parser::parseWarpgroup(Instruction &instruction, std::string_view name,
+                            const std::vector<std::string_view> &operands) {
+  kernel->hasWarpgroups = true;
+  if (name == "wgmma.fence.sync.aligned") {
+    instruction.action = Action::WarpgroupFence;
+  } else if (name == "wgmma.commit_group.sync.aligned") {
+    instruction.action = Action::WarpgroupCommit;
+  } else if (name == "wgmma.wait_group.sync.aligned") {
+    instruction.action = Action::WarpgroupWait;
+    instruction.sources.push_back(operand(operands.at(0)));
+  } else {
+    constexpr std::string_view begin = "wgmma.mma_async.sync.aligned.m64n", end = "k16.f32.bf16.bf16";
+    uint32_t columns = leadingNumber(name.substr(std::min(begin.size(), name.size())));
+    bool isKnown = name == std::string(begin) + std::to_string(columns) + std::string(end);
+    // Sums that count, signs that stay, and a right operand in rows of K.
+    if (!isKnown || operands.size() != 7 || operands[1].front() != '{' || operands[3] != "1" || operands[4] != "1" ||
+        operands[5] != "1" || operands[6] != "0")
+      fail("only products of bf16 with A in registers and B in rows of K are known of wgmma");
+    instruction.action = Action::WarpgroupMultiply;
+    addOperands(instruction.results, operands[0]);
+    addOperands(instruction.sources, operands[1]);
+    instruction.sources.push_back(operand(operands[2]));
+    if (columns % 8 || columns < 8 || columns > 256 || instruction.results.size() != columns / 2 ||
+        instruction.sources.size() != 5)
+      fail("wgmma of another shape than its registers");
+  }
+}
+
 // Modifiers of precision fall away: what is computed is the nearest number, which every precision allows.
 void Parser::parseCompute(Instruction &instruction, const std::vector<std::string> &parts,
                           const std::vector<std::string_view> &operands) {
@@ -506,7 +539,11 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
   else if (name == "fence.acq_rel.gpu") {
     instruction.action = Action::Fence;
     kernel->communicates = true;
-  } else if (op == "cvt") {
+  } else if (name == "fence.proxy.async.shared::cta")
+    instruction.action = Action::FenceProxy;
+  else if (op == "wgmma")
+    parseWarpgroup(instruction, name, operands);
+  else if (op == "cvt") {
     parseConvert(instruction, parts);
     instruction.results.push_back(operand(operands.at(0)));
     for (size_t i = 1; i < operands.size(); ++i)

@@ -76,6 +76,7 @@ enum class Action : uint8_t {
   AtomicAdd,
   CountUp, // result = [address], which becomes one more, and 0 where it is the source
   Fence,
+  FenceProxy, // between what the thread wrote to shared memory and what warpgroups read
   Branch,
   Exit,
   Barrier, // of the block
@@ -86,6 +87,11 @@ enum class Action : uint8_t {
   Shuffle,
   LoadMatrices,
   Multiply,
+  // Of a whole warp, the same for the four of a warpgroup.
+  WarpgroupFence,
+  WarpgroupMultiply, // results += A in sources, by what the last source describes
+  WarpgroupCommit,
+  WarpgroupWait,
   Nothing,
 };
 
@@ -120,7 +126,8 @@ struct Kernel {
   uint32_t threads[3] = {0, 0, 0};                              // .maxntid: what a block must not exceed; 0: unknown
   std::vector<Instruction> code;
   int numRegisters = 0;
-  bool communicates = false; // blocks tell each other what they have stored
+  bool communicates = false;  // blocks tell each other what they have stored
+  bool hasWarpgroups = false; // that multiply
 };
 
 struct Module {

@@ -114,27 +114,55 @@ void shuffleXor(const WarpValues &sources, WarpValues &results) {
   }
 }
 
-// Lane 4 g + t holds, of A, rows g and g + 8, columns 2 t and 2 t + 1 and those 8 further; of B, the same rows for
-// columns of A, and column g; of C, rows g and g + 8, columns 2 t and 2 t + 1.
+namespace {
+
+// Lane 4 g + t holds, of A, rows g and g + 8, columns 2 t and 2 t + 1 and those 8 further; of C, rows g and g + 8, columns 2 t and 2 t + 1.
+struct LeftRows {
+  explicit LeftRows(const WarpValues &registers) {
+    for (int lane = 0; lane < 32; ++lane)
+      for (int half = 0; half < 2; ++half)
+        for (int i = 0; i < 4; ++i)
+          values[lane / 4 + i % 2 * 8][2 * (lane % 4) + half + i / 2 * 8] = bf16(registers[lane].at(i), half);
+  }
+  // Sum `i` of four, with 8 columns of B.
+  uint32_t addTo(uint32_t sum, int lane, int i, const double (&b)[8][16]) const {
+    int row = lane / 4 + i / 2 * 8, column = 2 * (lane % 4) + i % 2;
+    double result = bitCast<float>(sum);
+    for (int k = 0; k < 16; ++k)
+      result += values[row][k] * b[column][k];
+    return bitCast<uint32_t>(float(result));
+  }
+  double values[16][16];
+};
+
+} // namespace
+
+// Of B, a lane holds column g, the rows that are its columns of A.
 void multiply(const WarpValues &sources, WarpValues &results) {
-  double a[16][16], b[16][8];
-  for (int lane = 0; lane < 32; ++lane) {
-    int g = lane / 4, t = lane % 4;
-    for (int half = 0; half < 2; ++half)
-      for (int i = 0; i < 4; ++i)
-        a[g + i % 2 * 8][2 * t + half + i / 2 * 8] = bf16(sources[lane].at(i), half);
+  LeftRows a(sources);
+  double b[8][16];
+  for (int lane = 0; lane < 32; ++lane)
     for (int half = 0; half < 2; ++half)
       for (int i = 0; i < 2; ++i)
-        b[2 * t + half + i * 8][g] = bf16(sources[lane].at(4 + i), half);
-  }
+        b[lane / 4][2 * (lane % 4) + half + i * 8] = bf16(sources[lane].at(4 + i), half);
   for (int lane = 0; lane < 32; ++lane)
-    for (int i = 0; i < 4; ++i) {
-      int row = lane / 4 + i / 2 * 8, column = 2 * (lane % 4) + i % 2;
-      double sum = bitCast<float>(sources[lane].at(6 + i));
-      for (int k = 0; k < 16; ++k)
-        sum += a[row][k] * b[k][column];
-      results[lane].push_back(bitCast<uint32_t>(float(sum)));
+    for (int i = 0; i < 4; ++i)
+      results[lane].push_back(a.addTo(sources[lane].at(6 + i), lane, i, b));
+}
+
+void multiplyRows(const WarpValues &registers, const uint8_t *numbers, int columns, WarpValues &sums) {
+  LeftRows a(registers);
+  for (int first = 0; first < columns; first += 8) {
+    double b[8][16];
+    for (int i = 0; i < 8 * 16; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, numbers + (first * 16 + i) * sizeof bits, sizeof bits);
+      b[i / 16][i % 16] = bf16(bits, 0);
     }
+    for (int lane = 0; lane < 32; ++lane)
+      for (int i = 0; i < 4; ++i)
+        sums[lane][first / 2 + i] = a.addTo(sums[lane][first / 2 + i], lane, i, b);
+  }
 }
 
 // Lane 4 g + t gets columns 2 t and 2 t + 1 of row g of each matrix; of the transposed one where that is asked for.

@@ -2,6 +2,9 @@
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
 
+#include "compiler/codegen/targets/cuda/LowerGpuOps.h"
+#include "dialect/HeddleDialect.h"
+
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
@@ -31,7 +34,7 @@ using namespace heddle;
 
 void heddle::registerGpuDialects(DialectRegistry &registry) {
   registry.insert<gpu::GPUDialect, NVVM::NVVMDialect, LLVM::LLVMDialect, scf::SCFDialect, arith::ArithDialect,
-                  vector::VectorDialect, cf::ControlFlowDialect>();
+                  vector::VectorDialect, cf::ControlFlowDialect, HeddleDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
   registerGPUDialectTranslation(registry);
@@ -48,6 +51,7 @@ static LogicalResult convertToNVVM(gpu::GPUModuleOp module) {
   cf::populateControlFlowToLLVMConversionPatterns(types, patterns);
   populateVectorToLLVMConversionPatterns(types, patterns);
   populateGpuToNVVMConversionPatterns(types, patterns);
+  populateGpuOpPatterns(types, patterns);
   LLVMConversionTarget target(*context);
   configureGpuToNVVMConversionLegality(target);
   target.addLegalOp<LLVM::Exp2Op, LLVM::SqrtOp>();

@@ -267,7 +267,7 @@ void GemvEmitter::finish() {
     if (tile.rows * columns % tile.threads())
       isThere = b.bitAnd(isThere, b.lessThan(inBlock, b.constant(tile.rows)));
     b.ifThen(isThere, [&] {
-      Value value = emitEpilogue(b, spec, b.argument(2), sumOf(inBlock, panel, inPanel), column);
+      Value value = emitEpilogue(b, spec, biasOf(b, spec, b.argument(2), column), sumOf(inBlock, panel, inPanel));
       if (spec.isGated)
         value = b.mulF(value, sumOf(inBlock, b.add(panel, 1), inPanel));
       Value to = b.at(b.at(b.argument(3), b.mul(b.wide(row), b.argument(6)), 4), column, 4);

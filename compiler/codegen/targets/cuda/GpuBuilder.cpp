@@ -2,6 +2,8 @@
 
 #include "compiler/codegen/targets/cuda/GpuBuilder.h"
 
+#include "dialect/HeddleDialect.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -16,6 +18,11 @@ static LLVM::LLVMPointerType pointerType(MLIRContext *context, NVVM::NVVMMemoryS
   return LLVM::LLVMPointerType::get(context, unsigned(space));
 }
 
+// After so many bytes of shared memory, the swizzle that wgmma knows begins again.
+static constexpr int64_t swizzleBytes = 1024;
+// Bytes that matrix descriptors count.
+static constexpr int64_t descriptorUnit = 16;
+
 Type GpuBuilder::globalPointer(MLIRContext *context) {
   return pointerType(context, NVVM::NVVMMemorySpace::Global);
 }
@@ -24,11 +31,13 @@ GpuBuilder::GpuBuilder(gpu::GPUModuleOp module, StringRef name, ArrayRef<Type> p
                        int64_t sharedBytes)
     : ImplicitLocOpBuilder(module.getLoc(), module.getContext()) {
   setInsertionPointToEnd(module.getBody());
-  std::string sharedName = (name + "_shared").str();
-  if (sharedBytes) {
-    auto bytes = LLVM::LLVMArrayType::get(getI8Type(), sharedBytes);
-    LLVM::GlobalOp::create(*this, bytes, /*isConstant=*/false, LLVM::Linkage::Internal, sharedName, Attribute(),
-                           /*alignment=*/128, unsigned(NVVM::NVVMMemorySpace::Shared));
+  bool isLaunched = launchedSharedBytes(sharedBytes);
+  std::string sharedName = isLaunched ? "launched_shared" : (name + "_shared").str();
+  if (sharedBytes && !module.lookupSymbol(sharedName)) {
+    auto bytes = LLVM::LLVMArrayType::get(getI8Type(), isLaunched ? 0 : sharedBytes);
+    LLVM::GlobalOp::create(*this, bytes, /*isConstant=*/false,
+                           isLaunched ? LLVM::Linkage::External : LLVM::Linkage::Internal, sharedName, Attribute(),
+                           /*alignment=*/swizzleBytes, unsigned(NVVM::NVVMMemorySpace::Shared));
   }
   function = gpu::GPUFuncOp::create(*this, name, getFunctionType(parameters, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
@@ -273,6 +282,38 @@ Accumulators GpuBuilder::multiply(const FragmentA &a, const FragmentB &b, const 
   for (int64_t i = 0; i < 4; ++i)
     accumulators[i] = LLVM::ExtractValueOp::create(*this, sums, i);
   return accumulators;
+}
+
+void GpuBuilder::fenceForWarpgroups() {
+  NVVM::FenceProxyOp::create(*this, NVVM::ProxyKind::async_shared,
+                             NVVM::SharedSpaceAttr::get(getContext(), NVVM::SharedSpace::shared_cta));
+}
+
+// PTX ISA, "Matrix Descriptor Format": the address, from bit 32 on what lies between groups of 8 rows, at the end the swizzle of 128 bytes.
+Value GpuBuilder::describeRows(Value byteOffset) {
+  constexpr int64_t swizzle128 = int64_t(1) << 62, groupsOfRows = (swizzleBytes / descriptorUnit) << 32;
+  Value address = LLVM::PtrToIntOp::create(*this, getI32Type(), shared(byteOffset));
+  Value place = arith::ExtUIOp::create(*this, getI64Type(), divide(bitAnd(address, constant(0x3ffff)), descriptorUnit));
+  auto layout = arith::ConstantOp::create(*this, getI64IntegerAttr(swizzle128 | groupsOfRows));
+  return arith::OrIOp::create(*this, place, layout);
+}
+
+Value GpuBuilder::advance(Value descriptor, int64_t bytes) {
+  auto units = arith::ConstantOp::create(*this, getI64IntegerAttr(bytes / descriptorUnit));
+  return arith::AddIOp::create(*this, descriptor, units);
+}
+
+SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {
+  SmallVector<Value> registers;
+  for (const FragmentA &fragment : a)
+    registers.append(fragment.begin(), fragment.end());
+  auto op = WarpgroupMultiplyOp::create(*this, sums.getTypes(), registers, descriptors, sums);
+  return SmallVector<Value>(op.getResults());
+}
+
+SmallVector<Value> GpuBuilder::waitProducts(int64_t pending, ValueRange sums) {
+  auto op = WarpgroupWaitOp::create(*this, sums.getTypes(), sums, pending);
+  return SmallVector<Value>(op.getResults());
 }
 
 SmallVector<Value> GpuBuilder::fold(Value begin, Value end, ValueRange init,

@@ -16,8 +16,11 @@ constexpr int64_t warpSize = 32;
 // What cp.async copies and ldmatrix reads at once: a row of an 8 x 8 matrix of bf16.
 constexpr int64_t chunkBytes = 16;
 constexpr int64_t chunkElements = 8;
-// Shared memory that a block has without asking the driver for more.
+// Shared memory that a block has without asking the driver for more; what needs more gets it from the launch.
 constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
+constexpr int64_t launchedSharedBytes(int64_t bytes) { return bytes > staticSharedBytes ? bytes : 0; }
+// Threads of a warpgroup: four warps whose tensor cores multiply together.
+constexpr int64_t warpgroupSize = 4 * warpSize;
 
 // Registers of a thread in the warp's product D = A B + C of bf16 matrices A (16, 16), B (16, 8) and f32 C, D (16, 8):
 // PTX ISA, "Matrix Fragments for mma.m16n8k16".
@@ -122,6 +125,16 @@ public:
   // Four 8 x 8 matrices of bf16: lane 8 i + r passes the address of row r of matrix i.
   FragmentA loadMatrices(Value sharedRow, bool transposed);
   Accumulators multiply(const FragmentA &a, const FragmentB &b, const Accumulators &c);
+
+  // What this thread has stored in shared memory is seen by products of warpgroups behind the next barrier.
+  void fenceForWarpgroups();
+  // A wgmma descriptor of a matrix of bf16 in shared memory: rows of 64 columns, whose chunk c lies at c ^ (row mod 8), from byte `byteOffset` on, a
+  // multiple of 1024. So many bytes further in each row, below 128: those of the columns from there on.
+  Value describeRows(Value byteOffset);
+  Value advance(Value descriptor, int64_t bytes);
+  // warpgroup_multiply and warpgroup_wait of dialect/GpuOps.td.
+  llvm::SmallVector<Value> multiplyAsync(llvm::ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums);
+  llvm::SmallVector<Value> waitProducts(int64_t pending, ValueRange sums = {});
 
   // for (i = begin; i < end; i += 1), with values carried from one round to the next.
   llvm::SmallVector<Value> fold(Value begin, Value end, ValueRange init,

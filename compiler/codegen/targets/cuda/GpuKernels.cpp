@@ -34,7 +34,7 @@ Value LaunchBuilder::entry(StringRef kernel) {
   return LLVM::AddressOfOp::create(b, b.pointerType(), name);
 }
 
-void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads) {
+void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads, Value sharedBytes) {
   auto scratch = [&](int64_t bytes) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(&function.front());
@@ -55,7 +55,7 @@ void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads) {
     b.store(narrow(blocks[axis]), b.at(launch, offsetof(heddle_launch, blocks) + 4 * axis));
     b.store(axis ? i32(1) : narrow(threads), b.at(launch, offsetof(heddle_launch, threads) + 4 * axis));
   }
-  b.store(i32(0), b.at(launch, offsetof(heddle_launch, shared_bytes)));
+  b.store(sharedBytes ? narrow(sharedBytes) : i32(0), b.at(launch, offsetof(heddle_launch, shared_bytes)));
   b.store(i32(arguments.size()), b.at(launch, offsetof(heddle_launch, num_arguments)));
   b.store(places, b.at(launch, offsetof(heddle_launch, arguments)));
   b.store(sizes, b.at(launch, offsetof(heddle_launch, argument_sizes)));

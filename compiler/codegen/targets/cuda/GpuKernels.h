@@ -43,8 +43,8 @@ public:
 
   // What the next launch passes: an address, or a number.
   void add(mlir::Value value) { arguments.push_back(value); }
-  // `blocks`: (x, y, z). Shared memory is the kernel's own.
-  void launch(mlir::Value entry, llvm::ArrayRef<mlir::Value> blocks, mlir::Value threads);
+  // `blocks`: (x, y, z). `sharedBytes`: besides what the kernel declares; null: none.
+  void launch(mlir::Value entry, llvm::ArrayRef<mlir::Value> blocks, mlir::Value threads, mlir::Value sharedBytes = {});
   // The host function of another kernel.
   void callHost(mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> operands);
 

@@ -35,7 +35,15 @@ MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr 
                            .str();
   buildGpuGemv(gpu.kernels, kernel, few, tile);
   return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*isFixed=*/!onTensorCores(few)};
+          tile.rows, tile.threads(), /*sharedBytes=*/0, /*isFixed=*/!onTensorCores(few)};
+}
+
+// How many rows take the tile rather than the larger one: so many that the larger one gives blocks to three of four multiprocessors of 132, but not more than
+// have W read eight times.
+int64_t MatmulHost::mostRowsOf(const GpuMatmulTile &tile, const Version &larger) {
+  constexpr int64_t enoughBlocks = 99, mostReads = 8;
+  int64_t fewRows = (llvm::divideCeil(enoughBlocks, larger.blocksX) - 1) * larger.blockRows;
+  return std::max(tile.maxRows, std::min(fewRows, mostReads * tile.blockM));
 }
 
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
@@ -43,12 +51,14 @@ SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &
                                                            bool manyAlone) {
   SmallVector<Version> versions;
   for (TileAttr scheduled : schedule.getTiles()) {
-    if (scheduled.getRole() == TileRole::Rows && onTensorCores(many)) {
+    bool isRows = scheduled.getRole() == TileRole::Rows || scheduled.getRole() == TileRole::Warpgroups;
+    if (isRows && onTensorCores(many)) {
       GpuMatmulTile tile = tileOf(scheduled);
       std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
       buildGpuMatmul(gpu.kernels, kernel, many, tile);
-      versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
-                          tile.blockM, tile.threads(), /*isFixed=*/true});
+      int64_t maxRows = tile.isOfWarpgroups && !versions.empty() ? mostRowsOf(tile, versions.back()) : tile.maxRows;
+      versions.push_back({kernel, maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
+                          tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), /*isFixed=*/true});
     } else if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
       Version version = buildFewRows(many, scheduled);
       // Without tensor cores, the tile of most rows takes any number of them.
@@ -98,7 +108,7 @@ Value MatmulHost::mostRows(const Version &version) {
 
 // Each version takes the place of those before it up to the rows that it is for.
 void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, function_ref<void()> addMore) {
-  Value entry, blocksX, blockRows, threads;
+  Value entry, blocksX, blockRows, threads, sharedBytes;
   for (const Version &version : versions) {
     Value isFor = b.lessThan(call.rows, b.add(mostRows(version), 1));
     auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
@@ -106,6 +116,7 @@ void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, 
     choose(blocksX, b.constant(version.blocksX));
     choose(blockRows, b.constant(version.blockRows));
     choose(threads, b.constant(version.threads));
+    choose(sharedBytes, b.constant(version.sharedBytes));
   }
   for (Value argument : {act, call.weights, call.bias, call.out})
     l.add(argument);
@@ -114,7 +125,7 @@ void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, 
   l.add(call.outStride);
   addMore();
   Value blocksY = b.divide(b.sub(b.add(call.rows, blockRows), b.constant(1)), blockRows);
-  l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads);
+  l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads, sharedBytes);
 }
 
 void MatmulHost::run(ScheduleAttr schedule, bool readsFew, Heads heads) {

@@ -32,9 +32,10 @@ private:
   // A kernel for steps of at most maxRows rows.
   struct Version {
     std::string kernel;
-    int64_t maxRows, blocksX, blockRows, threads;
+    int64_t maxRows, blocksX, blockRows, threads, sharedBytes;
     bool isFixed; // leaves the bits that every other fixed one leaves
   };
+  static int64_t mostRowsOf(const GpuMatmulTile &tile, const Version &larger);
   Version buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled);
   llvm::SmallVector<Version> buildVersions(const GpuMatmulSpec &many, ScheduleAttr schedule, bool manyAlone);
   llvm::SmallVector<Version> buildFew(ScheduleAttr schedule);

@@ -18,10 +18,15 @@ namespace heddle {
 struct GpuMatmulTile {
   int64_t maxRows; // of the steps it is for
   int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
+  bool isOfWarpgroups; // multiplied by wgmma (WarpgroupMatmul.cpp): blockK is 64, warpsM 1, and a warp has 16 columns
 
   int64_t threads() const { return warpsM * warpsN * 32; }
   int64_t warpM() const { return blockM / warpsM; }
   int64_t warpN() const { return blockN / warpsN; }
+  int64_t stageBytes() const { return (blockM + blockN) * blockK * 2; }
+  int64_t sharedBytes() const { return stages * stageBytes(); }
+  // A multiprocessor of sm_90a has no shared memory for two such blocks.
+  bool isAlone() const { return 2 * (sharedBytes() + 1024) > int64_t(228) * 1024; }
 };
 
 // One of a CUDA schedule for products (matmulSchedule of compiler/schedule/ScheduleTable.h).
@@ -55,16 +60,18 @@ GpuMatmulSpec gpuSpecOf(const MatmulSpec &spec);
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
 mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
 
-// A finished sum, of the gate's where it is gated: with the bias of `column`, and activated.
-mlir::Value emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value bias, mlir::Value sum,
-                         mlir::Value column);
+// The bias of a column, null where there is none.
+mlir::Value biasOf(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value bias, mlir::Value column);
+// A finished sum, of the gate's where it is gated: with the bias of its column, and activated.
+mlir::Value emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value biasOfColumn, mlir::Value sum);
 
 // void name(const bf16 *act,      // (rows, K), row stride actStride elements, a multiple of 8
-//           const bf16 *weights,  // (weightPanels, (K + 1) / 2, 16, 2): the layout of the CPU's products
+//           const void *weights,  // weightPanels panels of the CPU's products: bf16, or codes without a book, which are rounded to bf16
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
-// of bf16 activations and weights, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads. act and weights are
+// of bf16 activations, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads, launched with
+// launchedSharedBytes(sharedBytes()). act and weights are
 // 16-byte aligned, out 8-byte. What lies between K and a row's stride is never
 // read.
 mlir::gpu::GPUFuncOp buildGpuMatmul(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,

@@ -23,6 +23,10 @@ int64_t WeightChunks::runColumns(const PackedLayout &layout) {
   return layout.isQuantized() ? 4 : layout.unitValues();
 }
 
+int64_t WeightChunks::lanesOfPlace(const PackedLayout &layout) {
+  return chunkRows * (layout.isQuantized() ? layout.quadsPerShare() : 1);
+}
+
 WeightChunks::WeightChunks(GpuBuilder &builder, const PackedLayout &layout, int64_t k, Value lane)
     : b(builder), layout(layout), k(k), chunk(b.remainder(lane, chunkRows)),
       line(b.remainder(b.divide(lane, chunkRows), linesOfPlace())), place(b.divide(lane, chunkRows * linesOfPlace())) {}

@@ -23,11 +23,14 @@ public:
   static std::string missing(const PackedLayout &layout);
   // Columns of a run, of which K is a multiple.
   static int64_t runColumns(const PackedLayout &layout);
+  // Lanes whose chunks are a place of a panel: those of a smaller number have place 0 of every step.
+  static int64_t lanesOfPlace(const PackedLayout &layout);
 
   int64_t runColumns() const { return runColumns(layout); }
   int64_t runs() const { return layout.isQuantized() ? layout.sharesPerByte() : 1; }
   int64_t places() const { return llvm::divideCeil(k, placeValues()); }
-  int64_t placesPerStep() const { return 8 / linesOfPlace(); }
+  int64_t placeValues() const { return layout.isQuantized() ? layout.block : layout.unitValues(); }
+  int64_t placesPerStep() const { return warpSize / lanesOfPlace(layout); }
   int64_t steps() const { return llvm::divideCeil(places(), placesPerStep()); }
 
   // The lane's place in a step; from places() on there is none.
@@ -46,7 +49,6 @@ public:
   mlir::Value number(const Chunk &chunk, int64_t row, int64_t run, int64_t column);
 
 private:
-  int64_t placeValues() const { return layout.isQuantized() ? layout.block : layout.unitValues(); }
   // Of 64 bytes, low bits alone.
   int64_t linesOfPlace() const { return layout.isQuantized() ? layout.quadsPerShare() : 1; }
   int64_t codeBits() const { return layout.lowBits() + layout.highBits; }
