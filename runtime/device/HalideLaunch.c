@@ -40,7 +40,8 @@ static int run(void *user_context, void *state, const char *entry, const uint32_
                                 (uint32_t)shared_bytes,
                                 count,
                                 values,
-                                value_sizes};
+                                value_sizes,
+                                /*overlaps=*/0};
   device->launch(device, &launch);
   return 0;
 }

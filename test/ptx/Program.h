@@ -92,7 +92,8 @@ enum class Action : uint8_t {
   WarpgroupMultiply, // results += A in sources, by what the last source describes
   WarpgroupCommit,
   WarpgroupWait,
-  Nothing,
+  WaitForLaunches, // before this one
+  Nothing,         // that can be seen here: prefetches, what lets the next launch begin
 };
 
 enum class Space : uint8_t { Generic, Global, Shared, Local, Parameters };
