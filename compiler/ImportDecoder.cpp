@@ -178,7 +178,7 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
 // What products with quantised and bf16 weights multiply.
 static void chooseProducts(const CompileOptions &options, const Target &target, PipelineOptions &pipeline) {
   bool fast = options.precision == Precision::Fast;
-  pipeline.activations = fast && !target.isDevice() ? "by-rows" : "f32";
+  pipeline.activations = fast && (!target.isDevice() || target.gpu) ? "by-rows" : "f32";
   bool hasBf16 = target.isDevice() ? target.gpu.has_value() : target.cpu.hasBf16Dot() || target.cpu.hasBf16Tiles();
   pipeline.bf16Products = fast && hasBf16;
   if (options.activations != "auto")

@@ -44,11 +44,11 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   // How the input of a product comes.
-  template <typename Matmul> void assignInput(Matmul op) {
-    bool isQuantized = hasQuantizedWeights(op);
+  template <typename Matmul> void assignInput(Matmul op, TargetAttr target) {
+    bool isQuantized = hasQuantizedWeights(op), isOfDevice = target && target.getDevice() != TargetDevice::Cpu;
     if (isQuantized && activations == "int8" && op.getK() % 32 == 0)
       return quantizeInput(op);
-    if (isQuantized && activations == "by-rows" && op.getK() % 32 == 0 && op.getK() <= int16MaxDepth) {
+    if (isQuantized && activations == "by-rows" && !isOfDevice && op.getK() % 32 == 0 && op.getK() <= int16MaxDepth) {
       op.setInt16(true);
       if (bf16Products)
         op.getInputRoundedMutable().assign(roundedInput(op.getInput(), op));
@@ -75,7 +75,10 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   // Leaves to a product what its rows alone need: a norm that nothing else reads, and rounding where no kernel of rows is before it.
-  void prepareInKernel(PackedMatmulOp op) {
+  void prepareInKernel(PackedMatmulOp op, TargetAttr target) {
+    bool isRoundedByRows =
+        activations == "by-rows" && bf16Products && roundsForTensorCores(target, op.getFormat()) && op.getK() % 8 == 0;
+    bool isRoundedHere = isRounded(op) || isRoundedByRows;
     Value input = op.getInput();
     Operation *def = input.getDefiningOp();
     auto norm = dyn_cast_if_present<RmsNormOp>(def);
@@ -84,12 +87,12 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     bool isOfKernel = !def || isa<DestinationStyleOpInterface, scf::IfOp, func::CallOp>(def);
     bool isOnlyReader =
         llvm::all_of(input.getUsers(), [&](Operation *user) { return user == op || isa<tensor::DimOp>(user); });
-    if (!isOnlyReader || !(norm || (isRounded(op) && isOfKernel)))
+    if (!isOnlyReader || !(norm || (isRoundedHere && isOfKernel)))
       return;
     OpBuilder b(op);
     Location loc = norm ? mergedLocation(b.getContext(), {norm.getLoc(), op.getLoc()}) : op.getLoc();
     Value rows = norm ? norm.getInput() : input, out = op.getInits()[0];
-    RankedTensorType type = isRounded(op) ? bf16Of(rows) : cast<RankedTensorType>(rows.getType());
+    RankedTensorType type = isRoundedHere ? bf16Of(rows) : cast<RankedTensorType>(rows.getType());
     Value room = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, rows), type.getElementType());
     auto product = PackedMatmulOp::create(
         b, loc, TypeRange{out.getType(), type}, rows, Value(), Value(), Value(), op.getWeights(), op.getBias(),
@@ -105,14 +108,14 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   }
 
   // In a step: a graph has no kernels of devices.
-  void prepareRows() {
+  void prepareRows(TargetAttr target) {
     SmallVector<PackedMatmulOp> products;
     getOperation().walk([&](PackedMatmulOp op) {
       if (!isInGraphEntry(op))
         products.push_back(op);
     });
     for (PackedMatmulOp op : products)
-      prepareInKernel(op);
+      prepareInKernel(op, target);
   }
 
   Value roundedInput(Value input, Operation *user) {
@@ -169,7 +172,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     if (target && target.getDevice() == TargetDevice::Cuda)
-      prepareRows();
+      prepareRows(target);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {
       // A graph's types say what it computes with, unless its matrices took another.
@@ -195,9 +198,9 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
 
   void assignInStep(Operation *op, TargetAttr target) {
     if (auto matmul = dyn_cast<PackedMatmulOp>(op); matmul && !matmul.getRoom())
-      assignInput(matmul);
+      assignInput(matmul, target);
     if (auto experts = dyn_cast<ExpertMatmulOp>(op))
-      assignInput(experts);
+      assignInput(experts, target);
     if (auto prefer = dyn_cast<PreferSplitsOp>(op))
       prefer.setItemsPerThread(target && target.getDevice() == TargetDevice::Cuda ? attentionBlocksOfGpu
                                                                                   : attentionItemsPerThread);

@@ -156,7 +156,7 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
     replaces the tiles and numbers that it has. The attribute is gone afterwards.
     With `activations=int8`, inputs of products with quantised weights are quantised, with `bf16` rounded, with `by-rows` few rows become
     16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
-    rows: once per value however many products read it; and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
+    rows: once per value however many products read it (for CUDA, `by-rows` leaves few rows f32, and the product rounds many); and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
     Keys are split if there are too few tiles of attention per thread. In a step for CUDA a product takes along a norm that it alone reads, and the rounding of
     what another kernel left. Examples: test/schedule/assign-schedules.mlir, assign-schedules-targets.mlir, assign-schedules-tuned.mlir,
     assign-schedules-prepares.mlir.

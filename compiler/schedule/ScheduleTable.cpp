@@ -299,6 +299,12 @@ bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
   return target && target.getDevice() == TargetDevice::Cuda && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
 }
 
+bool heddle::roundsForTensorCores(TargetAttr target, StringRef format) {
+  std::optional<PackedLayout> layout = layoutNamed(format);
+  return target && target.getDevice() == TargetDevice::Cuda && layout && layout->isQuantized() &&
+         layout->book == CodeBook::None;
+}
+
 // As verifyGpuGemv of compiler/codegen/targets/cuda/Gemv.h has it: few rows of chunks of any type, whose rows are no parts of wider ones.
 bool heddle::endsWithHeads(TargetAttr target, PackedMatmulOp product, int64_t heads) {
   constexpr int64_t mostHeads = 4096; // HEDDLE_DEVICE_COUNTERS of runtime/model/ModelAbi.h
@@ -311,7 +317,7 @@ bool heddle::endsWithHeads(TargetAttr target, PackedMatmulOp product, int64_t he
   Value rows = product.getRoom() ? product.getRoom() : product.getInput();
   bool isBf16 = getElementTypeOrSelf(rows).isBF16();
   int64_t columns = layout->isQuantized() ? 4 : layout->unitValues();
-  return int64_t(product.getK()) % columns == 0 && (!isBf16 || layout->numbers == PackedNumbers::BF16) &&
+  return int64_t(product.getK()) % columns == 0 && (!isBf16 || layout->isQuantized() || layout->numbers == PackedNumbers::BF16) &&
          !product.getInput().getDefiningOp<tensor::ExtractSliceOp>();
 }
 

@@ -30,6 +30,8 @@ ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t block
 bool hasSplits(TargetAttr target, mlir::Operation *attention);
 // Whether it has a kernel that rotates queries and keys and stores what such a cache holds of them.
 bool hasRotateAppend(TargetAttr target, KvCacheType cache);
+// Whether it multiplies many rows with weights of that format on tensor cores, as bf16, though no file has them so.
+bool roundsForTensorCores(TargetAttr target, llvm::StringRef format);
 // Whether its kernels of that product can end with the rotation of its rows, which are so many heads.
 bool endsWithHeads(TargetAttr target, PackedMatmulOp product, int64_t heads);
 // Of kernels that compute row by row. Null for CPUs.

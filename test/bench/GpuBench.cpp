@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Kernels for GPUs alone, timed by the events of the driver, on random numbers: a JSON line for each line of standard input.
-//   matmul ROWS N K                        out (ROWS, N) = act (ROWS, K) W (N, K)ᵀ, bf16
+//   matmul ROWS N K [TYPE]                 out (ROWS, N) = act (ROWS, K) W (N, K)ᵀ on tensor cores, act bf16, W bf16 or of a type of codes
 //   gemv ROWS N K TYPE                     the same for few rows, W of any type that has a kernel; act bf16 beside bf16, else f32
 //   attention HEADS KV_HEADS HEAD_DIM PAST ROWS  causal attention of ROWS tokens behind PAST others, a cache of bf16
 //   splits HEADS KV_HEADS HEAD_DIM PAST ROWS     the same with the keys divided among blocks, and their merge
@@ -37,13 +37,12 @@ struct Figure {
   std::vector<float> microseconds;
 };
 
-Figure timeMatmul(int64_t rows, int64_t n, int64_t k, const std::string &target, int rounds) {
-  GpuMatmulSpec spec;
-  spec.n = n;
-  spec.k = k;
-  const GpuMatmulTile tile = gpuMatmulTile(rows, target);
+Figure timeMatmul(const GpuMatmulSpec &spec, int64_t rows, const std::string &target, int rounds) {
+  const GpuMatmulTile tile = gpuMatmulTile(rows, target, spec);
+  if (!tile.maxRows)
+    throw ptx::Error("no kernel for tensor cores of such weights, or of k = " + std::to_string(spec.k));
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuMatmul(module, "matmul", spec, tile); }, target);
-  int64_t actStride = (k + 7) / 8 * 8, outStride = n + n % 2;
+  int64_t actStride = spec.k, outStride = spec.n + spec.n % 2;
   std::vector<uint16_t> act = randomBf16(rows * actStride);
   std::vector<uint16_t> weights = randomBf16(spec.weightPanels() * spec.panelBytes() / 2);
   std::vector<float> out(rows * outStride);
@@ -55,7 +54,8 @@ Figure timeMatmul(int64_t rows, int64_t n, int64_t k, const std::string &target,
   int32_t numRows = int32_t(rows);
   std::vector<float> times = kernel.time(
       matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, rounds);
-  return {2.0 * double(rows) * double(n) * double(k), double(act.size() + weights.size()) * 2 + double(out.size()) * 4,
+  return {2.0 * double(rows) * double(spec.n) * double(spec.k),
+          double(act.size() + weights.size()) * 2 + double(out.size()) * 4,
           times};
 }
 
@@ -157,7 +157,11 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
     }
   Figure figure;
   if (name == "matmul" && numbers.size() == 3) {
-    figure = timeMatmul(numbers[0], numbers[1], numbers[2], target, rounds);
+    GpuMatmulSpec spec;
+    spec.n = numbers[1];
+    spec.k = numbers[2];
+    spec.layout = layout.value_or(spec.layout);
+    figure = timeMatmul(spec, numbers[0], target, rounds);
   } else if (name == "gemv" && numbers.size() == 3 && numbers[0] > 0 && layout) {
     GpuMatmulSpec spec;
     spec.n = numbers[1];
@@ -194,7 +198,7 @@ int main(int argc, char **argv) {
     for (std::string line; std::getline(std::cin, line);)
       if (!timeLine(line, target, rounds)) {
         fprintf(stderr,
-                "heddle-gpu-bench: neither 'matmul ROWS N K' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
+                "heddle-gpu-bench: neither 'matmul ROWS N K [TYPE]' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
                 "KV_HEADS HEAD_DIM PAST ROWS': '%s'\n",
                 line.c_str());
         return 2;

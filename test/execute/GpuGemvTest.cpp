@@ -361,7 +361,7 @@ TEST(GpuGemv, RefusesWhatItDoesNotCompute) {
   };
   EXPECT_EQ(messageFor(makeSpec(TensorType::MXFP4, 16, 64)), "of a code book");
   EXPECT_EQ(messageFor(makeSpec(TensorType::BF16, 16, 63)), "of k = 63, no multiple of 2");
-  GpuMatmulSpec spec = makeSpec(TensorType::Q8_0, 16, 64);
+  GpuMatmulSpec spec = makeSpec(TensorType::F16, 16, 64);
   spec.activation = MatmulActivation::Bf16;
   EXPECT_EQ(messageFor(spec), "of rounded activations");
 }

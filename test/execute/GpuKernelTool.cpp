@@ -62,7 +62,8 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
   GpuMatmulSpec spec = matmulSpec(words);
   if (failed(readType(words, "bf16", spec, error)) || failed(verifyGpuMatmul(spec, error)))
     return failure();
-  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512), words.count("target") ? words.lookup("target") : "cuda:sm_80"));
+  std::string target = words.count("target") ? words.lookup("target") : "cuda:sm_80";
+  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512), target));
   return success();
 }
 

@@ -123,17 +123,7 @@ void check(const GpuMatmulSpec &spec, const GpuMatmulTile &tile, std::initialize
 
 const GpuMatmulTile few = gpuMatmulTile(1), some = gpuMatmulTile(100), many = gpuMatmulTile(512);
 
-// Those of sm_90a.
-std::vector<GpuMatmulTile> warpgroupTiles() {
-  std::vector<GpuMatmulTile> tiles;
-  forEachMatmulTile("cuda:sm_90a", [&](TileAttr tile) {
-    if (tile.getRole() == TileRole::Warpgroups)
-      tiles.push_back(tileOf(tile));
-  });
-  return tiles;
-}
-
-const std::vector<GpuMatmulTile> ofWarpgroups = warpgroupTiles();
+const llvm::SmallVector<GpuMatmulTile> ofWarpgroups = gpuMatmulTiles("cuda:sm_90a");
 
 GpuMatmulSpec makeSpec(int64_t n, int64_t k) {
   GpuMatmulSpec spec;
@@ -262,6 +252,21 @@ TEST(GpuMatmul, CodesOfGatedMatricesThatEndInASlice) {
   for (const GpuMatmulTile &tile : ofWarpgroups)
     check(spec, tile, {7}, TensorType::Q4_0);
   check(spec, many, {7}, TensorType::Q4_0);
+}
+
+// Of 512 rows, few columns take the tile of 64 rows, whose blocks are more; more than 8 times W is not read.
+TEST(GpuWarpgroupMatmul, TilesFollowTheBlocks) {
+  auto rowsOfTile = [](int64_t rows, int64_t n) {
+    return gpuMatmulTile(rows, "cuda:sm_90a", makeSpec(n, 64)).blockM;
+  };
+  EXPECT_EQ(rowsOfTile(512, 16384), 128);
+  EXPECT_EQ(rowsOfTile(513, 16384), 256);
+  EXPECT_EQ(rowsOfTile(512, 2048), 64);
+  EXPECT_EQ(rowsOfTile(513, 2048), 128);
+  EXPECT_EQ(rowsOfTile(128, 4096), 32);
+  EXPECT_EQ(rowsOfTile(4096, 2048), 256);
+  EXPECT_EQ(rowsOfTile(128, 64), 16);
+  EXPECT_EQ(rowsOfTile(129, 64), 32);
 }
 
 // The bits of a row do not tell how many lay beside it.

@@ -18,31 +18,46 @@ inline constexpr MatmulEpilogue allEpilogues[] = {
     MatmulEpilogue::None, MatmulEpilogue::Silu,      MatmulEpilogue::Gelu, MatmulEpilogue::GeluTanh,
     MatmulEpilogue::Relu, MatmulEpilogue::QuickGelu, MatmulEpilogue::Tanh};
 
-// Calls `take` for each tile of the table for products.
-template <typename Take> void forEachMatmulTile(llvm::StringRef targetName, Take take) {
+// Calls `take` with the table's schedule for products.
+template <typename Take> void withMatmulSchedule(llvm::StringRef targetName, Take take) {
   mlir::MLIRContext context;
   context.loadDialect<HeddleDialect>();
-  auto target = TargetAttr::get(&context, TargetDevice::Cuda, targetName, 0, 0, {}, "");
-  for (TileAttr tile : matmulSchedule(target).getTiles())
-    take(tile);
+  take(matmulSchedule(TargetAttr::get(&context, TargetDevice::Cuda, targetName, 0, 0, {}, "")));
 }
 
-// The tile for tensor cores in steps of `rows` rows.
-inline GpuMatmulTile gpuMatmulTile(int64_t rows, llvm::StringRef targetName = "cuda:sm_80") {
+// Of a product that has blocks enough with every tile.
+inline GpuMatmulSpec wideMatmul() {
+  GpuMatmulSpec spec;
+  spec.n = 16384;
+  spec.k = 64;
+  return spec;
+}
+
+// The tiles for tensor cores, those of most rows first.
+inline llvm::SmallVector<GpuMatmulTile> gpuMatmulTiles(llvm::StringRef targetName,
+                                                      const GpuMatmulSpec &spec = wideMatmul()) {
+  llvm::SmallVector<GpuMatmulTile> tiles;
+  withMatmulSchedule(targetName, [&](ScheduleAttr schedule) { tiles = tensorCoreTiles(schedule, spec); });
+  return tiles;
+}
+
+// The one that a product takes in steps of `rows` rows.
+inline GpuMatmulTile gpuMatmulTile(int64_t rows, llvm::StringRef targetName = "cuda:sm_80",
+                                   const GpuMatmulSpec &spec = wideMatmul()) {
   GpuMatmulTile chosen{};
-  forEachMatmulTile(targetName, [&](TileAttr tile) {
-    if ((tile.getRole() == TileRole::Rows || tile.getRole() == TileRole::Warpgroups) && rows <= tileOf(tile).maxRows)
-      chosen = tileOf(tile);
-  });
+  for (const GpuMatmulTile &tile : gpuMatmulTiles(targetName, spec))
+    if (rows <= tile.maxRows)
+      chosen = tile;
   return chosen;
 }
 
 // The tile for blocks of that many rows.
 inline GpuGemvTile gpuGemvTile(const GpuMatmulSpec &spec, int64_t rows) {
   GpuGemvTile chosen{};
-  forEachMatmulTile("cuda:sm_80", [&](TileAttr tile) {
-    if (tile.getRole() == TileRole::FewRows && tile.getRows().front() == rows)
-      chosen = gemvTileOf(tile, spec);
+  withMatmulSchedule("cuda:sm_80", [&](ScheduleAttr schedule) {
+    for (TileAttr tile : schedule.getTiles())
+      if (tile.getRole() == TileRole::FewRows && tile.getRows().front() == rows)
+        chosen = gemvTileOf(tile, spec);
   });
   return chosen;
 }

@@ -39,9 +39,9 @@ LogicalResult heddle::verifyGpuGemv(const GpuMatmulSpec &spec, std::string &erro
     error = "of k = " + std::to_string(spec.k) + ", no multiple of " + std::to_string(columns);
     return failure();
   }
-  // Weights that are rounded to what the activations are have no kernel.
-  bool isF32 = spec.activation == MatmulActivation::F32;
-  if (!isF32 && (spec.activation != MatmulActivation::Bf16 || spec.layout.numbers != PackedNumbers::BF16)) {
+  // Plain weights that are rounded to what the activations are have no kernel.
+  bool isBf16 = spec.layout.isQuantized() || spec.layout.numbers == PackedNumbers::BF16;
+  if (spec.activation != MatmulActivation::F32 && (spec.activation != MatmulActivation::Bf16 || !isBf16)) {
     error = "of rounded activations";
     return failure();
   }
@@ -140,7 +140,9 @@ void GemvEmitter::setUp() {
   if (!spec.prepares)
     return;
   assert(tile.threads() == preparingThreads && "the order of sums is that of so many threads");
-  prepared.emplace(b, *spec.prepares, spec.activation == MatmulActivation::Bf16, spec.k, b.argument(7));
+  // Rows are rounded for tensor cores alone where weights are codes: as f32 they cost nothing here.
+  bool rounds = spec.activation == MatmulActivation::Bf16 && !spec.layout.isQuantized();
+  prepared.emplace(b, *spec.prepares, rounds, spec.k, b.argument(7));
   prepared->begin(act, sumBytes(tile));
 }
 

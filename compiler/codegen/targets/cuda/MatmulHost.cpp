@@ -23,59 +23,45 @@ bool heddle::readsRowsOf(Value input, int64_t k) {
   return type && succeeded(type.getStridesAndOffset(strides, offset)) && strides.front() == k;
 }
 
-static bool onTensorCores(const GpuMatmulSpec &spec) {
-  // cp.async takes rows that begin at 16 bytes.
-  return spec.activation == MatmulActivation::Bf16 && spec.layout.numbers == PackedNumbers::BF16 && spec.k % 8 == 0;
-}
-
-MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled) {
+MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled, bool isFixed) {
   GpuGemvTile tile = gemvTileOf(scheduled, few);
   std::string kernel = (name + (few.prepares ? "_own" : "") + (few.heads ? "_heads" : "") + "_gemv" + Twine(tile.rows) +
                         "x" + Twine(16 * tile.panels))
                            .str();
   buildGpuGemv(gpu.kernels, kernel, few, tile);
   return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*sharedBytes=*/0, /*isFixed=*/!onTensorCores(few)};
-}
-
-// How many rows take the tile rather than the larger one: so many that the larger one gives blocks to three of four multiprocessors of 132, but not more than
-// have W read eight times.
-int64_t MatmulHost::mostRowsOf(const GpuMatmulTile &tile, const Version &larger) {
-  constexpr int64_t enoughBlocks = 99, mostReads = 8;
-  int64_t fewRows = (llvm::divideCeil(enoughBlocks, larger.blocksX) - 1) * larger.blockRows;
-  return std::max(tile.maxRows, std::min(fewRows, mostReads * tile.blockM));
+          tile.rows, tile.threads(), /*sharedBytes=*/0, isFixed};
 }
 
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
 SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &many, ScheduleAttr schedule,
                                                            bool manyAlone) {
   SmallVector<Version> versions;
-  for (TileAttr scheduled : schedule.getTiles()) {
-    bool isRows = scheduled.getRole() == TileRole::Rows || scheduled.getRole() == TileRole::Warpgroups;
-    if (isRows && onTensorCores(many)) {
-      GpuMatmulTile tile = tileOf(scheduled);
-      std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
-      buildGpuMatmul(gpu.kernels, kernel, many, tile);
-      int64_t maxRows = tile.isOfWarpgroups && !versions.empty() ? mostRowsOf(tile, versions.back()) : tile.maxRows;
-      versions.push_back({kernel, maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
-                          tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), /*isFixed=*/true});
-    } else if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
-      Version version = buildFewRows(many, scheduled);
+  for (const GpuMatmulTile &tile : tensorCoreTiles(schedule, many)) {
+    std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
+    buildGpuMatmul(gpu.kernels, kernel, many, tile);
+    versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
+                        tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), /*isFixed=*/true});
+  }
+  bool hasTensorCores = !versions.empty();
+  for (TileAttr scheduled : schedule.getTiles())
+    if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
+      Version version = buildFewRows(many, scheduled, /*isFixed=*/!hasTensorCores);
       // Without tensor cores, the tile of most rows takes any number of them.
       if (versions.empty())
         version.maxRows = INT32_MAX;
       versions.push_back(version);
     }
-  }
   return versions;
 }
 
 // Those that prepare rows as they read them, and end with heads.
 SmallVector<MatmulHost::Version> MatmulHost::buildFew(ScheduleAttr schedule) {
+  bool isFixed = tensorCoreTiles(schedule, spec).empty();
   SmallVector<Version> versions;
   for (TileAttr scheduled : schedule.getTiles())
     if (scheduled.getRole() == TileRole::FewRows)
-      versions.push_back(buildFewRows(spec, scheduled));
+      versions.push_back(buildFewRows(spec, scheduled, isFixed));
   return versions;
 }
 

@@ -35,8 +35,7 @@ private:
     int64_t maxRows, blocksX, blockRows, threads, sharedBytes;
     bool isFixed; // leaves the bits that every other fixed one leaves
   };
-  static int64_t mostRowsOf(const GpuMatmulTile &tile, const Version &larger);
-  Version buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled);
+  Version buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled, bool isFixed);
   llvm::SmallVector<Version> buildVersions(const GpuMatmulSpec &many, ScheduleAttr schedule, bool manyAlone);
   llvm::SmallVector<Version> buildFew(ScheduleAttr schedule);
   std::string preparationKernel();

@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace heddle;
 
-GpuMatmulTile heddle::tileOf(TileAttr tile) {
+static GpuMatmulTile tileOf(TileAttr tile) {
   ArrayRef<int64_t> warps = tile.getWarps();
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
   return {maxRows,  tile.getRows().front(), tile.getColumns(), tile.getK(),
@@ -25,6 +25,33 @@ GpuMatmulTile heddle::tileOf(TileAttr tile) {
 GpuMatmulSpec heddle::gpuSpecOf(const MatmulSpec &spec) {
   return {spec.n,          spec.k,        spec.layout,  spec.activation, spec.hasBias,
           spec.accumulate, spec.epilogue, spec.isGated, spec.prepares};
+}
+
+// How many rows take a tile rather than the larger one: so many that the larger one gives blocks to three of four multiprocessors of 132, but not more than have
+// W read eight times.
+static int64_t mostRowsOf(const GpuMatmulTile &tile, const GpuMatmulTile &larger, const GpuMatmulSpec &spec) {
+  constexpr int64_t enoughBlocks = 99, mostReads = 8;
+  int64_t blocksOfRow = llvm::divideCeil(spec.weightPanels() * 16, larger.blockN);
+  int64_t fewRows = (llvm::divideCeil(enoughBlocks, blocksOfRow) - 1) * larger.blockM;
+  return std::max(tile.maxRows, std::min(fewRows, mostReads * tile.blockM));
+}
+
+SmallVector<GpuMatmulTile> heddle::tensorCoreTiles(ScheduleAttr schedule, const GpuMatmulSpec &spec) {
+  bool isTaken = spec.layout.isQuantized() ? spec.layout.book == CodeBook::None
+                                           : spec.layout.numbers == PackedNumbers::BF16;
+  SmallVector<GpuMatmulTile> tiles;
+  // cp.async takes rows that begin at 16 bytes.
+  if (spec.activation != MatmulActivation::Bf16 || !isTaken || spec.k % 8)
+    return tiles;
+  for (TileAttr scheduled : schedule.getTiles()) {
+    if (scheduled.getRole() != TileRole::Rows && scheduled.getRole() != TileRole::Warpgroups)
+      continue;
+    GpuMatmulTile tile = tileOf(scheduled);
+    if (tile.isOfWarpgroups && !tiles.empty())
+      tile.maxRows = mostRowsOf(tile, tiles.back(), spec);
+    tiles.push_back(tile);
+  }
+  return tiles;
 }
 
 LogicalResult heddle::verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error) {

@@ -29,9 +29,6 @@ struct GpuMatmulTile {
   bool isAlone() const { return 2 * (sharedBytes() + 1024) > int64_t(228) * 1024; }
 };
 
-// One of a CUDA schedule for products (matmulSchedule of compiler/schedule/ScheduleTable.h).
-GpuMatmulTile tileOf(TileAttr tile);
-
 struct GpuMatmulSpec {
   int64_t n = 0; // out_features
   int64_t k = 0; // in_features
@@ -56,6 +53,10 @@ struct GpuMatmulSpec {
 };
 
 GpuMatmulSpec gpuSpecOf(const MatmulSpec &spec);
+
+// The tiles for tensor cores of a CUDA schedule (matmulSchedule of compiler/schedule/ScheduleTable.h), by falling maxRows, which of warpgroups follow from the number
+// of blocks, too; none for what they do not take: activations or plain weights other than bf16, or rows of another width than a multiple of 16 bytes.
+llvm::SmallVector<GpuMatmulTile> tensorCoreTiles(ScheduleAttr schedule, const GpuMatmulSpec &spec);
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
 mlir::LogicalResult verifyGpuMatmul(const GpuMatmulSpec &spec, std::string &error);
