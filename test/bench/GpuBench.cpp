@@ -4,7 +4,7 @@
 //   matmul ROWS N K [TYPE]                 out (ROWS, N) = act (ROWS, K) W (N, K)ᵀ on tensor cores, act bf16, W bf16 or of a type of codes
 //   gemv ROWS N K TYPE                     the same for few rows, W of any type that has a kernel; act bf16 beside bf16, else f32
 //   attention HEADS KV_HEADS HEAD_DIM PAST ROWS  causal attention of ROWS tokens behind PAST others, a cache of bf16
-//   splits HEADS KV_HEADS HEAD_DIM PAST ROWS     the same with the keys divided among blocks, and their merge
+//   splits HEADS KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]  the same with the keys divided among blocks, and their merge
 // Arguments: [TARGET [ROUNDS]], cuda:sm_80 and 20.
 #include "test/execute/AttentionReference.h"
 #include "test/execute/GpuDriver.h"
@@ -91,6 +91,8 @@ Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t ro
   spec.scale = 1.0 / std::sqrt(double(spec.headDim));
   spec.kv = KvType::BF16;
   spec.tileRows = 64;
+  if (inSplits && rows * spec.headsOfTile() <= narrowed(spec).tileRows)
+    spec = narrowed(spec);
   auto kernelOf = [&](auto build) {
     return GpuKernel([&](mlir::gpu::GPUModuleOp module) { build(module, "attention", spec); }, target);
   };
@@ -168,11 +170,13 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
     spec.k = numbers[2];
     spec.layout = *layout;
     figure = timeGemv(spec, numbers[0], target, rounds);
-  } else if ((name == "attention" || name == "splits") && numbers.size() == 5) {
+  } else if ((name == "attention" || name == "splits") && (numbers.size() == 5 || numbers.size() == 6)) {
     AttentionSpec spec;
     spec.numHeads = numbers[0];
     spec.numKvHeads = numbers[1];
     spec.headDim = numbers[2];
+    if (numbers.size() == 6)
+      spec.splitKv = numbers[5];
     figure = timeAttention(spec, name == "splits", numbers[3], numbers[4], target, rounds);
   } else {
     return false;
@@ -199,7 +203,8 @@ int main(int argc, char **argv) {
       if (!timeLine(line, target, rounds)) {
         fprintf(stderr,
                 "heddle-gpu-bench: neither 'matmul ROWS N K [TYPE]' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
-                "KV_HEADS HEAD_DIM PAST ROWS': '%s'\n",
+                "KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]': '%s'
+",
                 line.c_str());
         return 2;
       }

@@ -22,8 +22,21 @@ static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 // Columns of scores that one mma gives, and keys that one consumes.
 static constexpr int64_t scoreTiles = pageTokens / 8, keySteps = pageTokens / 16;
 
+// Query rows of a warp: those of a product.
+static constexpr int64_t warpRows = 16;
+
 int64_t heddle::gpuAttentionThreads(const AttentionSpec &spec) {
-  return spec.tileRows / 16 * warpSize;
+  return spec.tileRows / warpRows * warpSize;
+}
+
+AttentionSpec heddle::narrowed(AttentionSpec spec) {
+  spec.tileRows = warpRows;
+  return spec;
+}
+
+// Of a row of keys or values in shared memory.
+static int64_t paddedColumns(const AttentionSpec &spec) {
+  return llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16));
 }
 
 LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string &error) {
@@ -44,10 +57,9 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("attention on tensor cores has no chunks");
   if (spec.splitKv < 1 || spec.splitKv % pageTokens)
     return fail("splits of " + Twine(spec.splitKv) + " keys must be whole pages of " + Twine(pageTokens));
-  // A pass of the threads copies 8 rows of a page, or a multiple, and no more than it has (planCopies).
-  int64_t rowsPerPass =
-      gpuAttentionThreads(spec) * chunkElements / int64_t(llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16)));
-  if (!llvm::isPowerOf2_64(spec.tileRows) || rowsPerPass < 8 || rowsPerPass > pageTokens)
+  // A pass of the threads copies no more rows than a page has (planCopies).
+  if (!llvm::isPowerOf2_64(spec.tileRows) || spec.tileRows < warpRows ||
+      gpuAttentionThreads(spec) * chunkElements / paddedColumns(spec) > pageTokens)
     return fail("tile_rows (" + Twine(spec.tileRows) + ") must be a power of two that fits head_dim (" +
                 Twine(spec.headDim) + ")");
   return success();
@@ -60,16 +72,14 @@ class AttentionEmitter {
 public:
   AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, bool isSplit)
       : spec(spec), isSplit(isSplit), paddedDim(llvm::alignTo(spec.headDim, 16)),
-        b(module, name, parameters(module.getContext()), gpuAttentionThreads(spec), 2 * tileBytes(paddedDim)),
-        keyTile(b, pageTokens, paddedDim, 0), valueTile(b, pageTokens, paddedDim, tileBytes(paddedDim)) {}
+        slots(std::clamp<int64_t>(staticSharedBytes / planeBytes(), 2, 4)),
+        b(module, name, parameters(module.getContext()), gpuAttentionThreads(spec), slots * planeBytes()),
+        tile(b, pageTokens, paddedDim, 0) {}
   gpu::GPUFuncOp emit();
 
 private:
-  // Keys or values of a page, as they lie in the cache.
-  struct Plane {
-    SharedTile &tile;
-    Value base; // of the KV head in page 0
-  };
+  // What a page has of the KV head.
+  enum Plane : uint8_t { Keys, Values };
   using Scores = SmallVector<Value>; // [key / 8]: Accumulators
   struct Softmax {
     Value max[2], sum[2]; // of a row; the sum is that of this thread's keys
@@ -85,7 +95,8 @@ private:
     types.append(isSplit ? 2 : spec.hasSinks ? 1 : 0, types.front());
     return types;
   }
-  static int64_t tileBytes(int64_t columns) { return pageTokens * llvm::PowerOf2Ceil(columns) * 2; }
+  int64_t planeBytes() const { return pageTokens * paddedColumns(spec) * 2; }
+  int64_t rowsPerPass() const { return gpuAttentionThreads(spec) * chunkElements / paddedColumns(spec); }
   int64_t dimSteps() const { return paddedDim / 16; }
   int64_t outTiles() const { return spec.headDim / 8; }
   int64_t pagesOfSplit() const { return spec.splitKv / pageTokens; }
@@ -94,16 +105,21 @@ private:
   void locateRows();
   void planCopies();
   void loadQueries();
-  void copyPage(const Plane &plane, Value page);
+  void copyPlane(Plane plane, Value page, Value slot);
+  void copyAhead(Value page, int64_t planes, Value slot);
+  void beginCopies();
+  void takePlane(Plane plane, Value page, Value slot);
+  Value nextSlot(Value slot);
+  Value laneAddress(Value lane, int64_t step, int64_t row, Value slot);
   Pages visiblePages();
-  Pages pagesOf(Pages seen, Value split);
-  void walkSplits(Pages seen);
-  SmallVector<Value> walkPages(Pages pages);
-  Scores computeScores();
+  Pages pagesOf(Value split);
+  void walkSplits();
+  SmallVector<Value> walkPages(Pages pages, Value slot);
+  Scores computeScores(Value slot);
   void finishScores(Scores &scores, Value page);
   Scores masked(ArrayRef<Value> scores, Value page);
   SmallVector<FragmentA> weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]);
-  void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out);
+  void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out, Value slot);
   SoftmaxState stateOf(ValueRange carried, int64_t half);
   void addSplit(int64_t half, const MergedState &merged, ValueRange carried, Value isBehindOthers, Value isLast);
   void storeState(ValueRange carried);
@@ -113,16 +129,20 @@ private:
   const AttentionSpec &spec;
   bool isSplit;
   int64_t paddedDim; // columns of Q and K that are multiplied; those from head_dim on are 0
+  int64_t slots;     // planes that have room in shared memory
   GpuBuilder b;
-  SharedTile keyTile, valueTile;
+  SharedTile tile; // of a slot
+  Pages seen;      // by rows of the block, and of a split alone its own
   Value sequence, firstRow, numRows, tileBegin, split, firstHead, lane, warp, pairColumn;
   Value firstPosition, lastPosition; // of the block's query tokens
   Value rows[2], positions[2];       // of this thread
   Value stepRows[2], heads[2];       // likewise
   Value queryAt[2], outAt[2];        // first column of the row; whole attention's
   SmallVector<FragmentA> queries;    // [head_dim / 16]
-  Value copyRow, copyBytes, copyTo, copyFrom;
-  SmallVector<Value> keyLane, valueLane; // [head_dim / 16]: the lane's offset for ldmatrix
+  Value planes[2]; // first page's of the KV head, by Plane
+  Value copyRow, copyBytes, copyFrom;
+  SmallVector<Value> copyTo; // of a pass, then again of that 8 rows behind
+  Value keyLane, valueLane;  // the lane's offset for ldmatrix in the first 16 columns
 };
 
 } // namespace
@@ -133,19 +153,20 @@ gpu::GPUFuncOp AttentionEmitter::emit() {
   // The grid is that of the longest sequence.
   b.ifThen(b.lessThan(tileBegin, numRows), [&] {
     locateRows();
-    Pages seen = visiblePages();
+    seen = visiblePages();
     auto walk = [&] {
       planCopies();
+      beginCopies();
       loadQueries();
       if (isSplit)
-        storeState(walkPages(seen));
+        storeState(ValueRange(walkPages(seen, b.constant(0))).drop_back());
       else
-        walkSplits(seen);
+        walkSplits();
     };
     if (!isSplit)
       return walk();
     // A split that no row of the tile sees has no state.
-    seen = pagesOf(seen, split);
+    seen = pagesOf(split);
     b.ifThen(b.lessThan(seen.begin, seen.end), walk);
   });
   return b.finish();
@@ -188,17 +209,26 @@ void AttentionEmitter::locateRows() {
 
 // A thread copies one chunk column of a page, every rowsPerPass-th row of it.
 void AttentionEmitter::planCopies() {
-  int64_t chunks = keyTile.chunksPerRow();
+  Value kvHead = b.divide(firstHead, spec.group());
+  for (unsigned plane : {Keys, Values})
+    planes[plane] =
+        b.at(b.at(b.argument(2), b.argument(6 + plane), 1), kvHead, pageTokens * spec.headDim * 2);
+  int64_t chunks = tile.chunksPerRow();
   copyRow = b.divide(b.threadIndex(), chunks);
   Value chunk = b.remainder(b.threadIndex(), chunks);
-  copyTo = keyTile.offsetOf(copyRow, chunk);
+  for (int64_t row = 0; row == 0 || row < SharedTile::swizzleRows; row += rowsPerPass())
+    copyTo.push_back(tile.offsetOf(b.add(copyRow, row), chunk));
   copyFrom = b.add(b.mul(copyRow, spec.headDim * 2), b.mul(chunk, chunkBytes));
   copyBytes =
       b.select(b.lessThan(chunk, b.constant(spec.headDim / chunkElements)), b.constant(chunkBytes), b.constant(0));
-  for (int64_t step = 0; step < dimSteps(); ++step) {
-    keyLane.push_back(keyTile.laneOffset(lane, 2 * step, SharedTile::Order::ByChunks));
-    valueLane.push_back(valueTile.laneOffset(lane, 2 * step, SharedTile::Order::ByRows));
-  }
+  keyLane = tile.laneOffset(lane, 0, SharedTile::Order::ByChunks);
+  valueLane = tile.laneOffset(lane, 0, SharedTile::Order::ByRows);
+}
+
+// Of columns 16 step and on, `row` rows, a multiple of 8, behind the lane's: the swizzle changes bits of chunks alone.
+Value AttentionEmitter::laneAddress(Value lane, int64_t step, int64_t row, Value slot) {
+  Value place = b.bitXor(lane, b.constant(step * 2 * chunkBytes));
+  return tile.address(b.add(place, row * tile.rowBytes()), slot);
 }
 
 void AttentionEmitter::loadQueries() {
@@ -219,17 +249,43 @@ void AttentionEmitter::loadQueries() {
 }
 
 // What no query of the block sees becomes 0: weights of 0 meet no NaN.
-void AttentionEmitter::copyPage(const Plane &plane, Value page) {
+void AttentionEmitter::copyPlane(Plane plane, Value page, Value slot) {
   Value table = b.at(b.argument(3), b.mul(b.wide(sequence), b.wide(b.argument(11))), 4);
   Value index = b.load(b.getI32Type(), b.at(table, page, 4));
-  Value from = b.at(b.at(plane.base, b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
+  Value from = b.at(b.at(planes[plane], b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
   Value tokens = b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens));
-  int64_t rowsPerPass = gpuAttentionThreads(spec) / plane.tile.chunksPerRow();
-  for (int64_t row = 0; row < pageTokens; row += rowsPerPass) {
+  for (int64_t pass = 0; pass < pageTokens / rowsPerPass(); ++pass) {
+    int64_t row = pass * rowsPerPass(), known = pass % int64_t(copyTo.size());
     Value bytes = b.select(b.lessThan(b.add(copyRow, row), tokens), copyBytes, b.constant(0));
-    b.copyAsync(plane.tile.address(b.add(copyTo, row * plane.tile.rowBytes())),
-                b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
+    Value to = b.add(copyTo[known], (row - known * rowsPerPass()) * tile.rowBytes());
+    b.copyAsync(tile.address(to, slot), b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
   }
+}
+
+// So many planes behind the keys of `page`, where there is such a page.
+void AttentionEmitter::copyAhead(Value page, int64_t planes, Value slot) {
+  Value of = b.add(page, planes / 2);
+  b.ifThen(b.lessThan(of, seen.end), [&] { copyPlane(Plane(planes % 2), of, slot); });
+  b.commitCopies();
+}
+
+void AttentionEmitter::beginCopies() {
+  for (int64_t i = 0; i < slots - 1; ++i)
+    copyAhead(seen.begin, i, b.constant(i * planeBytes()));
+}
+
+// Returns once the plane is in its slot. The slot before it is free then: everyone has done with what it held.
+void AttentionEmitter::takePlane(Plane plane, Value page, Value slot) {
+  b.waitCopies(slots - 2);
+  b.barrier();
+  Value first = b.equal(slot, b.constant(0));
+  copyAhead(page, plane + slots - 1,
+            b.select(first, b.constant((slots - 1) * planeBytes()), b.sub(slot, b.constant(planeBytes()))));
+}
+
+Value AttentionEmitter::nextSlot(Value slot) {
+  Value next = b.add(slot, planeBytes());
+  return b.select(b.equal(next, b.constant(slots * planeBytes())), b.constant(0), next);
 }
 
 AttentionEmitter::Pages AttentionEmitter::visiblePages() {
@@ -239,74 +295,64 @@ AttentionEmitter::Pages AttentionEmitter::visiblePages() {
   return {begin, end};
 }
 
-AttentionEmitter::Pages AttentionEmitter::pagesOf(Pages seen, Value split) {
+AttentionEmitter::Pages AttentionEmitter::pagesOf(Value split) {
   Value first = b.mul(split, pagesOfSplit());
   return {b.max(seen.begin, first), b.min(seen.end, b.add(first, pagesOfSplit()))};
 }
 
 // Whole attention merges the same splits in the same order as combine_splits. What was added up lies in `out` meanwhile: registers hold
 // one split's.
-void AttentionEmitter::walkSplits(Pages seen) {
+void AttentionEmitter::walkSplits() {
   Value first = b.divide(seen.begin, pagesOfSplit()), end = b.divideUp(seen.end, pagesOfSplit());
   SmallVector<Value> totals;
   for (Value head : heads) {
     SoftmaxState begun = beginState(b, spec, spec.hasSinks ? b.argument(12) : Value(), head);
     totals.append({begun.max, begun.sum});
   }
+  totals.push_back(b.constant(0));
   b.fold(first, end, totals, [&](Value split, ValueRange before) {
-    SmallVector<Value> carried = walkPages(pagesOf(seen, split)), next;
+    SmallVector<Value> carried = walkPages(pagesOf(split), before.back()), next;
+    Value slot = carried.pop_back_val();
     for (int64_t half = 0; half < 2; ++half) {
       MergedState merged = mergeStates(b, {before[2 * half], before[2 * half + 1]}, stateOf(carried, half));
       addSplit(half, merged, carried, b.lessThan(first, split), b.equal(b.add(split, 1), end));
       next.append({merged.state.max, merged.state.sum});
     }
+    next.push_back(slot);
     return next;
   });
 }
 
-// One buffer for keys and one for values: while scores are computed, the page's values are on their way; while values
-// are added, the next page's keys.
-SmallVector<Value> AttentionEmitter::walkPages(Pages pages) {
-  Value kvHead = b.divide(firstHead, spec.group());
-  int64_t headBytes = pageTokens * spec.headDim * 2;
-  Plane keys = {keyTile, b.at(b.at(b.argument(2), b.argument(6), 1), kvHead, headBytes)};
-  Plane values = {valueTile, b.at(b.at(b.argument(2), b.argument(7), 1), kvHead, headBytes)};
-  Value begin = pages.begin, end = pages.end;
+// Keys and values of a page in turn, from `slot` on, in a ring of slots: all but one of them are on their way or there. Behind the outputs, maxima and sums that it returns
+// lies the slot of the page behind.
+SmallVector<Value> AttentionEmitter::walkPages(Pages pages, Value slot) {
   SmallVector<Value> carried(4 * outTiles(), b.constantF32(0));
-  carried.append({b.constantF32(lowestScore), b.constantF32(lowestScore), b.constantF32(0), b.constantF32(0)});
-  copyPage(keys, begin);
-  b.commitCopies();
-  return b.fold(begin, end, carried, [&](Value page, ValueRange state) {
+  carried.append({b.constantF32(lowestScore), b.constantF32(lowestScore), b.constantF32(0), b.constantF32(0), slot});
+  return b.fold(pages.begin, pages.end, carried, [&](Value page, ValueRange state) {
+    Value keys = state.back();
+    state = state.drop_back();
     SmallVector<Value> out(state.drop_back(4));
     ValueRange rest = state.take_back(4);
     Softmax softmax = {{rest[0], rest[1]}, {rest[2], rest[3]}};
-    b.waitCopies(0);
-    b.barrier(); // the keys are there, and everyone has done with the values before
-    copyPage(values, page);
-    b.commitCopies();
-    Scores scores = computeScores();
-    b.barrier(); // everyone has done with the keys
-    Value next = b.add(page, 1);
-    b.ifThen(b.lessThan(next, end), [&] { copyPage(keys, next); });
-    b.commitCopies();
+    takePlane(Keys, page, keys);
+    Scores scores = computeScores(keys);
     finishScores(scores, page);
     Value shrink[2];
     SmallVector<FragmentA> weights = weigh(scores, softmax, shrink);
-    b.waitCopies(1);
-    b.barrier(); // the values are there
-    addValues(weights, shrink, out);
-    out.append({softmax.max[0], softmax.max[1], softmax.sum[0], softmax.sum[1]});
+    Value values = nextSlot(keys);
+    takePlane(Values, page, values);
+    addValues(weights, shrink, out, values);
+    out.append({softmax.max[0], softmax.max[1], softmax.sum[0], softmax.sum[1], nextSlot(values)});
     return out;
   });
 }
 
 // S = Q @ K^T
-AttentionEmitter::Scores AttentionEmitter::computeScores() {
+AttentionEmitter::Scores AttentionEmitter::computeScores(Value slot) {
   Scores scores(4 * scoreTiles, b.constantF32(0));
   for (int64_t step = 0; step < dimSteps(); ++step)
     for (int64_t pair = 0; pair < scoreTiles / 2; ++pair) {
-      Value row = b.add(keyLane[step], pair * 16 * keyTile.rowBytes());
-      FragmentA keys = b.loadMatrices(keyTile.address(row), /*transposed=*/false);
+      FragmentA keys = b.loadMatrices(laneAddress(keyLane, step, 16 * pair, slot), /*transposed=*/false);
       for (int64_t i = 0; i < 2; ++i) {
         Value *at = &scores[4 * (2 * pair + i)];
         Accumulators sum = b.multiply(queries[step], {keys[2 * i], keys[2 * i + 1]}, {at[0], at[1], at[2], at[3]});
@@ -388,13 +434,13 @@ SmallVector<FragmentA> AttentionEmitter::weigh(ArrayRef<Value> scores, Softmax &
 }
 
 // O = shrink O + P @ V
-void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out) {
+void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out,
+                                 Value slot) {
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = b.mulF(out[i], shrink[i % 4 / 2]);
   for (int64_t step = 0; step < keySteps; ++step)
     for (int64_t pair = 0; pair < dimSteps(); ++pair) {
-      Value row = b.add(valueLane[pair], step * 16 * valueTile.rowBytes());
-      FragmentA values = b.loadMatrices(valueTile.address(row), /*transposed=*/true);
+      FragmentA values = b.loadMatrices(laneAddress(valueLane, pair, 16 * step, slot), /*transposed=*/true);
       for (int64_t i = 0; i < 2 && 2 * pair + i < outTiles(); ++i) {
         Value *at = &out[4 * (2 * pair + i)];
         Accumulators sum = b.multiply(weights[step], {values[2 * i], values[2 * i + 1]}, {at[0], at[1], at[2], at[3]});
@@ -478,7 +524,7 @@ template <typename Call> static void addOperands(LaunchBuilder &l, const Call &c
   l.add(l.narrow(l.number(offsetof(heddle_step, pages_per_sequence))));
 }
 
-// The grid has blocks for the sequence with the most rows, and for the longest: (tiles of the first, length of the other).
+// The grid has blocks for the sequence with the most rows, and for the longest: (query rows of the first, length of the other).
 template <typename Call>
 static std::pair<Value, Value> largestOf(RawBuilder &b, const Call &call, const AttentionSpec &spec) {
   SmallVector<Value> largest =
@@ -486,7 +532,7 @@ static std::pair<Value, Value> largestOf(RawBuilder &b, const Call &call, const 
         SequenceValues sequence = loadSequence(b, call.sequences, index);
         return SmallVector<Value>{b.max(carried[0], sequence.numRows), b.max(carried[1], sequence.length)};
       });
-  return {b.divideUp(b.mul(largest[0], spec.headsOfTile()), spec.tileRows), largest[1]};
+  return {b.mul(largest[0], spec.headsOfTile()), largest[1]};
 }
 
 static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
@@ -499,7 +545,7 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
   addOperands(l, call, call.out, call.outStride);
   if (spec.hasSinks)
     l.add(call.sinks);
-  Value tiles = largestOf(b, call, spec).first;
+  Value tiles = b.divideUp(largestOf(b, call, spec).first, spec.tileRows);
   l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
            b.constant(gpuAttentionThreads(spec)));
   return l.finish();
@@ -507,18 +553,22 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
 
 static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
                                  const AttentionSpec &spec) {
-  std::string kernel = (name + "_gpu").str();
+  AttentionSpec few = narrowed(spec);
+  std::string kernel = (name + "_gpu").str(), ofFew = (name + "_few_gpu").str();
   buildGpuAttentionSplit(gpu.kernels, kernel, spec);
+  buildGpuAttentionSplit(gpu.kernels, ofFew, few);
   HostKernelOf<AttentionSplitCall, LaunchBuilder> l(loc, code, name);
   const AttentionSplitCall &call = l.call;
   RawBuilder &b = l.builder();
   addOperands(l, call, call.outputs, call.maxSplits);
   l.add(call.maxima);
   l.add(call.sums);
-  auto [tiles, length] = largestOf(b, call, spec);
-  l.launch(l.entry(kernel),
+  auto [rows, length] = largestOf(b, call, spec);
+  Value isFew = b.lessThan(rows, b.constant(few.tileRows + 1));
+  Value tiles = b.select(isFew, b.constant(1), b.divideUp(rows, spec.tileRows));
+  l.launch(b.select(isFew, l.entry(ofFew), l.entry(kernel)),
            {b.divideUp(length, spec.splitKv), b.mul(tiles, spec.numHeads / spec.headsOfTile()), call.numSequences},
-           b.constant(gpuAttentionThreads(spec)));
+           b.select(isFew, b.constant(gpuAttentionThreads(few)), b.constant(gpuAttentionThreads(spec))));
   return l.finish();
 }
 

@@ -14,9 +14,13 @@ namespace heddle {
 // that a page of keys and values is read once for the whole group.
 int64_t gpuAttentionThreads(const AttentionSpec &spec);
 
+// The same for steps whose sequences have no more rows than a warp: its tile is one warp's, and leaves the same bits. More blocks, each of
+// which waits for nobody, have more pages on their way.
+AttentionSpec narrowed(AttentionSpec spec);
+
 // Fails with what the kernel does not take: it is causal, reads a bf16 cache whose head_dim is a multiple of 8 and at
-// most 128, and knows neither positions nor chunks; splits are whole pages; a tile's rows are a power of two, so many that its threads copy 8 to 64 rows
-// of a page in one pass.
+// most 128, and knows neither positions nor chunks; splits are whole pages; a tile's rows are a power of two from 16 on, so many that its threads copy
+// at most 64 rows of a page in one pass.
 mlir::LogicalResult verifyGpuAttention(const AttentionSpec &spec, std::string &error);
 
 // void name(const float *q,                 // (rows, numHeads * headDim), row stride qStride floats, even

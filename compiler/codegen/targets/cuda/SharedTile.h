@@ -17,6 +17,8 @@ public:
   // A row holds `columns` elements, padded to a power of two of chunks.
   SharedTile(GpuBuilder &builder, int64_t rows, int64_t columns, int64_t offset);
 
+  // The swizzle begins again behind so many rows.
+  static constexpr int64_t swizzleRows = 8;
   int64_t bytes() const { return rows * chunks * chunkBytes; }
   int64_t chunksPerRow() const { return chunks; }
   // Where chunk `chunk` of row `row` lies, from the tile's begin on, in bytes.
