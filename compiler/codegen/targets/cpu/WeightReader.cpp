@@ -147,7 +147,7 @@ Value BlockReader::lookUp(Value nibbles) {
   });
 }
 
-// Whether code - zero is an entry of a table of 16 or 32 numbers, which reads as many bits of a lane as it needs and converts nothing.
+// Whether code - zero is an entry of a table of 16 or 32 numbers, whose instruction takes as many bits of a lane as it needs and converts nothing.
 bool BlockReader::readsTable() const {
   return target.hasAvx512() && codeBits(layout) <= 5;
 }
@@ -166,15 +166,22 @@ Value BlockReader::lookUpNumber(Value index) {
   return b.intrinsic("llvm.x86.avx512.vpermi2var.ps.512", b.v16f32, {table(0), index, table(16)});
 }
 
-// A power of two that no code reaches; where 7 bits are enough, the third byte of a lane needs no shift.
+// Whether scale * (code - zero) is computed as scale * (2^biasBits + code) - scale * (2^biasBits + zero), rounded once as well: what is subtracted is
+// exact, at most 18 bits of a scale made of f16 by 6, and no such scale overflows. AArch64 converts in as many instructions.
+bool BlockReader::readsBiased() const {
+  bool isOfHalves = layout.scales == PackedScales::F16 || layout.scales == PackedScales::Nested;
+  return isOfHalves && !layout.hasMin && !target.isAArch64();
+}
+
+// 2^biasBits is a power of two that no code reaches; where 7 bits are enough, the third byte of a lane needs no shift.
 static int64_t biasBits(const PackedLayout &layout) {
   return layout.maxCode < 128 ? 7 : 8;
 }
 
-// 2^biasBits + code as a number, put together from its bits: those of the code are the upper ones of a mantissa, unless it has more.
+// 2^biasBits + code as a number, put together from its bits: those of the code are the upper ones of the mantissa.
 Value BlockReader::biasedCode(const Quad &quad, int64_t share, int64_t j) {
   bool hasEntries = layout.book != CodeBook::None;
-  int64_t from = 8 * j, to = mantissaBits - biasBits(layout), bits = hasEntries ? 8 : codeBits(layout);
+  int64_t bits = hasEntries ? biasBits(layout) : codeBits(layout), from = 8 * j, to = mantissaBits - biasBits(layout);
   Value code = hasEntries ? codes(quad, share) : looseCodes(quad, share);
   if (to < from)
     code = b.shiftRight(code, from - to);
@@ -185,24 +192,24 @@ Value BlockReader::biasedCode(const Quad &quad, int64_t share, int64_t j) {
   return b.bitcast(b.v16f32, arith::OrIOp::create(b, code, b.splatInt(bias)));
 }
 
-// scale * (code - zero) + min. Without a min it is rounded once from a biased code as well, since scale * (bias + zero) is exact: at most 18 bits
-// of a scale by 6.
+// code - zero as a number.
+Value BlockReader::centredCode(const Quad &quad, int64_t share, int64_t j) {
+  if (readsTable())
+    return lookUpNumber(b.shiftRight(looseCodes(quad, share), 8 * j));
+  Value code = b.shiftRight(codes(quad, share), 8 * j);
+  if (j != 3)
+    code = b.maskBits(code, 0xff);
+  if (layout.zero)
+    code = b.sub(code, b.splatInt(layout.zero));
+  return b.toFloat(code);
+}
+
 Value BlockReader::column(const Quad &quad, int64_t share, int64_t j) {
-  if (!readsTable() && !layout.hasMin) {
+  if (!readsTable() && readsBiased()) {
     int64_t biasedZero = (1 << biasBits(layout)) + layout.zero;
     return b.fma(scales, biasedCode(quad, share, j), b.mul(scales, b.splatReal(-float(biasedZero))));
   }
-  Value centred;
-  if (readsTable()) {
-    centred = lookUpNumber(b.shiftRight(looseCodes(quad, share), 8 * j));
-  } else {
-    centred = b.shiftRight(codes(quad, share), 8 * j);
-    if (j != 3)
-      centred = b.maskBits(centred, 0xff);
-    if (layout.zero)
-      centred = b.sub(centred, b.splatInt(layout.zero));
-    centred = b.toFloat(centred);
-  }
+  Value centred = centredCode(quad, share, j);
   return layout.hasMin ? b.fma(scales, centred, mins) : b.mul(scales, centred);
 }
 

@@ -54,6 +54,8 @@ private:
   mlir::Value lookUp(mlir::Value nibbles);
   bool readsTable() const;
   mlir::Value lookUpNumber(mlir::Value index);
+  bool readsBiased() const;
+  mlir::Value centredCode(const Quad &quad, int64_t share, int64_t j);
   mlir::Value biasedCode(const Quad &quad, int64_t share, int64_t j);
 
   KernelBuilder &b;
