@@ -102,8 +102,8 @@ static void expectSumsInRegisters(const MatmulSpec &spec, const char *target, St
   int most = 0;
   for (const auto &loop : innerLoops(assembly)) {
     int products = countOf(loop, instruction);
-    bool readsActivations = llvm::any_of(
-        loop, [](StringRef code) { return code.starts_with("vbroadcastss") && !code.contains("(%rip)"); });
+    bool readsActivations =
+        llvm::any_of(loop, [](StringRef code) { return code.starts_with("vbroadcastss") && !code.contains("(%rip)"); });
     if (!products || !readsActivations || countOf(loop, "vpmaddwd"))
       continue;
     most = std::max(most, products);
