@@ -5,6 +5,7 @@
 #include "compiler/codegen/machine/EmitObject.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/KernelLibrary.h"
+#include "test/execute/RandomWeights.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -91,6 +92,41 @@ TEST(MatmulCode, Avx512Bf16SumsStayInRegisters) {
     }
     EXPECT_EQ(tallest, 2 * 8 * 3) << "two lines, eight rows, three panels";
   }
+}
+
+// The loops over K of a kernel, each of which holds `instruction`, activations in every lane and no products of integers: no sum leaves its register there, whatever it takes
+// to unpack the weights. `tallest`: products in a step of the largest tile.
+static void expectSumsInRegisters(const MatmulSpec &spec, const char *target, StringRef instruction, int tallest) {
+  std::string assembly = emitAssembly(spec, target);
+  EXPECT_EQ(assembly.find("call"), std::string::npos) << "a kernel calls nothing";
+  int most = 0;
+  for (const auto &loop : innerLoops(assembly)) {
+    int products = countOf(loop, instruction);
+    bool readsActivations =
+        llvm::any_of(loop, [](StringRef code) { return code.starts_with("vbroadcastss") && !code.contains("(%rip)"); });
+    if (!products || !readsActivations || countOf(loop, "vpmaddwd"))
+      continue;
+    most = std::max(most, products);
+    EXPECT_EQ(countStores(loop), 0) << "with " << products << " products";
+  }
+  EXPECT_EQ(most, tallest);
+}
+
+// Many rows, beside few in the form that a model has them in: rows and panels of a tile by the lines of a step. Gated, panels come in pairs.
+TEST(MatmulCode, SumsOfEveryFormatStayInRegisters) {
+  for (TensorType type : weightTypes())
+    for (bool isGated : {false, true}) {
+      MatmulSpec spec{*layoutFor(type), 4096, 4096};
+      if (!spec.layout.isQuantized())
+        continue;
+      SCOPED_TRACE(std::string(tensorTypeInfo(type).name) + (isGated ? ", gated" : ""));
+      spec.isGated = isGated;
+      spec.epilogue = isGated ? MatmulEpilogue::Silu : MatmulEpilogue::None;
+      spec.int16FewRows = true;
+      expectSumsInRegisters(spec, "x86-64-v3", "vfmadd231ps", isGated ? 2 * 4 * 4 : 6 * 2 * 4);
+      spec.hasRounded = true;
+      expectSumsInRegisters(spec, "znver5", "vdpbf16ps", 8 * (isGated ? 2 : 3) * 2);
+    }
 }
 
 TEST(MatmulCode, TilesStayInTheirRegisters) {

@@ -216,32 +216,37 @@ Value MatmulEmitter::nextLines(const LineBlock &block, Value row, Value rowBegin
 }
 
 // scratch (panels, lineBlock, 64 bytes) = W[panel …][begin … end); a 16-bit last column brings its padding along.
+// One loop over the units of all panels, whose body has none: masks and tables are then used at fewer levels of loops than sums are, and where
+// registers are short, the compiler reads those again and keeps the sums.
 void MatmulEmitter::unpackPanels(Value panel, int64_t panels, Value begin, Value end) {
   const PackedLayout &layout = spec.layout;
   int64_t values = layout.isQuantized() ? layout.block : layout.unitValues();
-  b.loop(b.index(0), b.index(panels), 1, [&](Value p) {
+  Value count = b.divide(b.add(b.sub(end, begin), values - 1), values);
+  b.loop(b.index(0), b.mul(count, panels), 1, {b.index(0), begin}, [&](Value, ValuesRef place) -> Values {
+    Value p = place[0], column = place[1], index = b.divide(column, values);
     Value from = panelAddress(b.add(panel, p));
     Value to = b.at(scratch, b.mul(p, tiles.lineBlock * lineBytes));
-    b.loop(begin, end, values, [&](Value column) {
-      Value index = b.divide(column, values);
-      Value lines = b.at(to, b.mul(b.divide(b.sub(column, begin), lineValues()), lineBytes));
-      if (layout.isQuantized())
-        return unpackBlock(BlockReader::inPanel(b, layout, from, index, target), lines);
+    Value lines = b.at(to, b.mul(b.divide(b.sub(column, begin), lineValues()), lineBytes));
+    if (layout.isQuantized()) {
+      unpackBlock(BlockReader::inPanel(b, layout, from, index, target), lines);
+    } else {
       Value unit = b.at(from, b.mul(index, layout.unitBytes()));
       for (auto [i, line] : llvm::enumerate(readUnit(unit)))
         b.store(line, b.at(lines, i * lineBytes));
-    });
+    }
+    Value next = b.add(column, values), isInside = b.lessThan(next, end);
+    return {b.select(isInside, p, b.add(p, 1)), b.select(isInside, next, begin)};
   });
 }
 
 void MatmulEmitter::unpackBlock(BlockReader reader, Value lines) {
   int64_t quads = spec.layout.quadsPerShare();
-  for (int64_t share = 0; share < spec.layout.sharesPerByte(); ++share)
-    b.loop(b.index(0), b.index(quads), 1, [&](Value quad) {
-      Value to = b.at(lines, b.mul(b.add(quad, share * quads), 4 / lineValues() * lineBytes));
-      for (auto [i, line] : llvm::enumerate(readQuad(reader, quad, share)))
+  for (int64_t quad = 0; quad < quads; ++quad)
+    for (int64_t share = 0; share < spec.layout.sharesPerByte(); ++share) {
+      Value to = b.at(lines, (quad + share * quads) * 4 / lineValues() * lineBytes);
+      for (auto [i, line] : llvm::enumerate(readQuad(reader, b.index(quad), share)))
         b.store(line, b.at(to, i * lineBytes));
-    });
+    }
 }
 
 // partial (rows, panels, 16) += activations (rows, columns) * W (panels, columns, 16)

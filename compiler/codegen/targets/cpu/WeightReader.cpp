@@ -8,7 +8,12 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr int64_t quadBytes = 4 * PackedLayout::panelRows;
+static constexpr int64_t quadBytes = 4 * PackedLayout::panelRows, mantissaBits = 23;
+static constexpr uint32_t everyByte = 0x01010101;
+
+static int64_t codeBits(const PackedLayout &layout) {
+  return layout.lowBits() + layout.highBits;
+}
 
 BlockReader BlockReader::inPanel(KernelBuilder &builder, const PackedLayout &layout, Value panel, Value index,
                                  const CpuTarget &target) {
@@ -99,15 +104,31 @@ BlockReader::Quad BlockReader::loadQuad(Value quad) {
 
 Value BlockReader::codes(const Quad &quad, int64_t share) {
   int64_t bits = layout.lowBits();
-  uint32_t everyByte = 0x01010101;
-  Value codes = bits == 8 ? quad.low : b.maskBits(b.shiftRight(quad.low, bits * share), everyByte * ((1 << bits) - 1));
+  if (bits == 8)
+    return quad.low;
+  Value codes = b.maskBits(b.shiftRight(quad.low, bits * share), everyByte * ((1 << bits) - 1));
   if (layout.highBits) {
-    Value shift = b.mul(b.add(quad.number, share * layout.quadsPerShare()), layout.highBits);
-    Value ofQuad = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
-    ofQuad = b.maskBits(ofQuad, everyByte * ((1 << layout.highBits) - 1));
-    codes = arith::OrIOp::create(b, codes, arith::ShLIOp::create(b, ofQuad, b.splatInt(bits)));
+    Value ofQuad = b.maskBits(highOf(quad, share), everyByte * (((1 << layout.highBits) - 1) << bits));
+    codes = arith::OrIOp::create(b, codes, ofQuad);
   }
   return layout.book == CodeBook::None ? codes : lookUp(codes);
+}
+
+// The high bits of a quad, above where the low ones lie in each byte; what is beside them belongs to others.
+Value BlockReader::highOf(const Quad &quad, int64_t share) {
+  Value shift = b.mul(b.add(quad.number, share * layout.quadsPerShare()), layout.highBits);
+  Value ofQuad = arith::ShRUIOp::create(b, high, b.splat(arith::TruncIOp::create(b, b.i32, shift)));
+  return arith::ShLIOp::create(b, ofQuad, b.splatInt(layout.lowBits()));
+}
+
+// The codes, and above them in their bytes whatever is there: their reader takes `codeBits` of each.
+Value BlockReader::looseCodes(const Quad &quad, int64_t share) {
+  int64_t bits = layout.lowBits();
+  Value low = b.shiftRight(quad.low, bits * share);
+  if (!layout.highBits)
+    return low;
+  uint32_t mask = everyByte * ((1 << bits) - 1);
+  return arith::OrIOp::create(b, b.maskBits(low, mask), b.maskBits(highOf(quad, share), ~mask));
 }
 
 // Each byte, of 0 to 15, replaced by the entry of the code book plus zero.
@@ -126,18 +147,55 @@ Value BlockReader::lookUp(Value nibbles) {
   });
 }
 
-// code - zero as a number. A lookup of 16 numbers reads the low four bits of a lane, takes the others as they are, and converts nothing.
-Value BlockReader::centredCode(const Quad &quad, int64_t share, int64_t j) {
-  int64_t bits = layout.lowBits();
-  if (bits < 8 && !layout.highBits && target.hasAvx512()) {
-    SmallVector<float> numbers;
-    for (int code = 0; code < 16; ++code)
-      numbers.push_back(float(layout.book == CodeBook::None ? (code & ((1 << bits) - 1)) - layout.zero
-                                                            : entriesOf(layout.book)[code]));
-    Value table = arith::ConstantOp::create(b, b.getF32VectorAttr(numbers));
-    return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32,
-                       {table, b.shiftRight(quad.low, 8 * j + bits * share)});
+// Whether code - zero is an entry of a table of 16 or 32 numbers, whose instruction takes as many bits of a lane as it needs and converts nothing.
+bool BlockReader::readsTable() const {
+  return target.hasAvx512() && codeBits(layout) <= 5;
+}
+
+Value BlockReader::lookUpNumber(Value index) {
+  SmallVector<float> numbers;
+  for (int64_t entry = 0; entry < 32; ++entry) {
+    int64_t code = entry & ((1 << codeBits(layout)) - 1);
+    numbers.push_back(layout.book == CodeBook::None ? float(code - layout.zero) : float(entriesOf(layout.book)[code]));
   }
+  auto table = [&](int64_t first) -> Value {
+    return arith::ConstantOp::create(b, b.getF32VectorAttr(ArrayRef(numbers).slice(first, 16)));
+  };
+  if (codeBits(layout) < 5)
+    return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32, {table(0), index});
+  return b.intrinsic("llvm.x86.avx512.vpermi2var.ps.512", b.v16f32, {table(0), index, table(16)});
+}
+
+// Whether scale * (code - zero) is computed as scale * (2^biasBits + code) - scale * (2^biasBits + zero), rounded once as well: what is subtracted is
+// exact, at most 18 bits of a scale made of f16 by 6, and no such scale overflows. AArch64 converts in as many instructions.
+bool BlockReader::readsBiased() const {
+  bool isOfHalves = layout.scales == PackedScales::F16 || layout.scales == PackedScales::Nested;
+  return isOfHalves && !layout.hasMin && !target.isAArch64();
+}
+
+// 2^biasBits is a power of two that no code reaches; where 7 bits are enough, the third byte of a lane needs no shift.
+static int64_t biasBits(const PackedLayout &layout) {
+  return layout.maxCode < 128 ? 7 : 8;
+}
+
+// 2^biasBits + code as a number, put together from its bits: those of the code are the upper ones of the mantissa.
+Value BlockReader::biasedCode(const Quad &quad, int64_t share, int64_t j) {
+  bool hasEntries = layout.book != CodeBook::None;
+  int64_t bits = hasEntries ? biasBits(layout) : codeBits(layout), from = 8 * j, to = mantissaBits - biasBits(layout);
+  Value code = hasEntries ? codes(quad, share) : looseCodes(quad, share);
+  if (to < from)
+    code = b.shiftRight(code, from - to);
+  else if (from < to)
+    code = arith::ShLIOp::create(b, code, b.splatInt(to - from));
+  uint32_t bias = (127 + biasBits(layout)) << mantissaBits;
+  code = b.maskBits(code, ((1u << bits) - 1) << to);
+  return b.bitcast(b.v16f32, arith::OrIOp::create(b, code, b.splatInt(bias)));
+}
+
+// code - zero as a number.
+Value BlockReader::centredCode(const Quad &quad, int64_t share, int64_t j) {
+  if (readsTable())
+    return lookUpNumber(b.shiftRight(looseCodes(quad, share), 8 * j));
   Value code = b.shiftRight(codes(quad, share), 8 * j);
   if (j != 3)
     code = b.maskBits(code, 0xff);
@@ -147,6 +205,10 @@ Value BlockReader::centredCode(const Quad &quad, int64_t share, int64_t j) {
 }
 
 Value BlockReader::column(const Quad &quad, int64_t share, int64_t j) {
+  if (!readsTable() && readsBiased()) {
+    int64_t biasedZero = (1 << biasBits(layout)) + layout.zero;
+    return b.fma(scales, biasedCode(quad, share, j), b.mul(scales, b.splatReal(-float(biasedZero))));
+  }
   Value centred = centredCode(quad, share, j);
   return layout.hasMin ? b.fma(scales, centred, mins) : b.mul(scales, centred);
 }

@@ -49,8 +49,14 @@ public:
 private:
   mlir::Value loadScales(int64_t offset);
   mlir::Value loadNested(int64_t offset);
-  mlir::Value centredCode(const Quad &quad, int64_t share, int64_t j);
+  mlir::Value highOf(const Quad &quad, int64_t share);
+  mlir::Value looseCodes(const Quad &quad, int64_t share);
   mlir::Value lookUp(mlir::Value nibbles);
+  bool readsTable() const;
+  mlir::Value lookUpNumber(mlir::Value index);
+  bool readsBiased() const;
+  mlir::Value centredCode(const Quad &quad, int64_t share, int64_t j);
+  mlir::Value biasedCode(const Quad &quad, int64_t share, int64_t j);
 
   KernelBuilder &b;
   const PackedLayout &layout;
