@@ -203,8 +203,7 @@ int main(int argc, char **argv) {
       if (!timeLine(line, target, rounds)) {
         fprintf(stderr,
                 "heddle-gpu-bench: neither 'matmul ROWS N K [TYPE]' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
-                "KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]': '%s'
-",
+                "KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]': '%s'\n",
                 line.c_str());
         return 2;
       }
