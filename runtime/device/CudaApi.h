@@ -38,24 +38,6 @@ enum : int32_t {
 enum : uint32_t { streamNonBlocking = 1 };
 enum : uint32_t { captureGlobal = 0, captureThreadLocal = 1, captureRelaxed = 2 };
 
-// CUlaunchAttribute and CUlaunchConfig.
-struct LaunchAttribute {
-  int32_t id;
-  int32_t unused = 0;
-  union {
-    int32_t number;
-    char bytes[64];
-  };
-};
-struct LaunchConfig {
-  uint32_t blocks[3], threads[3], sharedBytes;
-  Stream stream;
-  const LaunchAttribute *attributes;
-  uint32_t numAttributes;
-};
-static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56);
-enum : int32_t { launchSerializesInProgram = 6 };
-
 #define HEDDLE_CUDA_FUNCTIONS(F)                                                                                       \
   F(cuInit, "cuInit", (uint32_t))                                                                                      \
   F(cuGetErrorName, "cuGetErrorName", (int32_t, const char **))                                                        \
@@ -84,10 +66,6 @@ enum : int32_t { launchSerializesInProgram = 6 };
   F(cuLaunchKernel, "cuLaunchKernel",                                                                                  \
     (Function, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Stream, void **, void **))
 
-// What drivers before 12.3 lack, or cannot capture: kernels that begin while those before them run.
-#define HEDDLE_CUDA_OVERLAP_FUNCTIONS(F)                                                                               \
-  F(cuLaunchKernelEx, "cuLaunchKernelEx", (const LaunchConfig *, Function, void **, void **))
-
 // What a driver before 11.4 lacks.
 #define HEDDLE_CUDA_GRAPH_FUNCTIONS(F)                                                                                 \
   F(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (Stream, uint32_t))                                               \
@@ -102,10 +80,8 @@ struct Api {
 #define HEDDLE_MEMBER(name, symbol, parameters) int32_t(*name) parameters = nullptr;
   HEDDLE_CUDA_FUNCTIONS(HEDDLE_MEMBER)
   HEDDLE_CUDA_GRAPH_FUNCTIONS(HEDDLE_MEMBER)
-  HEDDLE_CUDA_OVERLAP_FUNCTIONS(HEDDLE_MEMBER)
 #undef HEDDLE_MEMBER
-  Status graphs;         // why there are none; a success where there are
-  bool overlaps = false; // whether kernels may begin early
+  Status graphs; // why there are none; a success where there are
 
   Status open() {
     DynamicLibrary library;
@@ -114,20 +90,10 @@ struct Api {
     HEDDLE_CUDA_FUNCTIONS(HEDDLE_LOAD)
 #undef HEDDLE_LOAD
     graphs = loadGraphs(library);
-    int32_t version = 0;
-    overlaps = cuDriverGetVersion(&version) == success && version >= firstThatOverlaps && loadOverlaps(library).isOk();
     return Status();
   }
 
 private:
-  static constexpr int32_t firstThatOverlaps = 12030;
-
-  Status loadOverlaps(DynamicLibrary &library) {
-#define HEDDLE_LOAD(name, symbol, parameters) HEDDLE_RETURN_IF_ERROR(library.load(symbol, name));
-    HEDDLE_CUDA_OVERLAP_FUNCTIONS(HEDDLE_LOAD)
-#undef HEDDLE_LOAD
-    return Status();
-  }
   Status loadGraphs(DynamicLibrary &library) {
 #define HEDDLE_LOAD(name, symbol, parameters) HEDDLE_RETURN_IF_ERROR(library.load(symbol, name));
     HEDDLE_CUDA_GRAPH_FUNCTIONS(HEDDLE_LOAD)

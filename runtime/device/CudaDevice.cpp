@@ -52,7 +52,6 @@ private:
   Status checkArchitecture(std::string_view architecture);
   Status functionOf(const heddle_launch &launch, Function &outFunction);
   Status loadFunction(const heddle_launch &launch, Function &outFunction);
-  Status launchEarly(Function function, const heddle_launch &launch);
   Status check(const char *what, int32_t code) const;
   Stream queue() const { return isRecording() ? recording : stream; }
   int32_t attribute(int32_t which) const {
@@ -223,24 +222,10 @@ Status CudaDevice::launch(const heddle_launch &launch) {
   if (launch.shared_bytes > sharedWithoutAsking)
     HEDDLE_RETURN_IF_ERROR(
         check(launch.entry, api.cuFuncSetAttribute(function, functionMaxDynamicShared, int32_t(launch.shared_bytes))));
-  if (launch.overlaps && api.overlaps)
-    return launchEarly(function, launch);
   return check(launch.entry,
                api.cuLaunchKernel(function, launch.blocks[0], launch.blocks[1], launch.blocks[2], launch.threads[0],
                                   launch.threads[1], launch.threads[2], launch.shared_bytes, queue(),
                                   const_cast<void **>(launch.arguments), nullptr));
-}
-
-// While the launches before it run, as soon as their blocks leave room.
-Status CudaDevice::launchEarly(Function function, const heddle_launch &launch) {
-  LaunchAttribute attribute = {launchSerializesInProgram, 0, {1}};
-  LaunchConfig config = {{launch.blocks[0], launch.blocks[1], launch.blocks[2]},
-                         {launch.threads[0], launch.threads[1], launch.threads[2]},
-                         launch.shared_bytes,
-                         queue(),
-                         &attribute,
-                         1};
-  return check(launch.entry, api.cuLaunchKernelEx(&config, function, const_cast<void **>(launch.arguments), nullptr));
 }
 
 Status CudaDevice::finish() {

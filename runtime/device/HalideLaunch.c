@@ -40,8 +40,7 @@ static int run(void *user_context, void *state, const char *entry, const uint32_
                                 (uint32_t)shared_bytes,
                                 count,
                                 values,
-                                value_sizes,
-                                /*overlaps=*/0};
+                                value_sizes};
   device->launch(device, &launch);
   return 0;
 }

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 13u
+#define HEDDLE_MODEL_ABI_VERSION 12u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -48,7 +48,6 @@ typedef struct heddle_launch {
   uint32_t num_arguments;
   void *const *arguments;       // (num_arguments): where each value lies
   const size_t *argument_sizes; // (num_arguments): bytes of each; 0: an address
-  uint32_t overlaps;            // 1: may begin while launches before it run, for whose end its threads wait themselves
 } heddle_launch;
 
 // What thread 0 counts of one kernel under --profile. Generated code adds to it; ticks are of the time stamp that user code may read.

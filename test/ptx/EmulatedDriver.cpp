@@ -361,25 +361,18 @@ int32_t cuFuncSetAttribute(cuda::Function function, int32_t attribute, int32_t v
   return cuda::success;
 }
 
-int32_t cuLaunchKernelEx(const cuda::LaunchConfig *config, cuda::Function function, void **arguments, void **) {
+int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t blocksY, uint32_t blocksZ, uint32_t threadsX,
+                       uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream,
+                       void **arguments, void **) {
   std::lock_guard lock(driver().streams.mutex);
   auto *loaded = reinterpret_cast<LoadedFunction *>(function);
   const ptx::Kernel &kernel = *loaded->kernel;
-  ptx::Launch launch;
-  std::copy(config->blocks, config->blocks + 3, launch.blocks);
-  std::copy(config->threads, config->threads + 3, launch.threads);
-  launch.sharedBytes = config->sharedBytes;
-  for (uint32_t i = 0; i < config->numAttributes; ++i) {
-    if (config->attributes[i].id != cuda::launchSerializesInProgram)
-      return invalidValue;
-    launch.overlaps = config->attributes[i].number != 0;
-  }
-  uint64_t threads = uint64_t(launch.threads[0]) * launch.threads[1] * launch.threads[2];
-  bool isShared =
-      launch.sharedBytes <= loaded->dynamicSharedLimit &&
-      (loaded->dynamicSharedLimit > staticSharedLimit || kernel.sharedBytes + launch.sharedBytes <= staticSharedLimit);
-  emulated::Stream *known = streamOf(config->stream);
-  if (!known || !launch.blocks[0] || !launch.blocks[1] || !launch.blocks[2] || !threads || threads > 1024 || !isShared)
+  ptx::Launch launch = {{blocksX, blocksY, blocksZ}, {threadsX, threadsY, threadsZ}, sharedBytes};
+  uint64_t threads = uint64_t(threadsX) * threadsY * threadsZ;
+  bool isShared = sharedBytes <= loaded->dynamicSharedLimit && (loaded->dynamicSharedLimit > staticSharedLimit ||
+                                                                kernel.sharedBytes + sharedBytes <= staticSharedLimit);
+  emulated::Stream *known = streamOf(stream);
+  if (!known || !blocksX || !blocksY || !blocksZ || !threads || threads > 1024 || !isShared)
     return invalidValue;
   // Arguments are the values that they are now.
   std::vector<uint8_t> values(kernel.parameterBytes);
@@ -401,14 +394,6 @@ int32_t cuLaunchKernelEx(const cuda::LaunchConfig *config, cuda::Function functi
     }
     return int32_t(cuda::success);
   });
-}
-
-int32_t cuLaunchKernel(cuda::Function function, uint32_t blocksX, uint32_t blocksY, uint32_t blocksZ, uint32_t threadsX,
-                       uint32_t threadsY, uint32_t threadsZ, uint32_t sharedBytes, cuda::Stream stream,
-                       void **arguments, void **extra) {
-  cuda::LaunchConfig config = {
-      {blocksX, blocksY, blocksZ}, {threadsX, threadsY, threadsZ}, sharedBytes, stream, nullptr, 0};
-  return cuLaunchKernelEx(&config, function, arguments, extra);
 }
 
 // An event is a time of the process' clock.

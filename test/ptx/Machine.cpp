@@ -60,7 +60,6 @@ struct Copy {
 struct Thread {
   enum class State : uint8_t { Running, AtWarp, AtBarrier, Done } state = State::Running;
   uint32_t pc = 0;
-  bool hasWaited = false;               // for the launches before this one
   std::vector<Copy> copies;             // not committed yet
   std::deque<std::vector<Copy>> groups; // oldest first
 };
@@ -103,7 +102,6 @@ private:
     registers[size_t(index) * kernel.numRegisters + operand.value] = value;
   }
   uint8_t *locate(int index, const Instruction &instruction, size_t bytes, Memory::Access access);
-  uint8_t *globalAt(int index, uint64_t address, size_t bytes, size_t alignment, Memory::Access access);
   uint8_t *sharedAt(uint64_t offset, size_t bytes);
   void loadOrStore(int index, const Instruction &instruction);
   void addAtomically(int index, const Instruction &instruction);
@@ -281,9 +279,6 @@ bool Block::step(int index, const Instruction &instruction) {
   case Action::WarpgroupWait:
     thread.state = Thread::State::AtWarp;
     return false;
-  case Action::WaitForLaunches:
-    thread.hasWaited = true;
-    return true;
   case Action::Nothing:
     return true;
   }
@@ -336,12 +331,6 @@ uint64_t Block::read(int index, const Operand &operand) const {
   return operand.kind == Operand::Kind::Immediate ? operand.value : special(index, SpecialRegister(operand.value));
 }
 
-uint8_t *Block::globalAt(int index, uint64_t address, size_t bytes, size_t alignment, Memory::Access access) {
-  if (launch.overlaps && !threads[index].hasWaited)
-    throw Error("global memory before the launches before this one have ended");
-  return memory.at(address, bytes, alignment, access);
-}
-
 uint8_t *Block::sharedAt(uint64_t offset, size_t bytes) {
   if (offset % bytes || offset + bytes > shared.size())
     throw Error("shared memory: " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " +
@@ -354,7 +343,7 @@ uint8_t *Block::locate(int index, const Instruction &instruction, size_t bytes, 
   switch (instruction.space) {
   case Space::Generic:
   case Space::Global:
-    return globalAt(index, address, bytes, bytes, access);
+    return memory.at(address, bytes, bytes, access);
   case Space::Shared:
     return sharedAt(uint32_t(address), bytes);
   case Space::Local:
@@ -425,7 +414,7 @@ void Block::issueCopy(int index, const Instruction &instruction) {
   if (copy.bytes > copy.size)
     throw Error("a copy of " + std::to_string(copy.bytes) + " of " + std::to_string(copy.size) + " bytes");
   if (copy.bytes)
-    globalAt(index, copy.from, copy.bytes, copy.size, Memory::Access::Read);
+    memory.at(copy.from, copy.bytes, copy.size, Memory::Access::Read);
   std::memset(sharedAt(copy.to, copy.size), 0xff, copy.size);
   threads[index].copies.push_back(copy);
 }

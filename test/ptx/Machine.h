@@ -41,8 +41,6 @@ enum class WarpOrder : uint8_t { Ascending, Descending };
 struct Launch {
   uint32_t blocks[3] = {1, 1, 1}, threads[3] = {1, 1, 1};
   uint32_t sharedBytes = 0; // besides those that the kernel declares
-  bool overlaps =
-      false; // it may begin before others end: a thread reads and writes nothing that lies in global memory until it has waited
 };
 
 // `arguments`: where each parameter's value lies, as cuLaunchKernel takes them. Throws Error.

@@ -187,7 +187,7 @@ private:
   std::map<std::string, uint64_t, std::less<>> symbols; // of parameters and variables: their addresses
   std::map<std::string, uint32_t, std::less<>> labels;
   std::vector<std::pair<uint32_t, std::string>> branches; // instruction, label
-  std::string dynamicShared;                              // what a launch adds
+  std::string dynamicShared; // what a launch adds
   uint32_t dynamicAlignment = 16;
 };
 
@@ -541,15 +541,7 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     kernel->communicates = true;
   } else if (name == "fence.proxy.async.shared::cta")
     instruction.action = Action::FenceProxy;
-  else if (name == "griddepcontrol.wait")
-    instruction.action = Action::WaitForLaunches;
-  else if (name == "griddepcontrol.launch_dependents")
-    ;
-  else if (op == "prefetch") {
-    Operand base;
-    int64_t offset = 0;
-    address(operands.at(0), base, offset);
-  } else if (op == "wgmma")
+  else if (op == "wgmma")
     parseWarpgroup(instruction, name, operands);
   else if (op == "cvt") {
     parseConvert(instruction, parts);

@@ -92,8 +92,7 @@ enum class Action : uint8_t {
   WarpgroupMultiply, // results += A in sources, by what the last source describes
   WarpgroupCommit,
   WarpgroupWait,
-  WaitForLaunches, // before this one
-  Nothing,         // that can be seen here: prefetches, what lets the next launch begin
+  Nothing,
 };
 
 enum class Space : uint8_t { Generic, Global, Shared, Local, Parameters };

@@ -25,8 +25,6 @@ struct GpuTarget {
   int computeMinor = 0;
   bool isExactMajor = false; // PTX with the suffix `a` runs on that compute capability alone
 
-  // Whether kernels can be launched while those before them run, and wait for their end.
-  bool overlapsLaunches() const { return computeMajor >= 9; }
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 

@@ -26,9 +26,6 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/IR/IRBuilder.h"
-#include "llvm/IR/InstIterator.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -69,25 +66,6 @@ LogicalResult heddle::lowerToNVVM(gpu::GPUModuleOp module) {
   return success(succeeded(pm.run(module)) && succeeded(convertToNVVM(module)));
 }
 
-// A kernel lets the next one begin, and waits for the end of those before it: where its builder says so, else at once. Without launches that overlap,
-// it does neither.
-static void orderLaunches(llvm::Function &kernel, bool overlaps) {
-  SmallVector<llvm::CallInst *> waits;
-  for (llvm::Instruction &instruction : llvm::instructions(kernel))
-    if (auto *call = dyn_cast<llvm::CallInst>(&instruction))
-      if (call->getIntrinsicID() == llvm::Intrinsic::nvvm_griddepcontrol_wait)
-        waits.push_back(call);
-  if (!overlaps) {
-    for (llvm::CallInst *wait : waits)
-      wait->eraseFromParent();
-    return;
-  }
-  llvm::IRBuilder<> b(&*kernel.getEntryBlock().getFirstInsertionPt());
-  b.CreateIntrinsic(llvm::Intrinsic::nvvm_griddepcontrol_launch_dependents, {});
-  if (waits.empty())
-    b.CreateIntrinsic(llvm::Intrinsic::nvvm_griddepcontrol_wait, {});
-}
-
 FailureOr<std::string> heddle::emitPtx(gpu::GPUModuleOp module, const GpuTarget &target, MachineCode kind) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(module, context);
@@ -95,9 +73,6 @@ FailureOr<std::string> heddle::emitPtx(gpu::GPUModuleOp module, const GpuTarget 
   if (!llvmModule || !machine)
     return module.emitError("cannot be translated for ") << target.name;
   for (llvm::Function &function : *llvmModule) {
-    if (function.isDeclaration())
-      continue;
-    orderLaunches(function, target.overlapsLaunches());
     function.addFnAttr("target-cpu", machine->getTargetCPU());
     function.addFnAttr("target-features", machine->getTargetFeatureString());
     // Numbers below 2^-126 become 0: exp2 is one instruction then.

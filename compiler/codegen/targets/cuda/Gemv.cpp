@@ -13,8 +13,6 @@
 #include "compiler/codegen/targets/cuda/WeightChunks.h"
 #include "runtime/model/ModelAbi.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-
 using namespace mlir;
 using namespace heddle;
 
@@ -87,7 +85,6 @@ private:
   int64_t actBytes() const { return readsBf16() ? 2 : 4; }
 
   void setUp();
-  void fetchAhead();
   SmallVector<Value> walk();
   SmallVector<Chunk> load(Value place);
   SmallVector<Value> addChunks(ArrayRef<Chunk> chunks, Value place, ValueRange sums);
@@ -135,8 +132,6 @@ void GemvEmitter::setUp() {
   }
   for (int64_t i = 0; i < tile.panels; ++i)
     panels.push_back(b.at(b.argument(1), b.min(b.add(blockPanel, i), lastPanel), spec.panelBytes()));
-  fetchAhead();
-  b.waitForLaunches();
   if (!spec.prepares)
     return;
   assert(tile.threads() == preparingThreads && "the order of sums is that of so many threads");
@@ -144,20 +139,6 @@ void GemvEmitter::setUp() {
   bool rounds = spec.activation == MatmulActivation::Bf16 && !spec.layout.isQuantized();
   prepared.emplace(b, *spec.prepares, rounds, spec.k, b.argument(7));
   prepared->begin(act, sumBytes(tile));
-}
-
-// While the launches before this one end: of the block's panels the first bytes, a line for each thread. 264 blocks ask for 8 MB at once, as much as a
-// GPU reads in the 2 microseconds that a launch takes.
-void GemvEmitter::fetchAhead() {
-  constexpr int64_t lineBytes = 128;
-  int64_t threads = tile.threads() / tile.panels, bytes = std::min(spec.panelBytes(), threads * lineBytes);
-  Value line = b.mul(b.remainder(b.threadIndex(), threads), lineBytes), ofPanel = b.divide(b.threadIndex(), threads);
-  for (auto [i, panel] : llvm::enumerate(panels)) {
-    Value isHere = b.equal(ofPanel, b.constant(i));
-    if (bytes < threads * lineBytes)
-      isHere = arith::AndIOp::create(b, isHere, b.lessThan(line, b.constant(bytes)));
-    b.ifThen(isHere, [&, panel = panel] { b.prefetch(b.at(panel, line, 1)); });
-  }
 }
 
 // Step s of K belongs to warp s mod warps. Rounds of `loads` steps a warp have a place for every lane; what is left over is guarded.

@@ -225,16 +225,6 @@ void GpuBuilder::store(Value value, Value pointer) {
 
 static constexpr char deviceScope[] = "device";
 
-void GpuBuilder::prefetch(Value pointer) {
-  NVVM::PrefetchOp::create(*this, NVVM::PrefetchCacheLevelAttr::get(getContext(), NVVM::PrefetchCacheLevel::L2),
-                           /*evictPriority=*/nullptr, pointer, /*predicate=*/Value(), /*tensormap=*/nullptr,
-                           /*uniform=*/nullptr, /*in_param_space=*/nullptr);
-}
-
-void GpuBuilder::waitForLaunches() {
-  NVVM::GriddepcontrolOp::create(*this, NVVM::GridDepActionKind::wait);
-}
-
 void GpuBuilder::fence() {
   LLVM::FenceOp::create(*this, LLVM::AtomicOrdering::acq_rel, deviceScope);
 }

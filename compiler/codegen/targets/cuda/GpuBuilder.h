@@ -18,9 +18,7 @@ constexpr int64_t chunkBytes = 16;
 constexpr int64_t chunkElements = 8;
 // Shared memory that a block has without asking the driver for more; what needs more gets it from the launch.
 constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
-constexpr int64_t launchedSharedBytes(int64_t bytes) {
-  return bytes > staticSharedBytes ? bytes : 0;
-}
+constexpr int64_t launchedSharedBytes(int64_t bytes) { return bytes > staticSharedBytes ? bytes : 0; }
 // Threads of a warpgroup: four warps whose tensor cores multiply together.
 constexpr int64_t warpgroupSize = 4 * warpSize;
 
@@ -108,10 +106,6 @@ public:
   Value at(Value pointer, Value index, int64_t bytes);
   Value load(mlir::Type type, Value pointer);
   void store(Value value, Value pointer);
-  // The line of 128 bytes at `pointer`, which need not exist, comes to the second-level cache.
-  void prefetch(Value pointer);
-  // For the end of the launches before this one, which a kernel otherwise waits for where it begins: until then it may read weights alone.
-  void waitForLaunches();
   // Between the threads of all blocks: what this thread has stored or seen before comes before what it does behind.
   void fence();
   // Atomically, for all blocks: counts *counter up, or where it is `last` back to 0. Returns what it was. Orders nothing.

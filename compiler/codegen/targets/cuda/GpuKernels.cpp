@@ -14,8 +14,6 @@ using namespace mlir;
 using namespace heddle;
 
 static constexpr char ptxName[] = "heddle_ptx";
-// An i32: whether its kernels wait for the launches before them by themselves.
-static constexpr char overlapsName[] = "heddle_ptx_overlaps";
 
 static void defineText(ModuleOp code, StringRef name, StringRef text) {
   OpBuilder b(code.getContext());
@@ -61,8 +59,6 @@ void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads, V
   b.store(i32(arguments.size()), b.at(launch, offsetof(heddle_launch, num_arguments)));
   b.store(places, b.at(launch, offsetof(heddle_launch, arguments)));
   b.store(sizes, b.at(launch, offsetof(heddle_launch, argument_sizes)));
-  b.store(b.load(b.getI32Type(), LLVM::AddressOfOp::create(b, b.pointerType(), overlapsName)),
-          b.at(launch, offsetof(heddle_launch, overlaps)));
   Value device = pointer(offsetof(heddle_step, device));
   Value function = b.load(b.pointerType(), b.at(device, offsetof(heddle_device, launch)));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {b.pointerType(), b.pointerType()});
@@ -86,20 +82,15 @@ FailureOr<std::string> GpuKernels::finish(MachineCode kind) {
   if (failed(lowerToNVVM(kernels)))
     return failure();
   FailureOr<std::string> text = emitPtx(kernels, target, kind == MachineCode::LLVMIR ? kind : MachineCode::Assembly);
-  if (succeeded(text)) {
+  if (succeeded(text))
     defineText(code, ptxName, *text);
-    OpBuilder b(code.getContext());
-    b.setInsertionPointToStart(code.getBody());
-    LLVM::GlobalOp::create(b, code.getLoc(), b.getI32Type(), /*isConstant=*/true, LLVM::Linkage::Internal, overlapsName,
-                           b.getI32IntegerAttr(target.overlapsLaunches()));
-  }
   return text;
 }
 
 void GpuKernels::show(ModuleOp shown) {
   OpBuilder b(shown.getContext());
   b.setInsertionPointToStart(shown.getBody());
-  for (auto [name, type] : {std::pair(ptxName, b.getI8Type()), std::pair(overlapsName, b.getI32Type())})
-    LLVM::GlobalOp::create(b, shown.getLoc(), type, /*isConstant=*/true, LLVM::Linkage::External, name, Attribute());
+  LLVM::GlobalOp::create(b, shown.getLoc(), b.getI8Type(), /*isConstant=*/true, LLVM::Linkage::External, ptxName,
+                         Attribute());
   kernels->moveBefore(shown.getBody(), shown.getBody()->end());
 }
