@@ -21,8 +21,8 @@ constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
 constexpr int64_t launchedSharedBytes(int64_t bytes) {
   return bytes > staticSharedBytes ? bytes : 0;
 }
-// Threads of a warpgroup: four warps whose tensor cores multiply together.
-constexpr int64_t warpgroupSize = 4 * warpSize;
+// After so many bytes of shared memory, the swizzle that wgmma knows begins again.
+constexpr int64_t swizzleBytes = 1024;
 
 // Registers of a thread in the warp's product D = A B + C of bf16 matrices A (16, 16), B (16, 8) and f32 C, D (16, 8):
 // PTX ISA, "Matrix Fragments for mma.m16n8k16".
@@ -39,7 +39,7 @@ public:
   // Begins kernel `name` for blocks of `threads` threads at the end of `module`, with parameters as given. The builder
   // stands in its body.
   GpuBuilder(mlir::gpu::GPUModuleOp module, llvm::StringRef name, llvm::ArrayRef<mlir::Type> parameters,
-             int64_t threads, int64_t sharedBytes);
+             int64_t threads, int64_t sharedBytes, int64_t sharedAlignment = 128);
   mlir::gpu::GPUFuncOp finish();
   // What a multiprocessor has registers for, at least: without it, the assembler spills to make room for more blocks.
   void setBlocksPerProcessor(int64_t blocks);

@@ -15,7 +15,8 @@ static SmallVector<Type> parameters(MLIRContext *context) {
 }
 
 MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuMatmulTile &tile)
-    : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), tile.sharedBytes()),
+    : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), tile.sharedBytes(),
+                                  tile.isOfWarpgroups ? swizzleBytes : 128),
       actTile(b, tile.blockM, tile.blockK, 0), panels(b, tile.blockK, actTile.bytes()) {
   act = b.argument(0), weights = b.argument(1), bias = b.argument(2), out = b.argument(3);
   rows = b.argument(4), actStride = b.argument(5), outStride = b.argument(6);
