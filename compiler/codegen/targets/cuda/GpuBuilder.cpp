@@ -311,6 +311,20 @@ Value GpuBuilder::advance(Value descriptor, int64_t bytes) {
   return arith::AddIOp::create(*this, descriptor, units);
 }
 
+void GpuBuilder::setCluster(int64_t count) {
+  function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(), getDenseI32ArrayAttr({1, 1, int32_t(count)}));
+}
+
+void GpuBuilder::clusterBarrier() {
+  NVVM::ClusterArriveOp::create(*this, getUnitAttr());
+  NVVM::ClusterWaitOp::create(*this, getUnitAttr());
+}
+
+Value GpuBuilder::sharedOf(Value byteOffset, int64_t rank) {
+  return NVVM::MapaOp::create(*this, pointerType(getContext(), NVVM::NVVMMemorySpace::SharedCluster), shared(byteOffset),
+                              constant(rank));
+}
+
 SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {
   SmallVector<Value> registers;
   for (const FragmentA &fragment : a)

@@ -138,6 +138,13 @@ public:
   // multiple of 1024. So many bytes further in each row, below 128: those of the columns from there on.
   Value describeRows(Value byteOffset);
   Value advance(Value descriptor, int64_t bytes);
+  // The blocks of the kernel that differ in the last coordinate alone, `count` of them, are a cluster: they run at once, and read each other's shared memory.
+  void setCluster(int64_t count);
+  // For all threads of the cluster: what each has stored is seen by all.
+  void clusterBarrier();
+  // The shared memory of block `rank` of the cluster.
+  Value sharedOf(Value byteOffset, int64_t rank);
+
   // warpgroup_multiply and warpgroup_wait of dialect/GpuOps.td.
   llvm::SmallVector<Value> multiplyAsync(llvm::ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums);
   llvm::SmallVector<Value> waitProducts(int64_t pending, ValueRange sums = {});

@@ -23,6 +23,8 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
   thread = b.threadIndex(), warp = b.divide(thread, warpSize), lane = b.remainder(thread, warpSize);
   blockColumn = b.mul(b.blockIndex(0), tile.blockN);
   blockRow = b.mul(b.blockIndex(1), tile.blockM);
+  if (tile.splits > 1)
+    firstSlice = b.mul(b.blockIndex(2), slices());
   planActCopies();
   if (spec.layout.isQuantized())
     codes.emplace(b, spec.layout, spec.k, tile.blockK, tile.blockN / 16, spec.weightPanels(), tile.threads(), weights,
@@ -32,7 +34,7 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
 }
 
 int64_t MatmulBlock::slices() const {
-  return llvm::divideCeil(spec.k, tile.blockK);
+  return llvm::divideCeil(spec.k, tile.blockK) / tile.splits;
 }
 
 // Threads are as many as the chunks of 8 rows at least, after which the swizzle begins again: passes lie as many chunks apart.
@@ -88,6 +90,8 @@ void MatmulBlock::copySlice(Tile &to, const SliceCopies &copies, int64_t end, in
 }
 
 void MatmulBlock::load(Value slice, Value stage) {
+  if (firstSlice)
+    slice = b.add(slice, firstSlice);
   copySlice(actTile, actCopies, spec.k, tile.blockK * 2, chunkElements, slice, stage);
   // A pair is there as a whole: what stands behind an odd K is 0.
   if (!codes)
@@ -104,7 +108,10 @@ void MatmulBlock::loadFirst(int64_t ahead) {
 }
 
 SmallVector<WeightChunks::Chunk> MatmulBlock::loadCodes(Value slice) {
-  return codes ? codes->load(b.min(slice, b.constant(slices() - 1))) : SmallVector<WeightChunks::Chunk>();
+  if (!codes)
+    return {};
+  slice = b.min(slice, b.constant(slices() - 1));
+  return codes->load(firstSlice ? b.add(slice, firstSlice) : slice);
 }
 
 void MatmulBlock::storeCodes(ArrayRef<WeightChunks::Chunk> chunks, Value stage) {
