@@ -310,8 +310,7 @@ TEST(GpuWarpgroupMatmul, AllTilesLeaveTheSameBits) {
   for (const GpuMatmulTile &tile : ofWarpgroups) {
     if (!canRun(tile))
       GTEST_SKIP() << "not of this GPU";
-    std::vector<float> out =
-        runMatmul(kernelOf(spec, tile), spec, tile, operands, 20, ptx::WarpOrder::Ascending);
+    std::vector<float> out = runMatmul(kernelOf(spec, tile), spec, tile, operands, 20, ptx::WarpOrder::Ascending);
     if (first.empty())
       first = out;
     EXPECT_EQ(out, first);

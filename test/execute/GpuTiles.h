@@ -35,7 +35,7 @@ inline GpuMatmulSpec wideMatmul() {
 
 // The tiles for tensor cores, those of most rows first.
 inline llvm::SmallVector<GpuMatmulTile> gpuMatmulTiles(llvm::StringRef targetName,
-                                                      const GpuMatmulSpec &spec = wideMatmul()) {
+                                                       const GpuMatmulSpec &spec = wideMatmul()) {
   llvm::SmallVector<GpuMatmulTile> tiles;
   withMatmulSchedule(targetName, [&](ScheduleAttr schedule) { tiles = tensorCoreTiles(schedule, spec); });
   return tiles;

@@ -535,7 +535,8 @@ void Block::collective(int begin) {
 }
 
 // Its blocks along z one after the other, from one point where all meet to the next.
-static void runCluster(const std::vector<std::unique_ptr<Block>> &cluster, std::array<uint32_t, 3> at, WarpOrder order) {
+static void runCluster(const std::vector<std::unique_ptr<Block>> &cluster, std::array<uint32_t, 3> at,
+                       WarpOrder order) {
   for (size_t i = 0; i < cluster.size(); ++i)
     cluster[i]->begin({at[0], at[1], at[2] + uint32_t(i)}, cluster);
   for (size_t numDone = 0; numDone < cluster.size();) {

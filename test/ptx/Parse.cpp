@@ -404,7 +404,8 @@ void Parser::parseMemory(Instruction &instruction, const std::vector<std::string
   bool isLoad = parts[0] == "ld";
   instruction.action = isLoad ? Action::Load : Action::Store;
   for (auto [name, space] : {std::pair("global", Space::Global), std::pair("shared", Space::Shared),
-                             std::pair("shared::cluster", Space::Cluster), std::pair("local", Space::Local), std::pair("param", Space::Parameters)})
+                             std::pair("shared::cluster", Space::Cluster), std::pair("local", Space::Local),
+                             std::pair("param", Space::Parameters)})
     if (contains(parts, name))
       instruction.space = space;
   std::optional<Type> type = typeOf(parts.back());

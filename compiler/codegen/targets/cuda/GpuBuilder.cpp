@@ -321,8 +321,8 @@ void GpuBuilder::clusterBarrier() {
 }
 
 Value GpuBuilder::sharedOf(Value byteOffset, int64_t rank) {
-  return NVVM::MapaOp::create(*this, pointerType(getContext(), NVVM::NVVMMemorySpace::SharedCluster), shared(byteOffset),
-                              constant(rank));
+  return NVVM::MapaOp::create(*this, pointerType(getContext(), NVVM::NVVMMemorySpace::SharedCluster),
+                              shared(byteOffset), constant(rank));
 }
 
 SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {

@@ -16,7 +16,7 @@ static SmallVector<Type> parameters(MLIRContext *context) {
 
 MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuMatmulTile &tile)
     : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), tile.sharedBytes(),
-                                  tile.isOfWarpgroups ? swizzleBytes : 128),
+                                tile.isOfWarpgroups ? swizzleBytes : 128),
       actTile(b, tile.blockM, tile.blockK, 0), panels(b, tile.blockK, actTile.bytes()) {
   act = b.argument(0), weights = b.argument(1), bias = b.argument(2), out = b.argument(3);
   rows = b.argument(4), actStride = b.argument(5), outStride = b.argument(6);
@@ -56,8 +56,8 @@ void MatmulBlock::planWeightCopies() {
   int64_t chunksPerPanel = panels.panelBytes() / chunkBytes, panelsOfBlock = tile.blockN / 16;
   Value ofThread = b.divide(thread, chunksPerPanel), inFirst = b.remainder(thread, chunksPerPanel);
   auto pairOf = [](GpuBuilder &b, Value inPanel) { return b.divide(inPanel, 4); };
-  weightCopies.shared = b.add(panels.offsetOf(pairOf(b, inFirst), b.remainder(inFirst, 4)),
-                              b.mul(ofThread, panels.panelBytes()));
+  weightCopies.shared =
+      b.add(panels.offsetOf(pairOf(b, inFirst), b.remainder(inFirst, 4)), b.mul(ofThread, panels.panelBytes()));
   Value firstPanel = b.add(b.divide(blockColumn, 16), ofThread);
   Value firstBegin = b.at(weights, firstPanel, spec.panelBytes());
   for (int64_t first = 0; first < panelsOfBlock * chunksPerPanel; first += tile.threads()) {

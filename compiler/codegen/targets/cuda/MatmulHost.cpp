@@ -29,8 +29,9 @@ MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr 
                         "x" + Twine(16 * tile.panels))
                            .str();
   buildGpuGemv(gpu.kernels, kernel, few, tile);
-  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*sharedBytes=*/0, /*blocksZ=*/1, isFixed};
+  return {kernel,        tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
+          tile.rows,     tile.threads(), /*sharedBytes=*/0,
+          /*blocksZ=*/1, isFixed};
 }
 
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.

@@ -18,8 +18,10 @@ using namespace heddle;
 static GpuMatmulTile tileOf(TileAttr tile) {
   ArrayRef<int64_t> warps = tile.getWarps();
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
-  return {maxRows,  tile.getRows().front(), tile.getColumns(), tile.getK(),
-          warps[0], warps[1],               tile.getStages(),  tile.getRole() == TileRole::Warpgroups};
+  return {maxRows,           tile.getRows().front(),
+          tile.getColumns(), tile.getK(),
+          warps[0],          warps[1],
+          tile.getStages(),  tile.getRole() == TileRole::Warpgroups};
 }
 
 GpuMatmulSpec heddle::gpuSpecOf(const MatmulSpec &spec) {
@@ -62,8 +64,8 @@ static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec
 }
 
 SmallVector<GpuMatmulTile> heddle::tensorCoreTiles(ScheduleAttr schedule, const GpuMatmulSpec &spec) {
-  bool isTaken = spec.layout.isQuantized() ? spec.layout.book == CodeBook::None
-                                           : spec.layout.numbers == PackedNumbers::BF16;
+  bool isTaken =
+      spec.layout.isQuantized() ? spec.layout.book == CodeBook::None : spec.layout.numbers == PackedNumbers::BF16;
   SmallVector<GpuMatmulTile> tiles;
   // cp.async takes rows that begin at 16 bytes.
   if (spec.activation != MatmulActivation::Bf16 || !isTaken || spec.k % 8)

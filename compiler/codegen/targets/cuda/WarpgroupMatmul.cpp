@@ -120,10 +120,12 @@ SmallVector<Value> WarpgroupEmitter::addSplits(ArrayRef<Value> sums) {
 // Of two neighbouring warps, one has the gate's sums and the other the same columns of the up projection: each gives away those of half of the rows.
 void WarpgroupEmitter::finishGated(ArrayRef<Value> sums, Value firstRow) {
   size_t half = sums.size() / 2;
-  int64_t behindSums = tile.splits > 1 ? tile.warpsN * warpSize * tile.blockM / 2 * 4 : 0; // which others may still read
+  int64_t behindSums =
+      tile.splits > 1 ? tile.warpsN * warpSize * tile.blockM / 2 * 4 : 0; // which others may still read
   Value isUp = b.equal(b.remainder(warp, 2), b.constant(1)), laneBytes = b.mul(lane, 4);
   auto placeOf = [&](Value ofWarp, size_t i) {
-    return b.shared(b.add(b.mul(ofWarp, int64_t(half) * warpSize * 4), b.add(laneBytes, behindSums + int64_t(i) * warpSize * 4)));
+    return b.shared(
+        b.add(b.mul(ofWarp, int64_t(half) * warpSize * 4), b.add(laneBytes, behindSums + int64_t(i) * warpSize * 4)));
   };
   b.barrier(); // nobody reads slices any more
   for (size_t i = 0; i < half; ++i)
