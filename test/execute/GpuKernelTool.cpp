@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // heddle-gpu-kernel: one GPU kernel as PTX, LLVM IR or MLIR on stdout, for the lit tests.
-//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [type=q4_0] [bias] [add] [silu|gelu|gated-silu|gated-gelu]
+//   heddle-gpu-kernel matmul n=256 k=100 rows=128 [splits=2] [type=q4_0] [bias] [add] [silu|gelu|gated-silu|gated-gelu]
 //   heddle-gpu-kernel gemv n=256 k=100 rows=1 type=q4_0 [act=bf16] [prepares|norm] [bias] [add] [silu|…]
 //     [heads=8 kv-heads=2 head-dim=128 [heads-norm]]: it ends with the rotation of heads, of which it has n columns
 //   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
@@ -63,7 +63,9 @@ static LogicalResult addMatmul(gpu::GPUModuleOp module, const llvm::StringMap<st
   if (failed(readType(words, "bf16", spec, error)) || failed(verifyGpuMatmul(spec, error)))
     return failure();
   std::string target = words.count("target") ? words.lookup("target") : "cuda:sm_80";
-  buildGpuMatmul(module, "matmul", spec, heddle::test::gpuMatmulTile(number(words, "rows", 512), target));
+  GpuMatmulTile tile = heddle::test::gpuMatmulTile(number(words, "rows", 512), target);
+  tile.splits = number(words, "splits", 1);
+  buildGpuMatmul(module, "matmul", spec, tile);
   return success();
 }
 

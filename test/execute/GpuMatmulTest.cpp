@@ -257,7 +257,7 @@ TEST(GpuMatmul, CodesOfGatedMatricesThatEndInASlice) {
 // Of 512 rows, few columns take the tile of 64 rows, whose blocks are more; more than 8 times W is not read.
 TEST(GpuWarpgroupMatmul, TilesFollowTheBlocks) {
   auto rowsOfTile = [](int64_t rows, int64_t n) {
-    return gpuMatmulTile(rows, "cuda:sm_90a", makeSpec(n, 64)).blockM;
+    return gpuMatmulTile(rows, "cuda:sm_90a", makeSpec(n, 64)).blockM; // of one slice, which nobody shares out
   };
   EXPECT_EQ(rowsOfTile(512, 16384), 128);
   EXPECT_EQ(rowsOfTile(513, 16384), 256);
@@ -269,6 +269,39 @@ TEST(GpuWarpgroupMatmul, TilesFollowTheBlocks) {
   EXPECT_EQ(rowsOfTile(129, 64), 32);
 }
 
+// Blocks of a cluster share out K, and the rows that they finish.
+TEST(GpuWarpgroupMatmul, Splits) {
+  for (GpuMatmulTile tile : ofWarpgroups)
+    for (int64_t splits : {2, 4}) {
+      tile.splits = splits;
+      if (tile.blockM / splits < 16)
+        continue;
+      check(makeSpec(tile.blockN + 7, 64 * 8), tile, {1, tile.blockM / 2 + 1, tile.blockM + 3});
+      GpuMatmulSpec spec = makeSpec(80, 64 * 12);
+      spec.epilogue = MatmulEpilogue::Silu;
+      spec.isGated = true;
+      check(spec, tile, {tile.blockM / 2 + 3});
+      GpuMatmulSpec ofCodes = makeSpec(40, 64 * 4);
+      ofCodes.layout = *layoutFor(TensorType::Q4_0);
+      ofCodes.accumulate = ofCodes.hasBias = true;
+      check(ofCodes, tile, {9}, TensorType::Q4_0);
+    }
+}
+
+TEST(GpuWarpgroupMatmul, SplitsFollowTheBlocks) {
+  auto tileOf = [](int64_t rows, int64_t n, int64_t k) {
+    GpuMatmulTile tile = gpuMatmulTile(rows, "cuda:sm_90a", makeSpec(n, k));
+    return std::pair(tile.blockM, tile.splits);
+  };
+  EXPECT_EQ(tileOf(512, 2048, 8192), std::pair(int64_t(256), int64_t(4)));
+  EXPECT_EQ(tileOf(1024, 2048, 8192), std::pair(int64_t(256), int64_t(2)));
+  EXPECT_EQ(tileOf(2048, 2048, 8192), std::pair(int64_t(256), int64_t(1)));
+  EXPECT_EQ(tileOf(128, 4096, 4096), std::pair(int64_t(128), int64_t(4)));
+  EXPECT_EQ(tileOf(64, 2048, 2048), std::pair(int64_t(64), int64_t(4)));
+  EXPECT_EQ(tileOf(512, 16384, 2048), std::pair(int64_t(128), int64_t(1)));
+  EXPECT_EQ(tileOf(512, 2048, 64 * 33), std::pair(int64_t(64), int64_t(1)));
+}
+
 // The bits of a row do not tell how many lay beside it.
 TEST(GpuWarpgroupMatmul, AllTilesLeaveTheSameBits) {
   GpuMatmulSpec spec = makeSpec(144, 328);
@@ -277,8 +310,7 @@ TEST(GpuWarpgroupMatmul, AllTilesLeaveTheSameBits) {
   for (const GpuMatmulTile &tile : ofWarpgroups) {
     if (!canRun(tile))
       GTEST_SKIP() << "not of this GPU";
-    std::vector<float> out =
-        runMatmul(kernelOf(spec, tile), spec, tile, operands, 20, ptx::WarpOrder::Ascending);
+    std::vector<float> out = runMatmul(kernelOf(spec, tile), spec, tile, operands, 20, ptx::WarpOrder::Ascending);
     if (first.empty())
       first = out;
     EXPECT_EQ(out, first);
@@ -287,7 +319,7 @@ TEST(GpuWarpgroupMatmul, AllTilesLeaveTheSameBits) {
 
 // What the emulator says of a kernel in whose text all that reads `from` reads `to`; "wrong" where nothing but its results tells.
 std::string faultOf(const GpuMatmulTile &tile, const std::string &from, const std::string &to) {
-  GpuMatmulSpec spec = makeSpec(64, 448);
+  GpuMatmulSpec spec = makeSpec(64, 64 * (tile.splits > 1 ? 6 : 7));
   std::string text = kernelOf(spec, tile).ptx();
   EXPECT_NE(text.find(from), std::string::npos) << from;
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -323,6 +355,11 @@ TEST(GpuWarpgroupMatmul, FaultsAreSeen) {
   EXPECT_THAT(faultOf(small, all, ""), HasSubstr("registers of a product that was not waited for are written"));
   EXPECT_EQ(faultOf(alone, "cp.async.wait_group \t1;", ""), "wrong");
   EXPECT_EQ(faultOf(small, "cp.async.wait_group \t2;", ""), "wrong");
+  GpuMatmulTile split = ofWarpgroups[2];
+  split.splits = 2;
+  EXPECT_EQ(faultOf(split, "ret;", "ret;"), "");
+  std::string arrive = "barrier.cluster.arrive.aligned;", wait = "barrier.cluster.wait.aligned;";
+  EXPECT_NE(faultOf(split, wait, ""), "");
 }
 
 } // namespace

@@ -35,7 +35,7 @@ inline GpuMatmulSpec wideMatmul() {
 
 // The tiles for tensor cores, those of most rows first.
 inline llvm::SmallVector<GpuMatmulTile> gpuMatmulTiles(llvm::StringRef targetName,
-                                                      const GpuMatmulSpec &spec = wideMatmul()) {
+                                                       const GpuMatmulSpec &spec = wideMatmul()) {
   llvm::SmallVector<GpuMatmulTile> tiles;
   withMatmulSchedule(targetName, [&](ScheduleAttr schedule) { tiles = tensorCoreTiles(schedule, spec); });
   return tiles;
@@ -74,6 +74,7 @@ inline ptx::Launch matmulLaunch(const GpuMatmulSpec &spec, const GpuMatmulTile &
   ptx::Launch launch;
   launch.blocks[0] = uint32_t((spec.weightPanels() * 16 + tile.blockN - 1) / tile.blockN);
   launch.blocks[1] = uint32_t((rows + tile.blockM - 1) / tile.blockM);
+  launch.blocks[2] = uint32_t(tile.splits);
   launch.threads[0] = uint32_t(tile.threads());
   launch.sharedBytes = uint32_t(launchedSharedBytes(tile.sharedBytes()));
   return launch;

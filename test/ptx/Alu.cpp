@@ -190,8 +190,15 @@ template <typename T> uint64_t extractBits(uint64_t a, uint64_t b, uint64_t c) {
   return bitsOf(T(T(U(as<U>(a) << (width - position - length))) >> (width - length)));
 }
 
+// The address of the same place in another block's shared memory.
+uint64_t addressInCluster(uint64_t address, uint64_t rank, uint64_t) {
+  return (as<uint32_t>(rank) + uint64_t(1)) << clusterRankShift | as<uint32_t>(address);
+}
+
 Table makeTable() {
   Table table;
+  for (const char *type : {"u32", "u64"})
+    table[std::string("mapa.shared::cluster.") + type] = {addressInCluster, 2};
   addIntegers<int16_t, int32_t>(table, "s16");
   addIntegers<uint16_t, uint32_t>(table, "u16");
   addIntegers<int32_t, int64_t>(table, "s32");

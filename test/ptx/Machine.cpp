@@ -6,9 +6,11 @@
 #include "test/ptx/Warpgroups.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 
 namespace heddle::ptx {
@@ -58,7 +60,7 @@ struct Copy {
 };
 
 struct Thread {
-  enum class State : uint8_t { Running, AtWarp, AtBarrier, Done } state = State::Running;
+  enum class State : uint8_t { Running, AtWarp, AtBarrier, AtCluster, Done } state = State::Running;
   uint32_t pc = 0;
   std::vector<Copy> copies;             // not committed yet
   std::deque<std::vector<Copy>> groups; // oldest first
@@ -85,13 +87,19 @@ public:
       : kernel(kernel), launch(launch), parameters(parameters), memory(memory), view(view), order(order),
         count(int(launch.threads[0] * launch.threads[1] * launch.threads[2])),
         shared(kernel.sharedBytes + launch.sharedBytes) {}
-  void run(const uint32_t (&at)[3]);
+  // A block of a cluster, which `blocks` are.
+  void begin(std::array<uint32_t, 3> at, const std::vector<std::unique_ptr<Block>> &blocks);
+  // Until its threads are done, or wait for the cluster: false.
+  bool advance();
+  // All of the cluster have come so far.
+  void releaseCluster();
 
 private:
   void runWarp(int warp);
   void runThread(int index);
   bool step(int index, const Instruction &instruction);
   void releaseBarrier();
+  bool areAll(Thread::State state) const;
   void collective(int warp);
   bool multiplyAsync(int warp, const Instruction &instruction);
   uint64_t read(int index, const Operand &operand) const;
@@ -121,38 +129,59 @@ private:
   std::vector<uint8_t> shared, local;
   std::vector<uint64_t> registers; // (threads, numRegisters)
   std::vector<Thread> threads;
+  const std::vector<std::unique_ptr<Block>> *cluster = nullptr;
   std::optional<Warpgroups> warpgroups; // of kernels that have some
   uint64_t steps = 0;
 };
 
 } // namespace
 
-void Block::run(const uint32_t (&at)[3]) {
-  std::copy(at, at + 3, block);
+void Block::begin(std::array<uint32_t, 3> at, const std::vector<std::unique_ptr<Block>> &blocks) {
+  std::copy(at.begin(), at.end(), block);
+  cluster = &blocks;
   threads.assign(count, {});
   registers.assign(size_t(count) * kernel.numRegisters, 0);
   local.assign(size_t(count) * kernel.localBytes, 0xff);
   std::fill(shared.begin(), shared.end(), 0xff);
   if (kernel.hasWarpgroups)
     warpgroups.emplace(count, kernel.numRegisters, shared);
+}
+
+bool Block::areAll(Thread::State state) const {
+  return std::all_of(threads.begin(), threads.end(), [&](const Thread &thread) { return thread.state == state; });
+}
+
+bool Block::advance() {
   int warps = (count + lanes - 1) / lanes;
-  auto isDone = [](const Thread &thread) { return thread.state == Thread::State::Done; };
-  while (!std::all_of(threads.begin(), threads.end(), isDone)) {
+  while (!areAll(Thread::State::Done) && !areAll(Thread::State::AtCluster)) {
     for (int warp = 0; warp < warps; ++warp)
       runWarp(order == WarpOrder::Ascending ? warp : warps - 1 - warp);
     releaseBarrier();
   }
-  if (warpgroups)
+  bool isDone = areAll(Thread::State::Done);
+  if (isDone && warpgroups)
     warpgroups->end();
+  return isDone;
+}
+
+void Block::releaseCluster() {
+  for (Thread &thread : threads) {
+    thread.state = Thread::State::Running;
+    ++thread.pc;
+  }
 }
 
 // Everyone waits, or is done.
 void Block::releaseBarrier() {
+  if (areAll(Thread::State::AtCluster))
+    return;
   const Instruction *first = nullptr;
   for (Thread &thread : threads) {
     if (thread.state == Thread::State::Done)
       continue;
     const Instruction &barrier = kernel.code[thread.pc];
+    if (thread.state == Thread::State::AtCluster)
+      throw Error("line " + std::to_string(barrier.line) + ": some threads of a block wait for the cluster alone");
     if (first && first->sources[0].value != barrier.sources[0].value)
       throw Error("line " + std::to_string(barrier.line) + ": threads wait at different barriers");
     first = &barrier;
@@ -260,6 +289,9 @@ bool Block::step(int index, const Instruction &instruction) {
   case Action::Barrier:
     thread.state = Thread::State::AtBarrier;
     return false;
+  case Action::ClusterWait:
+    thread.state = Thread::State::AtCluster;
+    return false;
   case Action::CopyAsync:
     issueCopy(index, instruction);
     return true;
@@ -346,6 +378,15 @@ uint8_t *Block::locate(int index, const Instruction &instruction, size_t bytes, 
     return memory.at(address, bytes, bytes, access);
   case Space::Shared:
     return sharedAt(uint32_t(address), bytes);
+  case Space::Cluster: {
+    uint64_t rank = (address >> clusterRankShift) - 1;
+    if (rank >= cluster->size() || access == Memory::Access::ReadWrite)
+      throw Error("shared memory of the cluster: address " + std::to_string(address));
+    Block &other = *(*cluster)[rank];
+    if (other.areAll(Thread::State::Done))
+      throw Error("shared memory of a block of the cluster that has ended");
+    return other.sharedAt(address & ((uint64_t(1) << clusterRankShift) - 1), bytes);
+  }
   case Space::Local:
     if (uint32_t(address) + bytes > kernel.localBytes)
       throw Error("local memory: address " + std::to_string(address));
@@ -482,6 +523,24 @@ void Block::collective(int begin) {
       write(begin + lane, instruction.results[i], results[lane].at(i));
 }
 
+// Its blocks along z one after the other, from one point where all meet to the next.
+static void runCluster(const std::vector<std::unique_ptr<Block>> &cluster, std::array<uint32_t, 3> at,
+                       WarpOrder order) {
+  for (size_t i = 0; i < cluster.size(); ++i)
+    cluster[i]->begin({at[0], at[1], at[2] + uint32_t(i)}, cluster);
+  for (size_t numDone = 0; numDone < cluster.size();) {
+    numDone = 0;
+    for (size_t i = 0; i < cluster.size(); ++i)
+      numDone += cluster[order == WarpOrder::Ascending ? i : cluster.size() - 1 - i]->advance();
+    if (numDone == cluster.size())
+      return;
+    if (numDone)
+      throw Error("a block of the cluster ends while others wait for it");
+    for (const std::unique_ptr<Block> &block : cluster)
+      block->releaseCluster();
+  }
+}
+
 void run(const Kernel &kernel, const Launch &launch, const void *const *arguments, Memory &memory, WarpOrder order) {
   std::vector<uint8_t> parameters(kernel.parameterBytes + 1);
   for (size_t i = 0; i < kernel.parameters.size(); ++i)
@@ -489,13 +548,18 @@ void run(const Kernel &kernel, const Launch &launch, const void *const *argument
   for (int axis = 0; axis < 3; ++axis)
     if (kernel.threads[axis] && launch.threads[axis] > kernel.threads[axis])
       throw Error(kernel.name + ": a block has more threads than .maxntid allows");
+  if (launch.blocks[2] % kernel.cluster || (kernel.cluster > 1 && kernel.communicates))
+    throw Error(kernel.name + ": a grid of no whole clusters, or clusters that tell others");
   BlockView view;
-  Block block(kernel, launch, parameters.data(), memory, kernel.communicates ? &view : nullptr, order);
-  for (uint32_t z = 0; z < launch.blocks[2]; ++z)
+  std::vector<std::unique_ptr<Block>> cluster;
+  for (uint32_t i = 0; i < kernel.cluster; ++i)
+    cluster.push_back(std::make_unique<Block>(kernel, launch, parameters.data(), memory,
+                                              kernel.communicates ? &view : nullptr, order));
+  for (uint32_t z = 0; z < launch.blocks[2]; z += kernel.cluster)
     for (uint32_t y = 0; y < launch.blocks[1]; ++y)
       for (uint32_t x = 0; x < launch.blocks[0]; ++x) {
         view.beginBlock();
-        block.run({x, y, z});
+        runCluster(cluster, {x, y, z}, order);
       }
   view.endLaunch();
 }

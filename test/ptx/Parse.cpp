@@ -243,7 +243,13 @@ void Parser::parseKernel(Module &module) {
         if (at < text.size() && text[at] == ',')
           ++at;
       }
-    else
+    else if (token == ".reqnctapercluster") {
+      std::string_view sizes = until('\n');
+      std::vector<std::string_view> axes = splitOperands(sizes);
+      if (axes.size() != 3 || axes[0] != "1" || axes[1] != "1")
+        fail("only clusters of blocks along z are known");
+      kernel->cluster = std::max(1u, leadingNumber(axes[2]));
+    } else if (token != ".explicitcluster")
       word(); // .minnctapersm and other hints
   }
   until('{');
@@ -398,7 +404,8 @@ void Parser::parseMemory(Instruction &instruction, const std::vector<std::string
   bool isLoad = parts[0] == "ld";
   instruction.action = isLoad ? Action::Load : Action::Store;
   for (auto [name, space] : {std::pair("global", Space::Global), std::pair("shared", Space::Shared),
-                             std::pair("local", Space::Local), std::pair("param", Space::Parameters)})
+                             std::pair("shared::cluster", Space::Cluster), std::pair("local", Space::Local),
+                             std::pair("param", Space::Parameters)})
     if (contains(parts, name))
       instruction.space = space;
   std::optional<Type> type = typeOf(parts.back());
@@ -527,11 +534,15 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
   else if (op == "bra") {
     instruction.action = Action::Branch;
     branches.emplace_back(uint32_t(kernel->code.size()), std::string(operands.at(0)));
-  } else if (op == "bar" || op == "barrier") {
+  } else if ((op == "bar" || op == "barrier") && !contains(parts, "cluster")) {
     instruction.action = Action::Barrier;
     if (operands.size() != 1 || !contains(parts, "sync"))
       fail("only a barrier of the whole block is known");
     instruction.sources.push_back(operand(operands[0]));
+  } else if (name == "barrier.cluster.arrive.aligned") {
+    instruction.action = Action::Nothing;
+  } else if (name == "barrier.cluster.wait.aligned") {
+    instruction.action = Action::ClusterWait;
   } else if (op == "ld" || op == "st")
     parseMemory(instruction, parts, operands);
   else if (op == "atom")

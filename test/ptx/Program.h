@@ -79,7 +79,8 @@ enum class Action : uint8_t {
   FenceProxy, // between what the thread wrote to shared memory and what warpgroups read
   Branch,
   Exit,
-  Barrier, // of the block
+  Barrier,     // of the block
+  ClusterWait, // of the cluster: what comes behind the arrival that stands before it
   CopyAsync,
   CommitCopies,
   WaitCopies,
@@ -95,7 +96,9 @@ enum class Action : uint8_t {
   Nothing,
 };
 
-enum class Space : uint8_t { Generic, Global, Shared, Local, Parameters };
+enum class Space : uint8_t { Generic, Global, Shared, Cluster, Local, Parameters };
+// An address in the shared memory of block `rank` of the cluster: its own with one more than that above these bits.
+inline constexpr int clusterRankShift = 24;
 
 using Compute = uint64_t (*)(uint64_t, uint64_t, uint64_t);
 
@@ -124,6 +127,7 @@ struct Kernel {
   std::vector<Parameter> parameters;
   uint32_t parameterBytes = 0, sharedBytes = 0, localBytes = 0; // shared: without what a launch adds behind it
   uint32_t threads[3] = {0, 0, 0};                              // .maxntid: what a block must not exceed; 0: unknown
+  uint32_t cluster = 1;                                         // blocks along z that run at once
   std::vector<Instruction> code;
   int numRegisters = 0;
   bool communicates = false;  // blocks tell each other what they have stored

@@ -18,8 +18,6 @@ static LLVM::LLVMPointerType pointerType(MLIRContext *context, NVVM::NVVMMemoryS
   return LLVM::LLVMPointerType::get(context, unsigned(space));
 }
 
-// After so many bytes of shared memory, the swizzle that wgmma knows begins again.
-static constexpr int64_t swizzleBytes = 1024;
 // Bytes that matrix descriptors count.
 static constexpr int64_t descriptorUnit = 16;
 
@@ -28,7 +26,7 @@ Type GpuBuilder::globalPointer(MLIRContext *context) {
 }
 
 GpuBuilder::GpuBuilder(gpu::GPUModuleOp module, StringRef name, ArrayRef<Type> parameters, int64_t threads,
-                       int64_t sharedBytes)
+                       int64_t sharedBytes, int64_t sharedAlignment)
     : ImplicitLocOpBuilder(module.getLoc(), module.getContext()) {
   setInsertionPointToEnd(module.getBody());
   bool isLaunched = launchedSharedBytes(sharedBytes);
@@ -37,7 +35,7 @@ GpuBuilder::GpuBuilder(gpu::GPUModuleOp module, StringRef name, ArrayRef<Type> p
     auto bytes = LLVM::LLVMArrayType::get(getI8Type(), isLaunched ? 0 : sharedBytes);
     LLVM::GlobalOp::create(*this, bytes, /*isConstant=*/false,
                            isLaunched ? LLVM::Linkage::External : LLVM::Linkage::Internal, sharedName, Attribute(),
-                           /*alignment=*/swizzleBytes, unsigned(NVVM::NVVMMemorySpace::Shared));
+                           isLaunched ? swizzleBytes : sharedAlignment, unsigned(NVVM::NVVMMemorySpace::Shared));
   }
   function = gpu::GPUFuncOp::create(*this, name, getFunctionType(parameters, {}));
   function->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), getUnitAttr());
@@ -301,6 +299,20 @@ Value GpuBuilder::describeRows(Value byteOffset) {
 Value GpuBuilder::advance(Value descriptor, int64_t bytes) {
   auto units = arith::ConstantOp::create(*this, getI64IntegerAttr(bytes / descriptorUnit));
   return arith::AddIOp::create(*this, descriptor, units);
+}
+
+void GpuBuilder::setCluster(int64_t count) {
+  function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(), getDenseI32ArrayAttr({1, 1, int32_t(count)}));
+}
+
+void GpuBuilder::clusterBarrier() {
+  NVVM::ClusterArriveOp::create(*this, getUnitAttr());
+  NVVM::ClusterWaitOp::create(*this, getUnitAttr());
+}
+
+Value GpuBuilder::sharedOf(Value byteOffset, int64_t rank) {
+  return NVVM::MapaOp::create(*this, pointerType(getContext(), NVVM::NVVMMemorySpace::SharedCluster),
+                              shared(byteOffset), constant(rank));
 }
 
 SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {

@@ -18,9 +18,13 @@ constexpr int64_t chunkBytes = 16;
 constexpr int64_t chunkElements = 8;
 // Shared memory that a block has without asking the driver for more; what needs more gets it from the launch.
 constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
-constexpr int64_t launchedSharedBytes(int64_t bytes) { return bytes > staticSharedBytes ? bytes : 0; }
+constexpr int64_t launchedSharedBytes(int64_t bytes) {
+  return bytes > staticSharedBytes ? bytes : 0;
+}
 // Threads of a warpgroup: four warps whose tensor cores multiply together.
 constexpr int64_t warpgroupSize = 4 * warpSize;
+// After so many bytes of shared memory, the swizzle that wgmma knows begins again.
+constexpr int64_t swizzleBytes = 1024;
 
 // Registers of a thread in the warp's product D = A B + C of bf16 matrices A (16, 16), B (16, 8) and f32 C, D (16, 8):
 // PTX ISA, "Matrix Fragments for mma.m16n8k16".
@@ -37,7 +41,7 @@ public:
   // Begins kernel `name` for blocks of `threads` threads at the end of `module`, with parameters as given. The builder
   // stands in its body.
   GpuBuilder(mlir::gpu::GPUModuleOp module, llvm::StringRef name, llvm::ArrayRef<mlir::Type> parameters,
-             int64_t threads, int64_t sharedBytes);
+             int64_t threads, int64_t sharedBytes, int64_t sharedAlignment = 128);
   mlir::gpu::GPUFuncOp finish();
   // What a multiprocessor has registers for, at least: without it, the assembler spills to make room for more blocks.
   void setBlocksPerProcessor(int64_t blocks);
@@ -132,6 +136,13 @@ public:
   // multiple of 1024. So many bytes further in each row, below 128: those of the columns from there on.
   Value describeRows(Value byteOffset);
   Value advance(Value descriptor, int64_t bytes);
+  // The blocks of the kernel that differ in the last coordinate alone, `count` of them, are a cluster: they run at once, and read each other's shared memory.
+  void setCluster(int64_t count);
+  // For all threads of the cluster: what each has stored is seen by all.
+  void clusterBarrier();
+  // The shared memory of block `rank` of the cluster.
+  Value sharedOf(Value byteOffset, int64_t rank);
+
   // warpgroup_multiply and warpgroup_wait of dialect/GpuOps.td.
   llvm::SmallVector<Value> multiplyAsync(llvm::ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums);
   llvm::SmallVector<Value> waitProducts(int64_t pending, ValueRange sums = {});

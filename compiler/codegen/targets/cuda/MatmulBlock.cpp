@@ -15,13 +15,16 @@ static SmallVector<Type> parameters(MLIRContext *context) {
 }
 
 MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuMatmulTile &tile)
-    : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), tile.sharedBytes()),
+    : spec(spec), tile(tile), b(module, name, parameters(module.getContext()), tile.threads(), tile.sharedBytes(),
+                                tile.isOfWarpgroups ? swizzleBytes : 128),
       actTile(b, tile.blockM, tile.blockK, 0), panels(b, tile.blockK, actTile.bytes()) {
   act = b.argument(0), weights = b.argument(1), bias = b.argument(2), out = b.argument(3);
   rows = b.argument(4), actStride = b.argument(5), outStride = b.argument(6);
   thread = b.threadIndex(), warp = b.divide(thread, warpSize), lane = b.remainder(thread, warpSize);
   blockColumn = b.mul(b.blockIndex(0), tile.blockN);
   blockRow = b.mul(b.blockIndex(1), tile.blockM);
+  if (tile.splits > 1)
+    firstSlice = b.mul(b.blockIndex(2), slices());
   planActCopies();
   if (spec.layout.isQuantized())
     codes.emplace(b, spec.layout, spec.k, tile.blockK, tile.blockN / 16, spec.weightPanels(), tile.threads(), weights,
@@ -31,7 +34,7 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
 }
 
 int64_t MatmulBlock::slices() const {
-  return llvm::divideCeil(spec.k, tile.blockK);
+  return llvm::divideCeil(spec.k, tile.blockK) / tile.splits;
 }
 
 // Threads are as many as the chunks of 8 rows at least, after which the swizzle begins again: passes lie as many chunks apart.
@@ -53,8 +56,8 @@ void MatmulBlock::planWeightCopies() {
   int64_t chunksPerPanel = panels.panelBytes() / chunkBytes, panelsOfBlock = tile.blockN / 16;
   Value ofThread = b.divide(thread, chunksPerPanel), inFirst = b.remainder(thread, chunksPerPanel);
   auto pairOf = [](GpuBuilder &b, Value inPanel) { return b.divide(inPanel, 4); };
-  weightCopies.shared = b.add(panels.offsetOf(pairOf(b, inFirst), b.remainder(inFirst, 4)),
-                              b.mul(ofThread, panels.panelBytes()));
+  weightCopies.shared =
+      b.add(panels.offsetOf(pairOf(b, inFirst), b.remainder(inFirst, 4)), b.mul(ofThread, panels.panelBytes()));
   Value firstPanel = b.add(b.divide(blockColumn, 16), ofThread);
   Value firstBegin = b.at(weights, firstPanel, spec.panelBytes());
   for (int64_t first = 0; first < panelsOfBlock * chunksPerPanel; first += tile.threads()) {
@@ -87,6 +90,8 @@ void MatmulBlock::copySlice(Tile &to, const SliceCopies &copies, int64_t end, in
 }
 
 void MatmulBlock::load(Value slice, Value stage) {
+  if (firstSlice)
+    slice = b.add(slice, firstSlice);
   copySlice(actTile, actCopies, spec.k, tile.blockK * 2, chunkElements, slice, stage);
   // A pair is there as a whole: what stands behind an odd K is 0.
   if (!codes)
@@ -103,7 +108,10 @@ void MatmulBlock::loadFirst(int64_t ahead) {
 }
 
 SmallVector<WeightChunks::Chunk> MatmulBlock::loadCodes(Value slice) {
-  return codes ? codes->load(b.min(slice, b.constant(slices() - 1))) : SmallVector<WeightChunks::Chunk>();
+  if (!codes)
+    return {};
+  slice = b.min(slice, b.constant(slices() - 1));
+  return codes->load(firstSlice ? b.add(slice, firstSlice) : slice);
 }
 
 void MatmulBlock::storeCodes(ArrayRef<WeightChunks::Chunk> chunks, Value stage) {

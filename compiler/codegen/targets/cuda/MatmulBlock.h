@@ -19,6 +19,7 @@ protected:
   MatmulBlock(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
               const GpuMatmulTile &tile);
 
+  // Of the block.
   int64_t slices() const;
   // The first `ahead` slices are on their way, a group of copies each; of weights that are codes, the first is there.
   void loadFirst(int64_t ahead);
@@ -41,6 +42,7 @@ protected:
   SharedPanels panels;
   Value act, weights, bias, out, rows, actStride, outStride;
   Value thread, lane, warp, blockRow, blockColumn;
+  Value firstSlice; // of the block's; null: 0
 
 private:
   // A slice on its way: what each thread copies, one pass of all threads after the other.

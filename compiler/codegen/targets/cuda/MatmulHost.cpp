@@ -29,8 +29,9 @@ MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr 
                         "x" + Twine(16 * tile.panels))
                            .str();
   buildGpuGemv(gpu.kernels, kernel, few, tile);
-  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*sharedBytes=*/0, isFixed};
+  return {kernel,        tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
+          tile.rows,     tile.threads(), /*sharedBytes=*/0,
+          /*blocksZ=*/1, isFixed};
 }
 
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
@@ -38,10 +39,13 @@ SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &
                                                            bool manyAlone) {
   SmallVector<Version> versions;
   for (const GpuMatmulTile &tile : tensorCoreTiles(schedule, many)) {
-    std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN)).str();
+    std::string kernel = (name + "_gpu" + Twine(tile.blockM) + "x" + Twine(tile.blockN) +
+                          (tile.splits > 1 ? "_splits" + Twine(tile.splits) : ""))
+                             .str();
     buildGpuMatmul(gpu.kernels, kernel, many, tile);
     versions.push_back({kernel, tile.maxRows, int64_t(llvm::divideCeil(many.weightPanels() * 16, tile.blockN)),
-                        tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), /*isFixed=*/true});
+                        tile.blockM, tile.threads(), launchedSharedBytes(tile.sharedBytes()), tile.splits,
+                        /*isFixed=*/tile.splits == 1});
   }
   bool hasTensorCores = !versions.empty();
   for (TileAttr scheduled : schedule.getTiles())
@@ -94,7 +98,7 @@ Value MatmulHost::mostRows(const Version &version) {
 
 // Each version takes the place of those before it up to the rows that it is for.
 void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, function_ref<void()> addMore) {
-  Value entry, blocksX, blockRows, threads, sharedBytes;
+  Value entry, blocksX, blockRows, threads, sharedBytes, blocksZ;
   for (const Version &version : versions) {
     Value isFor = b.lessThan(call.rows, b.add(mostRows(version), 1));
     auto choose = [&](Value &chosen, Value value) { chosen = chosen ? b.select(isFor, value, chosen) : value; };
@@ -103,6 +107,7 @@ void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, 
     choose(blockRows, b.constant(version.blockRows));
     choose(threads, b.constant(version.threads));
     choose(sharedBytes, b.constant(version.sharedBytes));
+    choose(blocksZ, b.constant(version.blocksZ));
   }
   for (Value argument : {act, call.weights, call.bias, call.out})
     l.add(argument);
@@ -111,7 +116,7 @@ void MatmulHost::launch(ArrayRef<Version> versions, Value act, Value actStride, 
   l.add(call.outStride);
   addMore();
   Value blocksY = b.divide(b.sub(b.add(call.rows, blockRows), b.constant(1)), blockRows);
-  l.launch(entry, {blocksX, blocksY, b.constant(1)}, threads, sharedBytes);
+  l.launch(entry, {blocksX, blocksY, blocksZ}, threads, sharedBytes);
 }
 
 void MatmulHost::run(ScheduleAttr schedule, bool readsFew, Heads heads) {

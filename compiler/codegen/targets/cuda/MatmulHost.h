@@ -32,7 +32,7 @@ private:
   // A kernel for steps of at most maxRows rows.
   struct Version {
     std::string kernel;
-    int64_t maxRows, blocksX, blockRows, threads, sharedBytes;
+    int64_t maxRows, blocksX, blockRows, threads, sharedBytes, blocksZ;
     bool isFixed; // leaves the bits that every other fixed one leaves
   };
   Version buildFewRows(const GpuMatmulSpec &few, TileAttr scheduled, bool isFixed);

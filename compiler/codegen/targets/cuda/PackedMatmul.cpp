@@ -18,8 +18,10 @@ using namespace heddle;
 static GpuMatmulTile tileOf(TileAttr tile) {
   ArrayRef<int64_t> warps = tile.getWarps();
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX;
-  return {maxRows,  tile.getRows().front(), tile.getColumns(), tile.getK(),
-          warps[0], warps[1],               tile.getStages(),  tile.getRole() == TileRole::Warpgroups};
+  return {maxRows,           tile.getRows().front(),
+          tile.getColumns(), tile.getK(),
+          warps[0],          warps[1],
+          tile.getStages(),  tile.getRole() == TileRole::Warpgroups};
 }
 
 GpuMatmulSpec heddle::gpuSpecOf(const MatmulSpec &spec) {
@@ -27,18 +29,43 @@ GpuMatmulSpec heddle::gpuSpecOf(const MatmulSpec &spec) {
           spec.accumulate, spec.epilogue, spec.isGated, spec.prepares};
 }
 
-// How many rows take a tile rather than the larger one: so many that the larger one gives blocks to three of four multiprocessors of 132, but not more than have
-// W read eight times.
+// Blocks that keep three of four multiprocessors of 132 at work.
+static constexpr int64_t enoughBlocks = 99;
+
+// The most rows for which the tile has too few blocks.
+static int64_t fewRowsOf(const GpuMatmulTile &tile, const GpuMatmulSpec &spec) {
+  int64_t blocksOfRow = llvm::divideCeil(spec.weightPanels() * 16, tile.blockN) * tile.splits;
+  return (llvm::divideCeil(enoughBlocks, blocksOfRow) - 1) * tile.blockM;
+}
+
+// A tile is taken for more rows than its own where the larger one has too few blocks, but W is not read more than eight times.
 static int64_t mostRowsOf(const GpuMatmulTile &tile, const GpuMatmulTile &larger, const GpuMatmulSpec &spec) {
-  constexpr int64_t enoughBlocks = 99, mostReads = 8;
-  int64_t blocksOfRow = llvm::divideCeil(spec.weightPanels() * 16, larger.blockN);
-  int64_t fewRows = (llvm::divideCeil(enoughBlocks, blocksOfRow) - 1) * larger.blockM;
-  return std::max(tile.maxRows, std::min(fewRows, mostReads * tile.blockM));
+  constexpr int64_t mostReads = 8;
+  return std::max(tile.maxRows, std::min(fewRowsOf(larger, spec), mostReads * tile.blockM));
+}
+
+// Tiles whose blocks share out K, for as many rows as leave multiprocessors idle: large ones read W and activations less often than many small ones do.
+static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec &spec) {
+  constexpr int64_t mostSplits = 4, leastSlices = 4;
+  size_t numWhole = tiles.size();
+  for (size_t i = 0; i < numWhole; ++i) {
+    GpuMatmulTile tile = tiles[i];
+    int64_t slices = llvm::divideCeil(spec.k, tile.blockK), natural = tile.blockM;
+    for (int64_t splits = 2; splits <= mostSplits; splits *= 2) {
+      // So many blocks are too few for `rows` rows; of less than the largest tile, one row of blocks counts.
+      tile.splits = splits / 2;
+      int64_t rows = i == 0 ? fewRowsOf(tile, spec) : std::min(fewRowsOf(tile, spec), natural);
+      tile.splits = splits;
+      tile.maxRows = rows;
+      if (rows > 0 && slices % splits == 0 && slices / splits >= leastSlices)
+        tiles.push_back(tile);
+    }
+  }
 }
 
 SmallVector<GpuMatmulTile> heddle::tensorCoreTiles(ScheduleAttr schedule, const GpuMatmulSpec &spec) {
-  bool isTaken = spec.layout.isQuantized() ? spec.layout.book == CodeBook::None
-                                           : spec.layout.numbers == PackedNumbers::BF16;
+  bool isTaken =
+      spec.layout.isQuantized() ? spec.layout.book == CodeBook::None : spec.layout.numbers == PackedNumbers::BF16;
   SmallVector<GpuMatmulTile> tiles;
   // cp.async takes rows that begin at 16 bytes.
   if (spec.activation != MatmulActivation::Bf16 || !isTaken || spec.k % 8)
@@ -51,6 +78,8 @@ SmallVector<GpuMatmulTile> heddle::tensorCoreTiles(ScheduleAttr schedule, const 
       tile.maxRows = mostRowsOf(tile, tiles.back(), spec);
     tiles.push_back(tile);
   }
+  if (tiles.front().isOfWarpgroups)
+    addSplits(tiles, spec);
   return tiles;
 }
 

@@ -19,6 +19,8 @@ struct GpuMatmulTile {
   int64_t maxRows; // of the steps it is for
   int64_t blockM, blockN, blockK, warpsM, warpsN, stages;
   bool isOfWarpgroups; // multiplied by wgmma (WarpgroupMatmul.cpp): blockK is 64, warpsM 1, and a warp has 16 columns
+  // Of warpgroups: blocks of a cluster, which share out K and add up what each has in their order; slices of K are a multiple.
+  int64_t splits = 1;
 
   int64_t threads() const { return warpsM * warpsN * 32; }
   int64_t warpM() const { return blockM / warpsM; }
@@ -55,7 +57,7 @@ struct GpuMatmulSpec {
 GpuMatmulSpec gpuSpecOf(const MatmulSpec &spec);
 
 // The tiles for tensor cores of a CUDA schedule (matmulSchedule of compiler/schedule/ScheduleTable.h), by falling maxRows, which of warpgroups follow from the number
-// of blocks, too; none for what they do not take: activations or plain weights other than bf16, or rows of another width than a multiple of 16 bytes.
+// of blocks, too, and behind them those with splits, which take their place where sums may have another order; none for what they do not take: activations or plain weights other than bf16, or rows of another width than a multiple of 16 bytes.
 llvm::SmallVector<GpuMatmulTile> tensorCoreTiles(ScheduleAttr schedule, const GpuMatmulSpec &spec);
 
 // Fails with the violated constraint: N and K positive, N a multiple of 16 where gated, no bias where gated.
@@ -71,7 +73,7 @@ mlir::Value emitEpilogue(GpuBuilder &b, const GpuMatmulSpec &spec, mlir::Value b
 //           const float *bias,    // (N) with hasBias, else unused
 //           float *out,           // (rows, N), row stride outStride elements, even if N is
 //           int32_t rows, int64_t actStride, int64_t outStride)
-// of bf16 activations, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM)) blocks of threads() threads, launched with
+// of bf16 activations, for a grid of (ceil(weightRows / blockN), ceil(rows / blockM), splits) blocks of threads() threads, launched with
 // launchedSharedBytes(sharedBytes()). act and weights are
 // 16-byte aligned, out 8-byte. What lies between K and a row's stride is never
 // read.

@@ -25,7 +25,8 @@ private:
   // Slices on their way beside those that are multiplied.
   int64_t ahead() const { return tile.stages - 1 - pending(); }
   SmallVector<Value> step(Value slice, ValueRange values);
-  void finishGated(ArrayRef<Value> sums);
+  SmallVector<Value> addSplits(ArrayRef<Value> sums);
+  void finishGated(ArrayRef<Value> sums, Value firstRow);
   void finish(ArrayRef<Value> sums, ArrayRef<Value> ups, Value firstRow, Value firstColumn);
 
   Value weightLane[2]; // in rows 0-7 and 8-15 of the warp's panel
@@ -34,6 +35,8 @@ private:
 } // namespace
 
 gpu::GPUFuncOp WarpgroupEmitter::emit() {
+  if (tile.splits > 1)
+    b.setCluster(tile.splits);
   b.setBlocksPerProcessor(tile.isAlone() ? 1 : 2);
   loadFirst(ahead());
   SmallVector<Value> carried(tile.blockM / 2, b.constantF32(0));
@@ -52,10 +55,17 @@ gpu::GPUFuncOp WarpgroupEmitter::emit() {
     carried = step(b.constant(slices() - 1), carried);
   }
   SmallVector<Value> sums = b.waitProducts(0, ValueRange(carried).drop_back(2));
+  Value firstRow = blockRow;
+  if (tile.splits > 1) {
+    sums = addSplits(sums);
+    firstRow = b.add(blockRow, b.mul(b.blockIndex(2), tile.blockM / tile.splits));
+  }
   if (spec.isGated)
-    finishGated(sums);
+    finishGated(sums, firstRow);
   else
-    finish(sums, {}, blockRow, b.add(blockColumn, b.mul(warp, 16)));
+    finish(sums, {}, firstRow, b.add(blockColumn, b.mul(warp, 16)));
+  if (tile.splits > 1)
+    b.clusterBarrier(); // nobody reads this block's memory any more
   return b.finish();
 }
 
@@ -84,12 +94,38 @@ SmallVector<Value> WarpgroupEmitter::step(Value slice, ValueRange values) {
   return next;
 }
 
+// The sums of this block's part of the rows, of all blocks of the cluster in their order: each leaves its own in shared memory.
+SmallVector<Value> WarpgroupEmitter::addSplits(ArrayRef<Value> sums) {
+  int64_t count = sums.size(), part = count / tile.splits;
+  Value ofWarp = b.add(b.mul(warp, count * warpSize * 4), b.mul(lane, 4));
+  b.barrier(); // nobody reads slices any more
+  for (auto [i, sum] : llvm::enumerate(sums))
+    b.store(sum, b.shared(b.add(ofWarp, int64_t(i) * warpSize * 4)));
+  b.clusterBarrier();
+  Value first = b.add(ofWarp, b.mul(b.blockIndex(2), part * warpSize * 4));
+  SmallVector<Value> added;
+  for (int64_t rank = 0; rank < tile.splits; ++rank) {
+    Value from = b.sharedOf(first, rank);
+    for (int64_t i = 0; i < part; ++i) {
+      Value sum = b.load(b.getF32Type(), b.at(from, b.constant(i), warpSize * 4));
+      if (rank)
+        added[i] = b.addF(added[i], sum);
+      else
+        added.push_back(sum);
+    }
+  }
+  return added;
+}
+
 // Of two neighbouring warps, one has the gate's sums and the other the same columns of the up projection: each gives away those of half of the rows.
-void WarpgroupEmitter::finishGated(ArrayRef<Value> sums) {
+void WarpgroupEmitter::finishGated(ArrayRef<Value> sums, Value firstRow) {
   size_t half = sums.size() / 2;
+  int64_t behindSums =
+      tile.splits > 1 ? tile.warpsN * warpSize * tile.blockM / 2 * 4 : 0; // which others may still read
   Value isUp = b.equal(b.remainder(warp, 2), b.constant(1)), laneBytes = b.mul(lane, 4);
   auto placeOf = [&](Value ofWarp, size_t i) {
-    return b.shared(b.add(b.mul(ofWarp, int64_t(half) * warpSize * 4), b.add(laneBytes, int64_t(i) * warpSize * 4)));
+    return b.shared(
+        b.add(b.mul(ofWarp, int64_t(half) * warpSize * 4), b.add(laneBytes, behindSums + int64_t(i) * warpSize * 4)));
   };
   b.barrier(); // nobody reads slices any more
   for (size_t i = 0; i < half; ++i)
@@ -102,8 +138,8 @@ void WarpgroupEmitter::finishGated(ArrayRef<Value> sums) {
     gate.push_back(b.select(isUp, given, kept));
     up.push_back(b.select(isUp, kept, given));
   }
-  Value firstRow = b.add(blockRow, b.select(isUp, b.constant(tile.blockM / 2), b.constant(0)));
-  finish(gate, up, firstRow, b.add(b.divide(blockColumn, 2), b.mul(b.divide(warp, 2), 16)));
+  Value ofHalf = b.add(firstRow, b.select(isUp, b.constant(tile.blockM / tile.splits / 2), b.constant(0)));
+  finish(gate, up, ofHalf, b.add(b.divide(blockColumn, 2), b.mul(b.divide(warp, 2), 16)));
 }
 
 // Of each 8 rows, rows 2 t and 2 t + 1 of columns g and g + 8 for lane 4 g + t.
