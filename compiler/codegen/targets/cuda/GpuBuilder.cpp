@@ -168,6 +168,12 @@ Value GpuBuilder::packBf16(Value low, Value high) {
   return LLVM::BitcastOp::create(*this, getI32Type(), rounded);
 }
 
+Value GpuBuilder::fmaBf16(Value a, Value b, Value c) {
+  auto type = VectorType::get({2}, getBF16Type());
+  auto bf16s = [&](Value bits) { return LLVM::BitcastOp::create(*this, type, bits).getResult(); };
+  return LLVM::BitcastOp::create(*this, getI32Type(), fma(bf16s(a), bf16s(b), bf16s(c)));
+}
+
 Value GpuBuilder::roundToHalves(Value numbers) {
   auto type = cast<VectorType>(numbers.getType());
   return arith::TruncFOp::create(*this, VectorType::get(type.getShape(), getF16Type()), numbers);

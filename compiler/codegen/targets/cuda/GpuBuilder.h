@@ -96,6 +96,8 @@ public:
   std::array<Value, 2> unpackHalves(Value pair);
   // Two f32 as bf16, `low` in the lower half: round to nearest even.
   Value packBf16(Value low, Value high);
+  // a b + c of both bf16 of i32, rounded once.
+  Value fmaBf16(Value a, Value b, Value c);
   // A vector of f32 as one of f16, likewise.
   Value roundToHalves(Value numbers);
 
