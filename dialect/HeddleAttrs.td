@@ -36,7 +36,10 @@ def Heddle_QuantKind : Heddle_Enum<"QuantKind", [
   I32EnumAttrCase<"Q5_1", 3, "q5_1">, I32EnumAttrCase<"Q8_0", 4, "q8_0">, I32EnumAttrCase<"Q2_K", 5, "q2_k">,
   I32EnumAttrCase<"Q3_K", 6, "q3_k">, I32EnumAttrCase<"Q4_K", 7, "q4_k">, I32EnumAttrCase<"Q5_K", 8, "q5_k">,
   I32EnumAttrCase<"Q6_K", 9, "q6_k">, I32EnumAttrCase<"IQ4_NL", 10, "iq4_nl">, I32EnumAttrCase<"IQ4_XS", 11, "iq4_xs">,
-  I32EnumAttrCase<"MXFP4", 12, "mxfp4">]>;
+  I32EnumAttrCase<"MXFP4", 12, "mxfp4">, I32EnumAttrCase<"IQ1_S", 13, "iq1_s">, I32EnumAttrCase<"IQ1_M", 14, "iq1_m">,
+  I32EnumAttrCase<"IQ2_XXS", 15, "iq2_xxs">, I32EnumAttrCase<"IQ2_XS", 16, "iq2_xs">, I32EnumAttrCase<"IQ2_S", 17, "iq2_s">,
+  I32EnumAttrCase<"IQ3_XXS", 18, "iq3_xxs">, I32EnumAttrCase<"IQ3_S", 19, "iq3_s">, I32EnumAttrCase<"TQ1_0", 20, "tq1_0">,
+  I32EnumAttrCase<"TQ2_0", 21, "tq2_0">]>;
 def Heddle_QuantAttr : Heddle_EnumAttr<Heddle_QuantKind, "quant"> {
   let summary = "Block format of a quantised weight: the encoding of its tensor type";
   let description = [{

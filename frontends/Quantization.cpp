@@ -6,6 +6,7 @@
 #include "frontends/Checkpoint.h"
 
 #include "bytes/HalfFloats.h"
+#include "frontends/IntegerBlocks.h"
 
 #include <cmath>
 #include <cstring>
@@ -14,12 +15,13 @@
 namespace heddle {
 
 static constexpr TensorTypeInfo tensorTypes[] = {
-    {"f32", 1, 4},      {"f16", 1, 2},      {"bf16", 1, 2},     {"f64", 1, 8},      {"i8", 1, 1},
-    {"i16", 1, 2},      {"i32", 1, 4},      {"i64", 1, 8},      {"u8", 1, 1},       {"u16", 1, 2},
-    {"u32", 1, 4},      {"u64", 1, 8},      {"bool", 1, 1},     {"q4_0", 32, 18},   {"q4_1", 32, 20},
-    {"q5_0", 32, 22},   {"q5_1", 32, 24},   {"q8_0", 32, 34},   {"q2_k", 256, 84},  {"q3_k", 256, 110},
-    {"q4_k", 256, 144}, {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"iq4_nl", 32, 18}, {"iq4_xs", 256, 136},
-    {"mxfp4", 32, 17},
+    {"f32", 1, 4},      {"f16", 1, 2},        {"bf16", 1, 2},      {"f64", 1, 8},        {"i8", 1, 1},
+    {"i16", 1, 2},      {"i32", 1, 4},        {"i64", 1, 8},       {"u8", 1, 1},         {"u16", 1, 2},
+    {"u32", 1, 4},      {"u64", 1, 8},        {"bool", 1, 1},      {"q4_0", 32, 18},     {"q4_1", 32, 20},
+    {"q5_0", 32, 22},   {"q5_1", 32, 24},     {"q8_0", 32, 34},    {"q2_k", 256, 84},    {"q3_k", 256, 110},
+    {"q4_k", 256, 144}, {"q5_k", 256, 176},   {"q6_k", 256, 210},  {"iq4_nl", 32, 18},   {"iq4_xs", 256, 136},
+    {"mxfp4", 32, 17},  {"iq1_s", 256, 50},   {"iq1_m", 256, 56},  {"iq2_xxs", 256, 66}, {"iq2_xs", 256, 74},
+    {"iq2_s", 256, 82}, {"iq3_xxs", 256, 98}, {"iq3_s", 256, 110}, {"tq1_0", 256, 54},   {"tq2_0", 256, 66},
 };
 
 const TensorTypeInfo &tensorTypeInfo(TensorType type) {
@@ -210,6 +212,15 @@ void iq4_xs(const uint8_t *block, float *out) {
   }
 }
 
+// Types of integers: d s i / 2^shift
+void integers(TensorType type, const uint8_t *bytes, float *out) {
+  IntegerBlock block;
+  readIntegerBlock(type, bytes, block);
+  float d = std::ldexp(halfToFloat(block.scale), -*integerScaleShift(type));
+  for (int i = 0; i < IntegerBlock::numValues; ++i)
+    out[i] = d * block.scales[i / 16] * block.integers[i];
+}
+
 void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
   switch (type) {
   case TensorType::Q4_0:
@@ -239,7 +250,7 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
   case TensorType::MXFP4:
     return mxfp4(block, out);
   default:
-    assert(false && "not a block type");
+    return integers(type, block, out);
   }
 }
 

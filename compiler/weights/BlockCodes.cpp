@@ -5,6 +5,10 @@
 
 #include "compiler/weights/BlockCodes.h"
 
+#include "frontends/IntegerBlocks.h"
+
+#include <array>
+
 using namespace heddle;
 
 static uint16_t read16(const uint8_t *bytes) {
@@ -145,11 +149,42 @@ static void decodeMXFP4(const uint8_t *block, BlockCodes &out) {
   splitNibbles(block + 1, 16, out.codes);
 }
 
+// The code of each integer that codes of a layout stand for.
+static std::array<uint8_t, 256> codesOfIntegers(const PackedLayout &layout) {
+  std::array<uint8_t, 256> codes = {};
+  for (int code = 0; code < 1 << layout.codeBits(); ++code)
+    codes[uint8_t(layout.book == CodeBook::None ? code - layout.zero : entriesOf(layout.book)[code])] = uint8_t(code);
+  return codes;
+}
+
+// Types whose values are spelled out as integers, each an entry of the layout's book.
+template <TensorType type> static void decodeIntegers(const uint8_t *block, BlockCodes &out) {
+  static const PackedLayout &layout = findBlockFormat(type)->layout;
+  static const std::array<uint8_t, 256> codeOf = codesOfIntegers(layout);
+  IntegerBlock integers;
+  readIntegerBlock(type, block, integers);
+  out.scale = integers.scale;
+  for (int i = 0; i < layout.blocksPerUnit(); ++i)
+    out.nestedScales[i] = integers.scales[i * layout.block / 16];
+  for (int v = 0; v < IntegerBlock::numValues; ++v)
+    out.codes[v] = codeOf[uint8_t(integers.integers[v])];
+}
+
 using Numbers = PackedNumbers;
 using Scales = PackedScales;
 static constexpr bool withMin = true, withNibbleScales = true;
 
-// Layout: numbers, block, zero, largest code, scales, min, high bits, nibble scales, code book. Then values and bytes of a block.
+template <TensorType type> static constexpr BlockFormat ofIntegers(int64_t blockBytes, const PackedLayout &layout) {
+  return {type, layout, IntegerBlock::numValues, blockBytes, decodeIntegers<type>};
+}
+
+static constexpr PackedLayout inBook(CodeBook book, PackedLayout layout, uint8_t scaleShift = 0) {
+  layout.book = book;
+  layout.scaleShift = scaleShift;
+  return layout;
+}
+
+// Layout: numbers, block, zero, largest code plus zero of the book, scales, min, high bits, nibble scales. Then values and bytes of a block.
 static constexpr BlockFormat formats[] = {
     {TensorType::Q4_0, {Numbers::U4, 32, 8, 15}, 32, 18, decodeQ4_0},
     {TensorType::Q4_1, {Numbers::U4, 32, 0, 15, Scales::F16, withMin}, 32, 20, decodeQ4_1},
@@ -161,21 +196,22 @@ static constexpr BlockFormat formats[] = {
     {TensorType::Q4_K, {Numbers::U4, 32, 0, 15, Scales::Nested, withMin}, 256, 144, decodeQ4_K},
     {TensorType::Q5_K, {Numbers::U4, 32, 0, 31, Scales::Nested, withMin, 1}, 256, 176, decodeQ5_K},
     {TensorType::Q6_K, {Numbers::U4, 16, 32, 63, Scales::Nested, !withMin, 2}, 256, 210, decodeQ6_K},
-    {TensorType::IQ4_NL,
-     {Numbers::U4, 32, 128, 241, Scales::F16, !withMin, 0, !withNibbleScales, CodeBook::NonLinear4},
-     32,
-     18,
-     decodeIQ4_NL},
-    {TensorType::IQ4_XS,
-     {Numbers::U4, 32, 128, 241, Scales::Nested, !withMin, 0, !withNibbleScales, CodeBook::NonLinear4},
-     256,
-     136,
+    {TensorType::IQ4_NL, inBook(CodeBook::NonLinear4, {Numbers::U4, 32, 128, 241}), 32, 18, decodeIQ4_NL},
+    {TensorType::IQ4_XS, inBook(CodeBook::NonLinear4, {Numbers::U4, 32, 128, 241, Scales::Nested}), 256, 136,
      decodeIQ4_XS},
-    {TensorType::MXFP4,
-     {Numbers::U4, 32, 12, 24, Scales::BF16, !withMin, 0, !withNibbleScales, CodeBook::E2M1},
-     32,
-     17,
-     decodeMXFP4},
+    {TensorType::MXFP4, inBook(CodeBook::E2M1, {Numbers::U4, 32, 12, 24, Scales::BF16}), 32, 17, decodeMXFP4},
+    ofIntegers<TensorType::IQ1_S>(50, inBook(CodeBook::IQ1_S, {Numbers::U2, 32, 7, 16, Scales::Nested}, 3)),
+    ofIntegers<TensorType::IQ1_M>(56,
+                                  inBook(CodeBook::IQ1_M, {Numbers::U2, 16, 9, 18, Scales::Nested, !withMin, 1}, 3)),
+    ofIntegers<TensorType::IQ2_XXS>(66,
+                                    inBook(CodeBook::IQ2, {Numbers::U2, 32, 43, 86, Scales::Nested, !withMin, 1}, 3)),
+    ofIntegers<TensorType::IQ2_XS>(74,
+                                   inBook(CodeBook::IQ2, {Numbers::U2, 16, 43, 86, Scales::Nested, !withMin, 1}, 3)),
+    ofIntegers<TensorType::IQ2_S>(82, inBook(CodeBook::IQ2, {Numbers::U2, 16, 43, 86, Scales::Nested, !withMin, 1}, 3)),
+    ofIntegers<TensorType::IQ3_XXS>(98, inBook(CodeBook::IQ3_XXS, {Numbers::U4, 32, 31, 62, Scales::Nested}, 1)),
+    ofIntegers<TensorType::IQ3_S>(110, inBook(CodeBook::IQ3_S, {Numbers::U4, 32, 15, 30, Scales::Nested})),
+    ofIntegers<TensorType::TQ1_0>(54, {Numbers::U2, 32, 1, 3, Scales::Shared}),
+    ofIntegers<TensorType::TQ2_0>(66, {Numbers::U2, 32, 1, 3, Scales::Shared}),
 };
 
 const BlockFormat *heddle::findBlockFormat(TensorType type) {

@@ -23,14 +23,23 @@ template <typename T> static T readAs(const uint8_t *bytes) {
 }
 
 const int8_t *heddle::entriesOf(CodeBook book) {
-  static constexpr int8_t nonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-  // FP4 (E2M1) values, doubled to be whole.
-  static constexpr int8_t e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-  return book == CodeBook::NonLinear4 ? nonLinear4 : book == CodeBook::E2M1 ? e2m1 : nullptr;
+  static constexpr int8_t entries[][16] = {
+      {}, // of codes that stand for themselves
+      {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+      // FP4 (E2M1) values, doubled to be whole.
+      {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+      // The integers of frontends/IntegerBlocks.h.
+      {-7, 1, 9},
+      {-9, -7, -1, 1, 7, 9},
+      {-43, -25, -8, 8, 25, 43},
+      {-31, -26, -22, -18, -14, -10, -6, -2, 2, 6, 10, 14, 18, 22, 26, 31},
+      {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15},
+  };
+  return book == CodeBook::None ? nullptr : entries[size_t(book)];
 }
 
 int64_t PackedLayout::unitValues() const {
-  return isQuantized() ? isNested() ? superBlock : block : numbers == PackedNumbers::F32 ? 1 : 2;
+  return isQuantized() ? scales >= PackedScales::Shared ? superBlock : block : numbers == PackedNumbers::F32 ? 1 : 2;
 }
 
 int64_t PackedLayout::headerBytes() const {
@@ -58,7 +67,7 @@ int64_t PackedLayout::panelBytes(int64_t k) const {
 bool PackedLayout::operator==(const PackedLayout &other) const {
   return numbers == other.numbers && block == other.block && zero == other.zero && maxCode == other.maxCode &&
          scales == other.scales && hasMin == other.hasMin && highBits == other.highBits &&
-         hasNibbleScales == other.hasNibbleScales && book == other.book;
+         hasNibbleScales == other.hasNibbleScales && book == other.book && scaleShift == other.scaleShift;
 }
 
 float PackedLayout::unpack(const uint8_t *packed, int64_t k, int64_t row, int64_t column) const {
@@ -72,9 +81,10 @@ float PackedLayout::unpack(const uint8_t *packed, int64_t k, int64_t row, int64_
   }
   auto readScale = [&](const uint8_t *at) {
     uint16_t bits = readAs<uint16_t>(at + scaleBytes() * lane);
-    return scales == PackedScales::F32    ? readAs<float>(at + 4 * lane)
-           : scales == PackedScales::BF16 ? bfloatToFloat(bits)
-                                          : halfToFloat(bits);
+    float stored = scales == PackedScales::F32    ? readAs<float>(at + 4 * lane)
+                   : scales == PackedScales::BF16 ? bfloatToFloat(bits)
+                                                  : halfToFloat(bits);
+    return std::ldexp(stored, -scaleShift);
   };
   int64_t inBlock = inUnit % block, number = inUnit / block; // of the block in its unit
   float scale = readScale(unit), min = hasMin ? readScale(unit + minOffset()) : 0;

@@ -21,12 +21,13 @@ namespace heddle {
 // How the numbers of a panel are stored. U2, U4 and U8 are unsigned codes, or their low bits: w = scale * (code - zero) + min.
 enum class PackedNumbers : uint8_t { F32, F16, BF16, U2, U4, U8 };
 
-// How the scales and mins of blocks are stored. Nested: small integers, times one f16 scale and min for 256 values.
-enum class PackedScales : uint8_t { F16, BF16, F32, Nested };
+// How the scales and mins of blocks are stored. Shared: one f16 scale for 256 values. Nested: small integers, times one f16 scale and min
+// for 256 values.
+enum class PackedScales : uint8_t { F16, BF16, F32, Shared, Nested };
 
-// What codes of four bits stand for, plus `zero`: themselves, or an entry of a table.
-enum class CodeBook : uint8_t { None, NonLinear4, E2M1 };
-// The 16 entries; `zero` is not added.
+// What codes of at most four bits stand for, plus `zero`: themselves, or an entry of a table.
+enum class CodeBook : uint8_t { None, NonLinear4, E2M1, IQ1_S, IQ1_M, IQ2, IQ3_XXS, IQ3_S };
+// The 16 entries, of which shorter codes reach the first alone; `zero` is not added.
 const int8_t *entriesOf(CodeBook book);
 
 struct PackedLayout {
@@ -45,9 +46,11 @@ struct PackedLayout {
   uint8_t highBits = 0;         // of a code, beside the low ones that `numbers` names: 0, 1 or 2
   bool hasNibbleScales = false; // a nested scale and min share a byte
   CodeBook book = CodeBook::None;
+  uint8_t scaleShift = 0; // scales and mins are what is stored / 2^scaleShift, which f16 could not always hold
 
   bool isQuantized() const { return numbers >= PackedNumbers::U2; }
   bool isNested() const { return scales == PackedScales::Nested; }
+  float scaleFactor() const { return 1.0f / float(1 << scaleShift); }
   int64_t lowBits() const { return numbers == PackedNumbers::U2 ? 2 : numbers == PackedNumbers::U4 ? 4 : 8; }
   // Values along K that lie together: what a block or a super-block of scales counts for, a pair of 16-bit values, or one f32.
   int64_t unitValues() const;
@@ -68,6 +71,7 @@ struct PackedLayout {
   int64_t lowBytes() const { return 4 * panelRows * quadsPerShare(); } // of a block
   // Blocks whose high bits lie in one line of 64 bytes, and what such a group takes.
   int64_t blocksPerGroup() const;
+  int64_t codeBits() const { return lowBits() + highBits; }
   int64_t groupBytes() const { return blocksPerGroup() * lowBytes() + (highBits ? 4 * panelRows : 0); }
 
   int64_t numPanels(int64_t n) const { return (n + panelRows - 1) / panelRows; }

@@ -11,9 +11,11 @@ using namespace heddle::test;
 
 const std::vector<TensorType> &heddle::test::weightTypes() {
   static const std::vector<TensorType> types = {
-      TensorType::F32,  TensorType::F16,    TensorType::BF16,   TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0,
-      TensorType::Q5_1, TensorType::Q8_0,   TensorType::Q2_K,   TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K,
-      TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS, TensorType::MXFP4};
+      TensorType::F32,   TensorType::F16,     TensorType::BF16,  TensorType::Q4_0,    TensorType::Q4_1,
+      TensorType::Q5_0,  TensorType::Q5_1,    TensorType::Q8_0,  TensorType::Q2_K,    TensorType::Q3_K,
+      TensorType::Q4_K,  TensorType::Q5_K,    TensorType::Q6_K,  TensorType::IQ4_NL,  TensorType::IQ4_XS,
+      TensorType::MXFP4, TensorType::IQ1_S,   TensorType::IQ1_M, TensorType::IQ2_XXS, TensorType::IQ2_XS,
+      TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S, TensorType::TQ1_0,   TensorType::TQ2_0};
   return types;
 }
 
@@ -31,11 +33,36 @@ static std::vector<int> halfOffsets(TensorType type) {
     return {108};
   case TensorType::Q6_K:
     return {208};
+  case TensorType::TQ1_0:
+    return {52};
+  case TensorType::TQ2_0:
+    return {64};
   case TensorType::MXFP4:
+  case TensorType::IQ1_M:
     return {};
   default:
     return {0};
   }
+}
+
+// Either sign, 2^-7 to 2^-4.
+static uint16_t randomHalf(Random &random) {
+  return uint16_t((random.bits() & 0x83ff) | (8 + random.bits() % 3) << 10);
+}
+
+static void putScales(TensorType type, Random &random, uint8_t *block) {
+  for (int offset : halfOffsets(type)) {
+    uint16_t half = randomHalf(random);
+    std::memcpy(block + offset, &half, 2);
+  }
+  if (type == TensorType::MXFP4)
+    block[0] = uint8_t(random.bits() % 64 ? 120 + random.bits() % 5 : random.bits() % 3);
+  if (type != TensorType::IQ1_M)
+    return;
+  // Its f16 lies in the upper halves of four bytes.
+  uint16_t half = randomHalf(random);
+  for (int i = 0; i < 4; ++i)
+    block[49 + 2 * i] = uint8_t((block[49 + 2 * i] & 15) | (half >> (4 * i) & 15) << 4);
 }
 
 static void fillPlain(TensorType type, Random &random, std::vector<uint8_t> &stored, int64_t count) {
@@ -63,16 +90,8 @@ RandomWeights::RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t see
   } else {
     for (uint8_t &byte : stored)
       byte = codes.value_or(uint8_t(random.bits() >> 13));
-    for (int64_t block = 0; block < blocks; ++block) {
-      uint8_t *bytes = &stored[block * info.blockBytes];
-      for (int offset : halfOffsets(type)) {
-        // Either sign, 2^-7 to 2^-4.
-        uint16_t half = uint16_t((random.bits() & 0x83ff) | (8 + random.bits() % 3) << 10);
-        std::memcpy(bytes + offset, &half, 2);
-      }
-      if (type == TensorType::MXFP4)
-        bytes[0] = uint8_t(random.bits() % 64 ? 120 + random.bits() % 5 : random.bits() % 3);
-    }
+    for (int64_t block = 0; block < blocks; ++block)
+      putScales(type, random, &stored[block * info.blockBytes]);
   }
   values.resize(n * k);
   int64_t rowBytes = k / info.blockValues * info.blockBytes;

@@ -1,7 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Block types against files of random blocks and the values that PyPI gguf's quants.dequantize gives for them.
+#include "bytes/Sha256.h"
+#include "bytes/Text.h"
 #include "frontends/Checkpoint.h"
+#include "frontends/LatticePoints.h"
 
 #include <cmath>
 #include <cstring>
@@ -37,8 +40,21 @@ INSTANTIATE_TEST_SUITE_P(Quantization, BlockType,
                          testing::Values(TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1,
                                          TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K,
                                          TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
-                                         TensorType::MXFP4),
+                                         TensorType::MXFP4, TensorType::IQ1_S, TensorType::IQ1_M, TensorType::IQ2_XXS,
+                                         TensorType::IQ2_XS, TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S,
+                                         TensorType::TQ1_0, TensorType::TQ2_0),
                          [](const auto &info) { return std::string(tensorTypeInfo(info.param).name); });
+
+// Every point, of which random blocks meet some: digests that make_integers.py prints.
+TEST(Quantization, latticesAreThoseOfTheReference) {
+  auto digest = [](const auto &points) { return hexadecimal(sha256(points, sizeof points).data(), 8); };
+  EXPECT_EQ(digest(iq2xxsPoints), "915952ebc4af8ddb");
+  EXPECT_EQ(digest(iq2xsPoints), "f66435966ca8d64e");
+  EXPECT_EQ(digest(iq2sPoints), "e6e75e121b65e8af");
+  EXPECT_EQ(digest(iq1Points), "e9ffebfc997ad602");
+  EXPECT_EQ(digest(iq3xxsPoints), "c9678803c61b2210");
+  EXPECT_EQ(digest(iq3sPoints), "353274c58dd7d8dc");
+}
 
 template <typename T> float dequantized(TensorType type, T value) {
   float out;

@@ -79,9 +79,10 @@ WeightExpressions::WeightExpressions(const PackedLayout &layout, int64_t n, int6
 Expr WeightExpressions::scaleAt(Expr panel, Expr lane, Expr unit, int64_t offset) const {
   const View &scales = all[0];
   Expr value = scales.param(unit * int(layout.unitBytes() / scales.bytes) + int(offset / scales.bytes) + lane, panel);
-  return layout.scales == PackedScales::F32    ? value
-         : layout.scales == PackedScales::BF16 ? bfloatExpr(value)
-                                               : halfExpr(value);
+  value = layout.scales == PackedScales::F32    ? value
+          : layout.scales == PackedScales::BF16 ? bfloatExpr(value)
+                                                : halfExpr(value);
+  return layout.scaleShift ? value * layout.scaleFactor() : value;
 }
 
 WeightExpressions::Terms WeightExpressions::terms(Expr row, Expr block) const {
@@ -133,7 +134,7 @@ Expr WeightExpressions::decoded(Expr low, Expr high, const CodePlace &place, con
     code = code | bits(high, place.highShift, layout.highBits) << lowBits;
   Expr centred = code - int(layout.zero);
   if (layout.book != CodeBook::None) {
-    std::vector<Expr> entries(entriesOf(layout.book), entriesOf(layout.book) + 16);
+    std::vector<Expr> entries(entriesOf(layout.book), entriesOf(layout.book) + (1 << layout.codeBits()));
     centred = Halide::mux(code, entries);
   }
   Expr weight = ofBlock.scale * Halide::cast<float>(centred);

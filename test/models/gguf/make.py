@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""make.py: writes one llama of one layer per tensor type as TYPE.gguf, with TYPE/golden.safetensors beside it.
+"""make.py: writes one llama of one layer per tensor type as TYPE.gguf, with TYPE/golden.safetensors beside it, and mixtures of types.
 
 The oracle is the forward pass below in numpy (f64) over the weights as PyPI `gguf` dequantises them. Types that `gguf` cannot
 quantise get random blocks with small scales. Needs PyPI numpy, gguf and safetensors; the tests need only its output.
@@ -15,6 +15,12 @@ HEADS, KV_HEADS, VOCABULARY, EPS = 8, 2, 64, 1e-5
 PLAIN = {T.F32: np.float32, T.F16: np.float16}
 # Bytes into a block, and number, of its f16 scales: for blocks of random bytes.
 SCALES = {T.Q2_K: (80, 2), T.Q3_K: (108, 1), T.Q4_K: (0, 2), T.Q5_K: (0, 2), T.Q6_K: (208, 1), T.IQ4_NL: (0, 1), T.IQ4_XS: (0, 1)}
+INTEGERS = {T.IQ1_S: (0, 0.01), T.IQ1_M: (None, 0.01), T.IQ2_XXS: (0, 0.001), T.IQ2_XS: (0, 0.001), T.IQ2_S: (0, 0.001), T.IQ3_XXS: (0, 0.0004),
+            T.IQ3_S: (0, 0.0004), T.TQ1_0: (52, 0.08), T.TQ2_0: (64, 0.08)}
+# Of embeddings and the head; queries, keys and values; the attention's result; gate and up; down.
+MIXTURES = {"iq_small": (T.IQ3_S, T.IQ2_XXS, T.IQ1_S, T.IQ2_XS, T.IQ1_M), "iq_ternary": (T.IQ2_S, T.IQ3_XXS, T.TQ2_0, T.IQ4_XS, T.TQ1_0),
+            "iq_again": (T.TQ2_0, T.IQ1_M, T.IQ3_S, T.IQ2_S, T.IQ2_XXS)}
+PARTS = ("token", "attn_q attn_k attn_v", "attn_output", "ffn_gate ffn_up", "ffn_down")
 TYPES = [T.F32, T.F16, T.BF16, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.MXFP4, *SCALES]
 
 
@@ -29,9 +35,15 @@ def shapes(hidden):
 def random_blocks(kind, shape, rng):
     values, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = rng.integers(0, 256, (shape[0] * shape[1] // values, size), dtype=np.uint8)
-    at, count = SCALES[kind]
+    at, count = SCALES.get(kind, (0, 1))
     scales = (0.0004 * (1 + rng.random((len(blocks), count)))).astype(np.float16)
-    blocks[:, at:at + 2 * count] = scales.view(np.uint8).reshape(len(blocks), 2 * count)
+    if kind in INTEGERS:
+        at, scale = INTEGERS[kind]
+        scales = (scale * (1 + rng.random((len(blocks), 1))) * rng.choice((-1, 1), (len(blocks), 1))).astype(np.float16)
+    if kind == T.IQ1_M:  # four bits of it in each of four words
+        blocks[:, 49::2] = blocks[:, 49::2] & 15 | (scales.view(np.uint16) >> [[0, 4, 8, 12]] & 15) << 4
+    else:
+        blocks[:, at:at + 2 * count] = scales.view(np.uint8).reshape(len(blocks), 2 * count)
     return blocks.reshape(shape[0], -1)
 
 
@@ -40,7 +52,7 @@ def stored(values, kind, rng):
     if kind in PLAIN:
         data = values.astype(PLAIN[kind])
         return data, data.astype(np.float64)
-    data = random_blocks(kind, values.shape, rng) if kind in SCALES else quants.quantize(values, kind)
+    data = random_blocks(kind, values.shape, rng) if kind in SCALES or kind in INTEGERS else quants.quantize(values, kind)
     return data, quants.dequantize(data, kind).reshape(values.shape).astype(np.float64)
 
 
@@ -78,9 +90,13 @@ def forward(w, ids):
     return norm(x, w["output_norm.weight"]) @ w["token_embd.weight"].T
 
 
-def write(folder, kind, rng):
-    hidden = 64 if kind in PLAIN or kind == T.BF16 else 256
-    name = kind.name.lower()
+def kind_of(tensor, kinds):
+    """Of a mixture, a type for each of PARTS."""
+    return next(kind for part, kind in zip(PARTS, kinds) if any(name in tensor for name in part.split()))
+
+
+def write(folder, name, kinds, rng):
+    hidden = 64 if kinds[0] in PLAIN or kinds[0] == T.BF16 else 256
     writer = gguf.GGUFWriter(os.path.join(folder, name + ".gguf"), "llama")
     writer.add_block_count(1), writer.add_context_length(64), writer.add_embedding_length(hidden)
     writer.add_feed_forward_length(hidden), writer.add_head_count(HEADS), writer.add_head_count_kv(KV_HEADS)
@@ -89,9 +105,10 @@ def write(folder, kind, rng):
     weights = {}
     for tensor, shape in shapes(hidden).items():
         vector = len(shape) == 1
+        kind = T.F32 if vector else kind_of(tensor, kinds)
         values = (1 + 0.1 * rng.standard_normal(shape) if vector else 1.5 * rng.standard_normal(shape) / np.sqrt(hidden))
-        data, weights[tensor] = stored(values.astype(np.float32), T.F32 if vector else kind, rng)
-        writer.add_tensor(tensor, data, raw_dtype=T.F32 if vector else kind)
+        data, weights[tensor] = stored(values.astype(np.float32), kind, rng)
+        writer.add_tensor(tensor, data, raw_dtype=kind)
     writer.write_header_to_file(), writer.write_kv_data_to_file(), writer.write_tensors_to_file(), writer.close()
     ids = rng.integers(0, VOCABULARY, 20)
     os.makedirs(os.path.join(folder, name), exist_ok=True)
@@ -100,5 +117,6 @@ def write(folder, kind, rng):
 
 
 if __name__ == "__main__":
-    for i, kind in enumerate(TYPES):
-        write(os.path.dirname(os.path.abspath(__file__)), kind, np.random.default_rng(i))
+    models = {**{kind.name.lower(): (kind,) * len(PARTS) for kind in TYPES}, **MIXTURES}
+    for i, (name, kinds) in enumerate(models.items()):
+        write(os.path.dirname(os.path.abspath(__file__)), name, kinds, np.random.default_rng(i))

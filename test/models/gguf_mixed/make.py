@@ -1,5 +1,6 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""make.py: writes mixtral.gguf and qwen3_moe.gguf, whose tensors are of several types, with FAMILY/golden.safetensors beside them.
+"""make.py: writes mixtral.gguf, qwen3_moe.gguf and lattices.gguf (qwen3_moe, one layer, in types of lattices), whose tensors are of several types,
+with NAME/golden.safetensors beside them.
 
 As files that are quantised with care have it: types differ between tensors of a layer, between layers and, where experts are stored
 one by one as files from before stacking have them, between experts. The oracle is numpy (f64) over the dequantised weights; needs
@@ -17,12 +18,15 @@ from safetensors.numpy import save_file
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "gguf"))
 from make import EPS, HEADS, KV_HEADS, VOCABULARY, norm, rotate, stored  # noqa: E402
 
-HIDDEN, INNER, EXPERTS, TOP_K, LAYERS = 256, 32, 3, 2, 3
+HIDDEN, EXPERTS, TOP_K, LAYERS = 256, 3, 2, 3
 HEAD_DIM = HIDDEN // HEADS
 
 
-def kinds(layer, per_expert):
+def kinds(name, layer, per_expert):
     """Stored types of a layer's matrices: of the last layer, those of its experts one by one."""
+    if name == "lattices":
+        attention = {"attn_q": T.IQ2_S, "attn_k": T.IQ2_S, "attn_v": T.Q4_K, "attn_output": T.IQ3_S}
+        return attention, {"ffn_gate": [T.IQ2_XXS] * EXPERTS, "ffn_up": [T.IQ2_XXS] * EXPERTS, "ffn_down": [T.IQ3_XXS] * EXPERTS}
     attention = {"attn_q": T.Q4_K, "attn_k": T.Q4_K, "attn_v": (T.Q6_K, T.Q4_K, T.Q8_0)[layer], "attn_output": T.Q5_K}
     gate, up, down = ((T.Q4_K, T.Q4_K, T.Q8_0), (T.Q4_K, T.Q6_K, T.Q5_0), (T.Q6_K, T.Q6_K, T.Q8_0))[layer]
     experts = {"ffn_gate": [gate] * EXPERTS, "ffn_up": [up] * EXPERTS, "ffn_down": [down] * EXPERTS}
@@ -63,15 +67,15 @@ def mix(w, x):
     return out
 
 
-def write(folder, family, rng):
-    is_qwen = family == "qwen3_moe"
-    writer = gguf.GGUFWriter(os.path.join(folder, family + ".gguf"), "qwen3moe" if is_qwen else "llama")
-    writer.add_block_count(LAYERS), writer.add_context_length(64), writer.add_embedding_length(HIDDEN)
-    writer.add_feed_forward_length(INNER), writer.add_head_count(HEADS), writer.add_head_count_kv(KV_HEADS)
+def write(folder, name, rng):
+    is_qwen, layers, inner_width = name != "mixtral", 1 if name == "lattices" else LAYERS, 256 if name == "lattices" else 32
+    writer = gguf.GGUFWriter(os.path.join(folder, name + ".gguf"), "qwen3moe" if is_qwen else "llama")
+    writer.add_block_count(layers), writer.add_context_length(64), writer.add_embedding_length(HIDDEN)
+    writer.add_feed_forward_length(inner_width), writer.add_head_count(HEADS), writer.add_head_count_kv(KV_HEADS)
     writer.add_layer_norm_rms_eps(EPS), writer.add_rope_freq_base(10000.0), writer.add_vocab_size(VOCABULARY)
     writer.add_expert_count(EXPERTS), writer.add_expert_used_count(TOP_K)
     if is_qwen:
-        writer.add_key_length(HEAD_DIM), writer.add_value_length(HEAD_DIM), writer.add_expert_feed_forward_length(INNER)
+        writer.add_key_length(HEAD_DIM), writer.add_value_length(HEAD_DIM), writer.add_expert_feed_forward_length(inner_width)
     else:
         writer.add_rope_dimension_count(HEAD_DIM)
 
@@ -94,27 +98,27 @@ def write(folder, family, rng):
     ids = rng.integers(0, VOCABULARY, 20)
     table = add("token_embd.weight", (VOCABULARY, HIDDEN), T.Q6_K)
     x = table[ids]
-    for layer in range(LAYERS):
+    for layer in range(layers):
         prefix = f"blk.{layer}"
-        attention, experts = kinds(layer, per_expert=not is_qwen)
-        w = {name: add(f"{prefix}.{name}.weight", (HIDDEN,), T.F32) for name in ("attn_norm", "ffn_norm")}
+        attention, experts = kinds(name, layer, per_expert=not is_qwen)
+        w = {role: add(f"{prefix}.{role}.weight", (HIDDEN,), T.F32) for role in ("attn_norm", "ffn_norm")}
         if is_qwen:
-            w.update({name: add(f"{prefix}.{name}.weight", (HEAD_DIM,), T.F32) for name in ("attn_q_norm", "attn_k_norm")})
-        for name, kind in attention.items():
-            w[name] = add(f"{prefix}.{name}.weight", (HIDDEN // 4 if name in ("attn_k", "attn_v") else HIDDEN, HIDDEN), kind)
+            w.update({role: add(f"{prefix}.{role}.weight", (HEAD_DIM,), T.F32) for role in ("attn_q_norm", "attn_k_norm")})
+        for role, kind in attention.items():
+            w[role] = add(f"{prefix}.{role}.weight", (HIDDEN // 4 if role in ("attn_k", "attn_v") else HIDDEN, HIDDEN), kind)
         w["ffn_gate_inp"] = add(f"{prefix}.ffn_gate_inp.weight", (EXPERTS, HIDDEN), T.F32)
-        for name, kind in experts.items():
-            w[name] = add_experts(prefix, name, (HIDDEN, INNER) if name == "ffn_down" else (INNER, HIDDEN), kind)
+        for role, kind in experts.items():
+            w[role] = add_experts(prefix, role, (HIDDEN, inner_width) if role == "ffn_down" else (inner_width, HIDDEN), kind)
         x = x + attend(w, norm(x, w["attn_norm"]), is_qwen)
         x = x + mix(w, norm(x, w["ffn_norm"]))
     output_norm = add("output_norm.weight", (HIDDEN,), T.F32)
     writer.write_header_to_file(), writer.write_kv_data_to_file(), writer.write_tensors_to_file(), writer.close()
     logits = norm(x, output_norm) @ table.T
-    os.makedirs(os.path.join(folder, family), exist_ok=True)
+    os.makedirs(os.path.join(folder, name), exist_ok=True)
     save_file({"case.input_ids": ids[None].astype(np.int64), "case.logits": logits[None].astype(np.float32)},
-              os.path.join(folder, family, "golden.safetensors"))
+              os.path.join(folder, name, "golden.safetensors"))
 
 
 if __name__ == "__main__":
-    for seed, name in enumerate(["mixtral", "qwen3_moe"]):
+    for seed, name in enumerate(["mixtral", "qwen3_moe", "lattices"]):
         write(os.path.dirname(os.path.abspath(__file__)), name, np.random.default_rng(40 + seed))

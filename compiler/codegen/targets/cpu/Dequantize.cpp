@@ -27,7 +27,8 @@ public:
 private:
   void copyPlain(Value unit, int64_t columns, Value out);
   void copyBlock(Value unit, Value number, Value out);
-  Value loadScale(Value address);
+  Value loadScale(Value scales);
+  Value loadStoredScale(Value address);
   Value loadCodes(Value unit, Value number, int64_t quad);
   Value scaled(Value values);
 
@@ -79,7 +80,11 @@ void RowReader::copyPlain(Value unit, int64_t columns, Value out) {
 }
 
 Value RowReader::loadScale(Value scales) {
-  Value address = b.at(scales, b.mul(lane, layout.scaleBytes()));
+  Value stored = loadStoredScale(b.at(scales, b.mul(lane, layout.scaleBytes())));
+  return layout.scaleShift ? b.mul(stored, b.real(layout.scaleFactor())) : stored;
+}
+
+Value RowReader::loadStoredScale(Value address) {
   if (layout.scales == PackedScales::F32)
     return b.load(b.f32, address);
   if (layout.scales != PackedScales::BF16)

@@ -11,10 +11,6 @@ using namespace heddle;
 static constexpr int64_t quadBytes = 4 * PackedLayout::panelRows, mantissaBits = 23;
 static constexpr uint32_t everyByte = 0x01010101;
 
-static int64_t codeBits(const PackedLayout &layout) {
-  return layout.lowBits() + layout.highBits;
-}
-
 BlockReader BlockReader::inPanel(KernelBuilder &builder, const PackedLayout &layout, Value panel, Value index,
                                  const CpuTarget &target) {
   int64_t perUnit = layout.blocksPerUnit();
@@ -62,7 +58,11 @@ BlockReader::BlockReader(KernelBuilder &builder, const PackedLayout &layout, Val
 
 // Of the whole unit.
 Value BlockReader::loadScales(int64_t offset) {
-  Value address = b.at(unit, offset);
+  Value stored = loadStoredScales(b.at(unit, offset));
+  return layout.scaleShift ? b.mul(stored, b.splatReal(layout.scaleFactor())) : stored;
+}
+
+Value BlockReader::loadStoredScales(Value address) {
   switch (layout.scales) {
   case PackedScales::F32:
     return b.load(b.v16f32, address);
@@ -71,6 +71,7 @@ Value BlockReader::loadScales(int64_t offset) {
     return b.bitcast(b.v16f32, arith::ShLIOp::create(b, bits, b.splatInt(16)));
   }
   case PackedScales::F16:
+  case PackedScales::Shared:
   case PackedScales::Nested:
     return arith::ExtFOp::create(b, b.v16f32, b.load(b.vec(16, b.f16), address));
   }
@@ -131,13 +132,13 @@ Value BlockReader::looseCodes(const Quad &quad, int64_t share) {
   return arith::OrIOp::create(b, b.maskBits(low, mask), b.maskBits(highOf(quad, share), ~mask));
 }
 
-// Each byte, of 0 to 15, replaced by the entry of the code book plus zero.
-Value BlockReader::lookUp(Value nibbles) {
+// Each byte, a code, replaced by the entry of the code book plus zero.
+Value BlockReader::lookUp(Value codes) {
   SmallVector<int8_t> entries;
   for (int64_t byte = 0; byte < 64; ++byte)
     entries.push_back(int8_t(entriesOf(layout.book)[byte % 16] + layout.zero));
   int64_t lanes = target.vectorLanes();
-  return b.inParts(lanes, nibbles, [&](ArrayRef<Value> part) -> Value {
+  return b.inParts(lanes, codes, [&](ArrayRef<Value> part) -> Value {
     VectorType bytes = b.vec(4 * lanes, b.i8);
     Value table = arith::ConstantOp::create(b, DenseElementsAttr::get(bytes, ArrayRef(entries).take_front(4 * lanes)));
     StringRef name = target.isAArch64() ? "llvm.aarch64.neon.tbl1.v16i8"
@@ -149,27 +150,28 @@ Value BlockReader::lookUp(Value nibbles) {
 
 // Whether code - zero is an entry of a table of 16 or 32 numbers, whose instruction takes as many bits of a lane as it needs and converts nothing.
 bool BlockReader::readsTable() const {
-  return target.hasAvx512() && codeBits(layout) <= 5;
+  return target.hasAvx512() && layout.codeBits() <= 5;
 }
 
 Value BlockReader::lookUpNumber(Value index) {
   SmallVector<float> numbers;
   for (int64_t entry = 0; entry < 32; ++entry) {
-    int64_t code = entry & ((1 << codeBits(layout)) - 1);
+    int64_t code = entry & ((1 << layout.codeBits()) - 1);
     numbers.push_back(layout.book == CodeBook::None ? float(code - layout.zero) : float(entriesOf(layout.book)[code]));
   }
   auto table = [&](int64_t first) -> Value {
     return arith::ConstantOp::create(b, b.getF32VectorAttr(ArrayRef(numbers).slice(first, 16)));
   };
-  if (codeBits(layout) < 5)
+  if (layout.codeBits() < 5)
     return b.intrinsic("llvm.x86.avx512.permvar.sf.512", b.v16f32, {table(0), index});
   return b.intrinsic("llvm.x86.avx512.vpermi2var.ps.512", b.v16f32, {table(0), index, table(16)});
 }
 
 // Whether scale * (code - zero) is computed as scale * (2^biasBits + code) - scale * (2^biasBits + zero), rounded once as well: what is subtracted is
-// exact, at most 18 bits of a scale made of f16 by 6, and no such scale overflows. AArch64 converts in as many instructions.
+// exact, at most 18 bits of a scale made of f16 by 6, or 16 of one by 5 and 8 of 2^biasBits + zero, and no such scale overflows. AArch64 converts in as
+// many instructions.
 bool BlockReader::readsBiased() const {
-  bool isOfHalves = layout.scales == PackedScales::F16 || layout.scales == PackedScales::Nested;
+  bool isOfHalves = layout.scales == PackedScales::F16 || layout.scales >= PackedScales::Shared;
   return isOfHalves && !layout.hasMin && !target.isAArch64();
 }
 
@@ -181,7 +183,7 @@ static int64_t biasBits(const PackedLayout &layout) {
 // 2^biasBits + code as a number, put together from its bits: those of the code are the upper ones of the mantissa.
 Value BlockReader::biasedCode(const Quad &quad, int64_t share, int64_t j) {
   bool hasEntries = layout.book != CodeBook::None;
-  int64_t bits = hasEntries ? biasBits(layout) : codeBits(layout), from = 8 * j, to = mantissaBits - biasBits(layout);
+  int64_t bits = hasEntries ? biasBits(layout) : layout.codeBits(), from = 8 * j, to = mantissaBits - biasBits(layout);
   Value code = hasEntries ? codes(quad, share) : looseCodes(quad, share);
   if (to < from)
     code = b.shiftRight(code, from - to);

@@ -48,10 +48,11 @@ public:
 
 private:
   mlir::Value loadScales(int64_t offset);
+  mlir::Value loadStoredScales(mlir::Value address);
   mlir::Value loadNested(int64_t offset);
   mlir::Value highOf(const Quad &quad, int64_t share);
   mlir::Value looseCodes(const Quad &quad, int64_t share);
-  mlir::Value lookUp(mlir::Value nibbles);
+  mlir::Value lookUp(mlir::Value codes);
   bool readsTable() const;
   mlir::Value lookUpNumber(mlir::Value index);
   bool readsBiased() const;

@@ -86,7 +86,7 @@ private:
 
 gpu::GPUFuncOp GemvEmitter::emit() {
   // Two blocks are 128 registers a thread, with which codes of 2, 3 and 5 bits spill, and those of 6 in many rows that end with heads.
-  int64_t codeBits = spec.layout.isQuantized() ? spec.layout.lowBits() + spec.layout.highBits : 0;
+  int64_t codeBits = spec.layout.isQuantized() ? spec.layout.codeBits() : 0;
   bool isLarge = codeBits == 2 || codeBits == 3 || codeBits == 5 || (codeBits == 6 && spec.heads && tile.rows > 2);
   b.setBlocksPerProcessor(isLarge ? 1 : 2);
   for (int64_t i = 0; i < tile.panels; ++i)

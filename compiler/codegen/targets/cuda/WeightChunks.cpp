@@ -75,6 +75,8 @@ std::array<Value, 4> WeightChunks::loadFloats(Value unit, int64_t offset) {
   for (int64_t row = 0; row < chunkRows; ++row) {
     Value number = b.element(numbers, row);
     floats[row] = isHalf ? b.floatOfHalf(number) : number;
+    if (layout.scaleShift)
+      floats[row] = b.mulF(floats[row], b.constantF32(layout.scaleFactor()));
   }
   return floats;
 }
@@ -97,7 +99,7 @@ void WeightChunks::loadScales(Chunk &chunk, Value unit, Value number) {
     if (layout.hasMin)
       ofMins = layout.hasNibbleScales ? ofScales : loadNested(unit, layout.nestedMinOffset(), number);
   }
-  double range = double(int64_t(1) << codeBits());
+  double range = double(int64_t(1) << layout.codeBits());
   for (int64_t row = 0; row < chunkRows; ++row) {
     Value scale = scales[row], min = layout.hasMin ? mins[row] : Value();
     if (layout.isNested() && layout.hasNibbleScales) {
@@ -131,7 +133,7 @@ Value WeightChunks::number(const Chunk &chunk, int64_t row, int64_t run, int64_t
   auto place = [&](Value from, int64_t first, int64_t bits, int64_t to) {
     return b.bitAnd(b.shift(from, to - first), b.constant(((int64_t(1) << bits) - 1) << to));
   };
-  int64_t lowest = mantissaBits - codeBits();
+  int64_t lowest = mantissaBits - layout.codeBits();
   Value bits = place(word, 8 * column + run * layout.lowBits(), layout.lowBits(), lowest);
   if (layout.highBits)
     bits = b.bitOr(bits, place(b.element(chunk.high, row), 8 * column + run * linesOfPlace() * layout.highBits,

@@ -51,7 +51,6 @@ public:
 private:
   // Of 64 bytes, low bits alone.
   int64_t linesOfPlace() const { return layout.isQuantized() ? layout.quadsPerShare() : 1; }
-  int64_t codeBits() const { return layout.lowBits() + layout.highBits; }
 
   void loadScales(Chunk &chunk, mlir::Value unit, mlir::Value number);
   // Four rows' scales or mins, as f32.
