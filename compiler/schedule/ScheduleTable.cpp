@@ -278,6 +278,8 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
     tile.warps = {4, 1};
     schedule.tiles = {tile.get(context)};
     addAttentionThreadTiles(context, schedule, headDim, 2 * headDim); // of what tensor cores do not take
+    if (target.getName() == "cuda:sm_90a")
+      schedule.tiles.push_back(TileFields{TileRole::Warpgroups, {headDim > 64 ? 64 : 128}, headDim}.get(context));
     return schedule.get(context, "4 warps of 16 rows; not timed");
   }
   bool onTileUnit = inPairs && hasBf16Tiles(target);

@@ -91,7 +91,11 @@ Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t ro
   spec.scale = 1.0 / std::sqrt(double(spec.headDim));
   spec.kv = KvType::BF16;
   spec.tileRows = 64;
-  if (inSplits && rows * spec.headsOfTile() <= narrowed(spec).tileRows)
+  bool onWarpgroups = !inSplits && target == "cuda:sm_90a" && hasWarpgroupAttention(spec);
+  if (onWarpgroups)
+    spec = ofWarpgroups(spec);
+  int64_t blocks = (past + rows + spec.splitKv - 1) / spec.splitKv * spec.numHeads / spec.headsOfTile();
+  if (inSplits && blocks > 264 && rows * spec.headsOfTile() <= narrowed(spec).tileRows)
     spec = narrowed(spec);
   auto kernelOf = [&](auto build) {
     return GpuKernel([&](mlir::gpu::GPUModuleOp module) { build(module, "attention", spec); }, target);
@@ -116,8 +120,8 @@ Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t ro
   const void *ofSequences = sequenceRows.data(), *ofRows = positions.data();
   std::vector<float> times;
   if (!inSplits) {
-    times = kernelOf(buildGpuAttention)
-                .time(attentionLaunch(spec, rows, 1),
+    times = kernelOf(onWarpgroups ? buildWarpgroupAttention : buildGpuAttention)
+                .time(onWarpgroups ? warpgroupAttentionLaunch(spec, rows, 1) : attentionLaunch(spec, rows, 1),
                       {&queries, &to, &from, &pageTable, &ofSequences, &ofRows, &keys, &plane, &pageStride, &width,
                        &width, &pages},
                       memory, rounds);

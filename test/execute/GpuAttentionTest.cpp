@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "test/execute/AttentionReference.h"
+#include "test/execute/GpuDriver.h"
 #include "test/execute/GpuKernel.h"
 #include "test/execute/GpuTiles.h"
 
@@ -8,6 +9,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -66,13 +68,23 @@ std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
   return lengths;
 }
 
-enum class Keys : uint8_t { Whole, InSplits };
+enum class Keys : uint8_t { Whole, InSplits, OfWarpgroups };
 
 class GpuAttention {
 public:
   explicit GpuAttention(const AttentionSpec &spec)
       : spec(spec), sinks(sinksOf(spec)), whole(kernelOf(buildGpuAttention)), split(kernelOf(buildGpuAttentionSplit)),
-        combine(kernelOf(buildGpuCombineSplits)) {}
+        combine(kernelOf(buildGpuCombineSplits)) {
+    if (runsWarpgroups(spec))
+      warpgroups.emplace([&](mlir::gpu::GPUModuleOp module) { buildWarpgroupAttention(module, "attention", ofWarpgroups(spec)); },
+                         "cuda:sm_90a");
+  }
+
+  // Warpgroups multiply on sm_90a alone.
+  static bool runsWarpgroups(const AttentionSpec &spec) {
+    GpuDriver *driver = GpuDriver::get();
+    return hasWarpgroupAttention(spec) && (!driver || driver->capability() == 90);
+  }
 
   // A sink for each head, of either sign.
   static std::vector<float> sinksOf(const AttentionSpec &spec) { return randomFloats(spec.numHeads, 2.0f, 17); }
@@ -95,8 +107,11 @@ public:
     const void *sequenceRows = step.sequenceRows.data(), *positions = step.positions.data(), *ofHeads = sinks.data();
     int64_t keys = cache.keyOffset(), values = cache.valueOffset();
     using Argument = const void *;
-    if (form == Keys::Whole) {
-      whole.run(attentionLaunch(spec, step.longest, parts.size()),
+    if (form != Keys::InSplits) {
+      AttentionSpec wide = ofWarpgroups(spec);
+      const GpuKernel &kernel = form == Keys::Whole ? whole : *warpgroups;
+      kernel.run(form == Keys::Whole ? attentionLaunch(spec, step.longest, parts.size())
+                                     : warpgroupAttentionLaunch(wide, step.longest, parts.size()),
                 {Argument(&queries), Argument(&first), Argument(&pages), Argument(&table), Argument(&sequenceRows),
                  Argument(&positions), &keys, &values, &step.pageStride, &qStride, &outStride, &step.pagesPerSequence,
                  Argument(&ofHeads)},
@@ -138,6 +153,7 @@ private:
   AttentionSpec spec;
   std::vector<float> sinks;
   GpuKernel whole, split, combine;
+  std::optional<GpuKernel> warpgroups;
 };
 
 // Queries that bf16 holds: what is left of rounding is that of the weights.
@@ -156,9 +172,16 @@ void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, double
   PagedCache cache(spec, lengthsOf(parts), 11, PagesOf::Device);
   std::vector<float> q = queriesOf(spec, parts), out = attention.run(cache, parts, q);
   std::vector<float> sinks = spec.hasSinks ? GpuAttention::sinksOf(spec) : std::vector<float>();
-  EXPECT_LE(nmse(out, referenceAttention(spec, cache, parts, q, sinks, PositionTable(spec))), limit);
+  std::vector<double> expected = referenceAttention(spec, cache, parts, q, sinks, PositionTable(spec));
+  EXPECT_LE(nmse(out, expected), limit);
   EXPECT_EQ(out, attention.run(cache, parts, q, ptx::WarpOrder::Descending)) << "warps in another order";
   EXPECT_EQ(out, attention.run(cache, parts, q, ptx::WarpOrder::Ascending, Keys::InSplits)) << "in splits";
+  if (!GpuAttention::runsWarpgroups(spec))
+    return;
+  std::vector<float> ofWarpgroups = attention.run(cache, parts, q, ptx::WarpOrder::Ascending, Keys::OfWarpgroups);
+  EXPECT_LE(nmse(ofWarpgroups, expected), limit) << "of warpgroups";
+  EXPECT_EQ(ofWarpgroups, attention.run(cache, parts, q, ptx::WarpOrder::Descending, Keys::OfWarpgroups))
+      << "of warpgroups in another order";
 }
 
 const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {150, 1}, {0, 0}};
@@ -241,6 +264,19 @@ TEST(GpuAttention, SplitsLeaveTheBitsOfWholeAttention) {
   spec = makeSpec(8, 1, 128);
   spec.splitKv = 64;
   check(spec, {{300, 12}, {63, 1}});
+}
+
+// Steps of two pages: one of them, all of another, rows of several tiles, and whatever makes scores or states.
+TEST(GpuAttention, Warpgroups) {
+  for (int64_t headDim : {64, 72, 128}) {
+    SCOPED_TRACE(headDim);
+    AttentionSpec spec = makeSpec(4, 2, headDim);
+    check(spec, {{0, 1}, {62, 2}, {126, 2}, {191, 2}, {0, 150}, {0, 0}, {300, 70}});
+    spec.window = 100;
+    spec.hasSinks = true;
+    spec.softcap = 5;
+    check(spec, {{0, 1}, {0, 200}, {300, 70}});
+  }
 }
 
 TEST(GpuAttention, Softcap) {

@@ -119,6 +119,10 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   spec.splitKv = number(words, "split-kv", spec.splitKv);
   if (failed(verifyGpuAttention(spec, error)))
     return failure();
+  if (words.count("warpgroups")) {
+    buildWarpgroupAttention(module, "attention", ofWarpgroups(spec));
+    return success();
+  }
   auto build = words.count("splits")    ? buildGpuAttentionSplit
                : words.count("combine") ? buildGpuCombineSplits
                                         : buildGpuAttention;

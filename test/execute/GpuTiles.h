@@ -91,6 +91,13 @@ inline ptx::Launch attentionLaunch(const AttentionSpec &spec, int64_t longest, s
   return launch;
 }
 
+// Whole attention by wgmma, of a spec that ofWarpgroups made.
+inline ptx::Launch warpgroupAttentionLaunch(const AttentionSpec &spec, int64_t longest, size_t sequences) {
+  ptx::Launch launch = attentionLaunch(spec, longest, sequences);
+  launch.sharedBytes = uint32_t(launchedSharedBytes(warpgroupAttentionBytes(spec)));
+  return launch;
+}
+
 // `longest`: the most tokens that a sequence attends to.
 inline ptx::Launch splitLaunch(const AttentionSpec &spec, int64_t rows, int64_t longest, size_t sequences) {
   ptx::Launch launch = attentionLaunch(spec, rows, sequences);

@@ -483,10 +483,13 @@ void Parser::parseWarpgroup(Instruction &instruction, std::string_view name,
     constexpr std::string_view begin = "wgmma.mma_async.sync.aligned.m64n", end = "k16.f32.bf16.bf16";
     uint32_t columns = leadingNumber(name.substr(std::min(begin.size(), name.size())));
     bool isKnown = name == std::string(begin) + std::to_string(columns) + std::string(end);
-    // Sums that count, signs that stay, and a right operand in rows of K.
-    if (!isKnown || operands.size() != 7 || operands[1].front() != '{' || operands[3] != "1" || operands[4] != "1" ||
-        operands[5] != "1" || operands[6] != "0")
-      fail("only products of bf16 with A in registers and B in rows of K are known of wgmma");
+    auto isFlag = [&](size_t i) { return operands[i] == "0" || operands[i] == "1"; };
+    // Whether sums count, signs that stay, and whether the right operand is in rows of columns.
+    if (!isKnown || operands.size() != 7 || operands[1].front() != '{' || !isFlag(3) || operands[4] != "1" ||
+        operands[5] != "1" || !isFlag(6))
+      fail("only products of bf16 with A in registers are known of wgmma");
+    instruction.startsAtZero = operands[3] == "0";
+    instruction.isTransposed = operands[6] == "1";
     instruction.action = Action::WarpgroupMultiply;
     addOperands(instruction.results, operands[0]);
     addOperands(instruction.sources, operands[1]);

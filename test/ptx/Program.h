@@ -90,7 +90,7 @@ enum class Action : uint8_t {
   Multiply,
   // Of a whole warp, the same for the four of a warpgroup.
   WarpgroupFence,
-  WarpgroupMultiply, // results += A in sources, by what the last source describes
+  WarpgroupMultiply, // results += A in sources, by what the last source describes, in rows of K or transposed
   WarpgroupCommit,
   WarpgroupWait,
   Nothing,
@@ -108,6 +108,7 @@ struct Instruction {
   bool isGuardNegated = false;
   bool flushesInputs = false, flushesResult = false; // .ftz: f32 numbers below 2^-126 are 0
   bool isTransposed = false;
+  bool startsAtZero = false; // what it adds to does not count
   Space space = Space::Generic;
   Type type = Type::B32, from = Type::B32;
   Rounding rounding = Rounding::None;

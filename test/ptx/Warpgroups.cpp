@@ -8,7 +8,7 @@
 
 namespace heddle::ptx {
 
-static constexpr int lanes = 32, warpsOfGroup = 4, rowBytes = 32; // of 16 bf16
+static constexpr int lanes = 32, warpsOfGroup = 4, depth = 16, chunkBytes = 16;
 
 Warpgroups::Warpgroups(int threads, int numRegisters, const std::vector<uint8_t> &shared)
     : numRegisters(numRegisters), shared(shared), states(size_t(threads) * numRegisters), unfenced(shared.size()),
@@ -51,24 +51,32 @@ void Warpgroups::fence(int begin) {
   note(begin, 1);
 }
 
-// PTX ISA, "Matrix Descriptor Format", of rows of K with the swizzle of 128 bytes: groups of 8 rows lie as far apart as it says, rows 128 bytes; bits 4 to 6 of
-// an address are changed by bits 7 to 9.
-std::vector<Warpgroups::Row> Warpgroups::rowsOf(uint64_t descriptor, int count) const {
+// With the swizzle of 128 bytes, bits 4 to 6 of an address are changed by bits 7 to 9.
+Warpgroups::Chunk Warpgroups::chunkAt(size_t place) const {
+  size_t at = place ^ (place >> 3 & 0x70);
+  if (at + chunkBytes > shared.size())
+    throw Error("a matrix reaches behind shared memory, to " + std::to_string(at + chunkBytes));
+  auto begin = shared.begin() + at, end = begin + chunkBytes;
+  auto isUnfenced = [](int thread) { return thread != 0; };
+  if (std::any_of(unfenced.begin() + at, unfenced.begin() + at + chunkBytes, isUnfenced))
+    throw Error("shared memory at " + std::to_string(at) + " was written and not fenced for the async proxy");
+  return {at, {begin, end}};
+}
+
+// PTX ISA, "Matrix Descriptor Format" and "Strides", with the swizzle of 128 bytes: a matrix is made of 8 rows of 128 bytes. Rows are columns of the right operand,
+// and hold 64 of K, of which a product takes 16; transposed they are of K and hold 64 columns. Such groups follow each other by the stride between columns or, transposed,
+// of K; by the leading one between columns, transposed. In order of columns, transposed of K.
+std::vector<Warpgroups::Chunk> Warpgroups::chunksOf(uint64_t descriptor, int columns, bool isTransposed) const {
   if (descriptor >> 62 != 1 || (descriptor >> 49 & 7) != 0)
     throw Error("only matrices with the swizzle of 128 bytes that begin where it begins are known");
-  size_t begin = (descriptor & 0x3fff) << 4, groupBytes = (descriptor >> 32 & 0x3fff) << 4;
-  std::vector<Row> rows;
-  for (int row = 0; row < count; ++row)
-    for (int chunk = 0; chunk < rowBytes; chunk += 16) {
-      size_t at = begin + row / 8 * groupBytes + row % 8 * 128 + chunk;
-      at ^= at >> 3 & 0x70;
-      if (at + 16 > shared.size())
-        throw Error("a matrix reaches behind shared memory, to " + std::to_string(at + 16));
-      if (std::any_of(unfenced.begin() + at, unfenced.begin() + at + 16, [](int thread) { return thread != 0; }))
-        throw Error("shared memory at " + std::to_string(at) + " was written and not fenced for the async proxy");
-      rows.push_back({at, {shared.begin() + at, shared.begin() + at + 16}});
-    }
-  return rows;
+  auto field = [&](int bit) { return size_t(descriptor >> bit & 0x3fff) << 4; };
+  size_t begin = field(0), leading = field(16), stride = field(32);
+  std::vector<Chunk> chunks;
+  int rows = isTransposed ? depth : columns, rowBytes = 2 * (isTransposed ? columns : depth);
+  for (int row = 0; row < rows; ++row)
+    for (int byte = 0; byte < rowBytes; byte += chunkBytes)
+      chunks.push_back(chunkAt(begin + row / 8 * stride + row % 8 * 128 + byte / 128 * leading + byte % 128));
+  return chunks;
 }
 
 // The product is in flight, or done.
@@ -95,14 +103,20 @@ void Warpgroups::multiply(int begin, const Instruction &instruction, uint64_t de
     };
     for (int i = 0; i < 4; ++i)
       a[lane].push_back(take(instruction.sources[i], false));
-    for (const Operand &operand : instruction.results)
-      sums[lane].push_back(take(operand, true));
+    for (const Operand &operand : instruction.results) {
+      uint32_t before = take(operand, true);
+      sums[lane].push_back(instruction.startsAtZero ? 0 : before);
+    }
   }
   int columns = int(instruction.results.size()) * 2;
-  Product product{&instruction, rowsOf(descriptor, columns)};
-  std::vector<uint8_t> b;
-  for (const Row &row : product.rows)
-    b.insert(b.end(), row.bytes.begin(), row.bytes.end());
+  Product product{&instruction, chunksOf(descriptor, columns, instruction.isTransposed)};
+  std::vector<uint8_t> stored;
+  for (const Chunk &chunk : product.chunks)
+    stored.insert(stored.end(), chunk.bytes.begin(), chunk.bytes.end());
+  std::vector<uint8_t> b = stored;
+  if (instruction.isTransposed)
+    for (int number = 0; number < depth * columns; ++number)
+      std::memcpy(&b[2 * (number % columns * depth + number / columns)], &stored[2 * number], 2);
   multiplyRows(a, b.data(), columns, sums);
   for (int lane = 0; lane < lanes; ++lane)
     for (size_t i = 0; i < instruction.results.size(); ++i)
@@ -123,9 +137,9 @@ void Warpgroups::wait(int begin, size_t left) {
   Warp &warp = warps[begin / lanes];
   for (; warp.groups.size() > left; warp.groups.pop_front())
     for (const Product &product : warp.groups.front()) {
-      for (const Row &row : product.rows)
-        if (std::memcmp(row.bytes.data(), shared.data() + row.offset, row.bytes.size()) != 0)
-          throw Error("shared memory at " + std::to_string(row.offset) + " changed under the product of line " +
+      for (const Chunk &chunk : product.chunks)
+        if (std::memcmp(chunk.bytes.data(), shared.data() + chunk.offset, chunk.bytes.size()) != 0)
+          throw Error("shared memory at " + std::to_string(chunk.offset) + " changed under the product of line " +
                       std::to_string(product.instruction->line));
       count(begin, *product.instruction, -1);
     }

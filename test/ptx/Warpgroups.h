@@ -35,13 +35,14 @@ public:
   void end() const;
 
 private:
-  struct Row {
+  // 16 bytes of shared memory: 8 numbers that lie side by side, of K, or transposed of columns.
+  struct Chunk {
     size_t offset;
     std::vector<uint8_t> bytes;
   };
   struct Product {
     const Instruction *instruction;
-    std::vector<Row> rows; // of shared memory
+    std::vector<Chunk> chunks;
   };
   struct State {
     uint8_t sums = 0, operands = 0; // in how many products in flight
@@ -56,7 +57,8 @@ private:
     size_t offset, bytes;
   };
   State &of(int thread, const Operand &operand) { return states[size_t(thread) * numRegisters + operand.value]; }
-  std::vector<Row> rowsOf(uint64_t descriptor, int count) const;
+  Chunk chunkAt(size_t place) const;
+  std::vector<Chunk> chunksOf(uint64_t descriptor, int columns, bool isTransposed) const;
   void count(int begin, const Instruction &instruction, int change);
   void note(int begin, uint64_t what);
 

@@ -293,12 +293,13 @@ void GpuBuilder::fenceForWarpgroups() {
                              NVVM::SharedSpaceAttr::get(getContext(), NVVM::SharedSpace::shared_cta));
 }
 
-// PTX ISA, "Matrix Descriptor Format": the address, from bit 32 on what lies between groups of 8 rows, at the end the swizzle of 128 bytes.
-Value GpuBuilder::describeRows(Value byteOffset) {
+// PTX ISA, "Matrix Descriptor Format": the address, from bit 16 on what lies between 64 columns and the next ones, from bit 32 on between groups of 8 rows, at the
+// end the swizzle of 128 bytes.
+Value GpuBuilder::describeRows(Value byteOffset, int64_t columnsBytes) {
   constexpr int64_t swizzle128 = int64_t(1) << 62, groupsOfRows = (swizzleBytes / descriptorUnit) << 32;
   Value address = LLVM::PtrToIntOp::create(*this, getI32Type(), shared(byteOffset));
   Value place = arith::ExtUIOp::create(*this, getI64Type(), divide(bitAnd(address, constant(0x3ffff)), descriptorUnit));
-  auto layout = arith::ConstantOp::create(*this, getI64IntegerAttr(swizzle128 | groupsOfRows));
+  auto layout = arith::ConstantOp::create(*this, getI64IntegerAttr(swizzle128 | groupsOfRows | (columnsBytes / descriptorUnit) << 16));
   return arith::OrIOp::create(*this, place, layout);
 }
 
@@ -321,12 +322,24 @@ Value GpuBuilder::sharedOf(Value byteOffset, int64_t rank) {
                               shared(byteOffset), constant(rank));
 }
 
-SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {
+static SmallVector<Value> multiplyInGroup(GpuBuilder &b, ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums,
+                                          size_t count, bool transposed) {
   SmallVector<Value> registers;
   for (const FragmentA &fragment : a)
     registers.append(fragment.begin(), fragment.end());
-  auto op = WarpgroupMultiplyOp::create(*this, sums.getTypes(), registers, descriptors, sums);
-  return SmallVector<Value>(op.getResults());
+  SmallVector<Type> types(count, b.getF32Type());
+  return llvm::to_vector(
+      ValueRange(WarpgroupMultiplyOp::create(b, types, registers, descriptors, sums, transposed).getResults()));
+}
+
+SmallVector<Value> GpuBuilder::multiplyAsync(ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums) {
+  return multiplyInGroup(*this, a, descriptors, sums, sums.size(), /*transposed=*/false);
+}
+SmallVector<Value> GpuBuilder::startProducts(ArrayRef<FragmentA> a, ValueRange descriptors, int64_t columns) {
+  return multiplyInGroup(*this, a, descriptors, {}, columns / 2, /*transposed=*/false);
+}
+SmallVector<Value> GpuBuilder::addProducts(ArrayRef<FragmentA> a, ValueRange transposed, ValueRange sums) {
+  return multiplyInGroup(*this, a, transposed, sums, sums.size(), /*transposed=*/true);
 }
 
 SmallVector<Value> GpuBuilder::waitProducts(int64_t pending, ValueRange sums) {

@@ -135,8 +135,9 @@ public:
   // What this thread has stored in shared memory is seen by products of warpgroups behind the next barrier.
   void fenceForWarpgroups();
   // A wgmma descriptor of a matrix of bf16 in shared memory: rows of 64 columns, whose chunk c lies at c ^ (row mod 8), from byte `byteOffset` on, a
-  // multiple of 1024. So many bytes further in each row, below 128: those of the columns from there on.
-  Value describeRows(Value byteOffset);
+  // multiple of 1024. So many bytes further in each row, below 128: those of the columns from there on. Of a right operand in rows of N, the next 64 columns
+  // lie `columnsBytes` behind.
+  Value describeRows(Value byteOffset, int64_t columnsBytes = 0);
   Value advance(Value descriptor, int64_t bytes);
   // The blocks of the kernel that differ in the last coordinate alone, `count` of them, are a cluster: they run at once, and read each other's shared memory.
   void setCluster(int64_t count);
@@ -145,8 +146,11 @@ public:
   // The shared memory of block `rank` of the cluster.
   Value sharedOf(Value byteOffset, int64_t rank);
 
-  // warpgroup_multiply and warpgroup_wait of dialect/GpuOps.td.
+  // warpgroup_multiply and warpgroup_wait of dialect/GpuOps.td. `columns` of the right operands, in rows of K, are multiplied and begin at 0; those in rows of
+  // columns add to `sums`.
   llvm::SmallVector<Value> multiplyAsync(llvm::ArrayRef<FragmentA> a, ValueRange descriptors, ValueRange sums);
+  llvm::SmallVector<Value> startProducts(llvm::ArrayRef<FragmentA> a, ValueRange descriptors, int64_t columns);
+  llvm::SmallVector<Value> addProducts(llvm::ArrayRef<FragmentA> a, ValueRange transposed, ValueRange sums);
   llvm::SmallVector<Value> waitProducts(int64_t pending, ValueRange sums = {});
 
   // for (i = begin; i < end; i += 1), with values carried from one round to the next.

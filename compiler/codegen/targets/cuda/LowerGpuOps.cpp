@@ -20,13 +20,14 @@ std::string registersFrom(size_t first, size_t count) {
   return text;
 }
 
-// `text`, whose first operands are `sums`, which it changes, and the next ones `inputs`, behind the copies of sums: LLVM counts both. Returns the sums.
-SmallVector<Value> inlineAssembly(ConversionPatternRewriter &b, Location loc, StringRef text, ValueRange sums,
-                                  ValueRange inputs) {
+// `text`, whose first operands are `count` results, which begin as `sums` where there are any, and the next ones `inputs`, behind the copies of sums: LLVM counts
+// both.
+SmallVector<Value> inlineAssembly(ConversionPatternRewriter &b, Location loc, StringRef text, size_t count,
+                                  ValueRange sums, ValueRange inputs) {
   std::string constraints;
   auto constrain = [&](const Twine &constraint) { constraints += (constraint + ",").str(); };
-  for (size_t i = 0; i < sums.size(); ++i)
-    constrain("=f");
+  for (size_t i = 0; i < count; ++i)
+    constrain(sums.empty() ? "=&f" : "=f");
   for (size_t i = 0; i < sums.size(); ++i)
     constrain(Twine(i));
   for (Value input : inputs)
@@ -34,13 +35,13 @@ SmallVector<Value> inlineAssembly(ConversionPatternRewriter &b, Location loc, St
   constraints += "~{memory}";
   SmallVector<Value> operands(sums);
   operands.append(inputs.begin(), inputs.end());
-  Type result = sums.empty() ? Type()
-                             : LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(sums.getTypes()));
+  Type result = count ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(count, b.getF32Type()))
+                      : Type();
   auto assembly = LLVM::InlineAsmOp::create(
       b, loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints, /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
   SmallVector<Value> results;
-  for (size_t i = 0; i < sums.size(); ++i)
+  for (size_t i = 0; i < count; ++i)
     results.push_back(LLVM::ExtractValueOp::create(b, loc, assembly.getRes(), i));
   return results;
 }
@@ -51,18 +52,20 @@ struct LowerMultiply : ConvertOpToLLVMPattern<WarpgroupMultiplyOp> {
 
   LogicalResult matchAndRewrite(WarpgroupMultiplyOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &b) const override {
-    size_t sums = op.getSums().size(), firstA = 2 * sums, firstB = firstA + op.getA().size();
+    size_t sums = op.getResults().size(), firstA = sums + op.getSums().size(), firstB = firstA + op.getA().size();
     std::string name =
         "wgmma.mma_async.sync.aligned.m64n" + std::to_string(2 * sums) + "k16.f32.bf16.bf16", text;
+    bool startsAtZero = op.getSums().empty();
     text = "wgmma.fence.sync.aligned;\n";
-    // Behind the operands: the sums count, A and B keep their signs, B's rows are of K.
+    // Behind the operands: whether the sums count, A and B keep their signs, whether B's rows are of N.
     for (size_t i = 0; i < op.getB().size(); ++i)
       text += name + " {" + registersFrom(0, sums) + "}, {" + registersFrom(firstA + 4 * i, 4) + "}, $" +
-              std::to_string(firstB + i) + ", 1, 1, 1, 0;\n";
+              std::to_string(firstB + i) + (startsAtZero && i == 0 ? ", 0" : ", 1") + ", 1, 1, " +
+              (op.getTransposed() ? "1" : "0") + ";\n";
     text += "wgmma.commit_group.sync.aligned;";
     SmallVector<Value> inputs(adaptor.getA());
     inputs.append(adaptor.getB().begin(), adaptor.getB().end());
-    b.replaceOp(op, inlineAssembly(b, op.getLoc(), text, adaptor.getSums(), inputs));
+    b.replaceOp(op, inlineAssembly(b, op.getLoc(), text, sums, adaptor.getSums(), inputs));
     return success();
   }
 };
@@ -72,7 +75,8 @@ struct LowerWait : ConvertOpToLLVMPattern<WarpgroupWaitOp> {
 
   LogicalResult matchAndRewrite(WarpgroupWaitOp op, OpAdaptor adaptor, ConversionPatternRewriter &b) const override {
     std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
-    b.replaceOp(op, inlineAssembly(b, op.getLoc(), text, adaptor.getSums(), {}));
+    ValueRange sums = adaptor.getSums();
+    b.replaceOp(op, inlineAssembly(b, op.getLoc(), text, sums.size(), sums, {}));
     return success();
   }
 };

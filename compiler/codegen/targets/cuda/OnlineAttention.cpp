@@ -1,15 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/targets/cuda/OnlineAttention.h"
+#include "compiler/codegen/targets/cuda/AttentionBlock.h"
 
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/cuda/CudaKernels.h"
-#include "compiler/codegen/targets/cuda/GpuMath.h"
-#include "compiler/codegen/targets/cuda/SharedTile.h"
-#include "compiler/codegen/targets/cuda/SoftmaxStates.h"
 #include "runtime/model/ModelAbi.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cstddef>
@@ -22,9 +20,6 @@ static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 // Columns of scores that one mma gives, and keys that one consumes.
 static constexpr int64_t scoreTiles = pageTokens / 8, keySteps = pageTokens / 16;
 
-// Query rows of a warp: those of a product.
-static constexpr int64_t warpRows = 16;
-
 int64_t heddle::gpuAttentionThreads(const AttentionSpec &spec) {
   return spec.tileRows / warpRows * warpSize;
 }
@@ -32,11 +27,6 @@ int64_t heddle::gpuAttentionThreads(const AttentionSpec &spec) {
 AttentionSpec heddle::narrowed(AttentionSpec spec) {
   spec.tileRows = warpRows;
   return spec;
-}
-
-// Of a row of keys or values in shared memory.
-static int64_t paddedColumns(const AttentionSpec &spec) {
-  return llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16));
 }
 
 LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string &error) {
@@ -67,199 +57,57 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
 
 namespace {
 
-// Registers of a thread: rows lane / 4 and lane / 4 + 8 of the warp's 16, called halves 0 and 1.
-class AttentionEmitter {
+class AttentionEmitter : AttentionBlock {
 public:
   AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, bool isSplit)
-      : spec(spec), isSplit(isSplit), paddedDim(llvm::alignTo(spec.headDim, 16)),
-        slots(std::clamp<int64_t>(staticSharedBytes / planeBytes(), 2, 4)),
-        b(module, name, parameters(module.getContext()), gpuAttentionThreads(spec), slots * planeBytes()),
-        tile(b, pageTokens, paddedDim, 0) {}
+      : AttentionBlock(module, name, spec, isSplit ? Form::Split : Form::Whole, /*stepPages=*/1, slotsFor(spec)),
+        slots(slotsFor(spec)) {}
   gpu::GPUFuncOp emit();
 
 private:
-  // What a page has of the KV head.
-  enum Plane : uint8_t { Keys, Values };
-  using Scores = SmallVector<Value>; // [key / 8]: Accumulators
-  struct Softmax {
-    Value max[2], sum[2]; // of a row; the sum is that of this thread's keys
-  };
-  struct Pages {
-    Value begin, end;
-  };
-
-  SmallVector<Type> parameters(MLIRContext *context) const {
-    SmallVector<Type> types(6, GpuBuilder::globalPointer(context));
-    types.append(5, IntegerType::get(context, 64));
-    types.push_back(IntegerType::get(context, 32));
-    types.append(isSplit ? 2 : spec.hasSinks ? 1 : 0, types.front());
-    return types;
+  // Planes that have room in shared memory.
+  static int64_t slotsFor(const AttentionSpec &spec) {
+    return std::clamp<int64_t>(staticSharedBytes / planeBytes(spec, 1), 2, 4);
   }
-  int64_t planeBytes() const { return pageTokens * paddedColumns(spec) * 2; }
-  int64_t rowsPerPass() const { return gpuAttentionThreads(spec) * chunkElements / paddedColumns(spec); }
-  int64_t dimSteps() const { return paddedDim / 16; }
-  int64_t outTiles() const { return spec.headDim / 8; }
-  int64_t pagesOfSplit() const { return spec.splitKv / pageTokens; }
 
-  void setUp();
-  void locateRows();
-  void planCopies();
-  void loadQueries();
-  void copyPlane(Plane plane, Value page, Value slot);
   void copyAhead(Value page, int64_t planes, Value slot);
   void beginCopies();
   void takePlane(Plane plane, Value page, Value slot);
   Value nextSlot(Value slot);
   Value laneAddress(Value lane, int64_t step, int64_t row, Value slot);
-  Pages visiblePages();
-  Pages pagesOf(Value split);
   void walkSplits();
   SmallVector<Value> walkPages(Pages pages, Value slot);
-  Scores computeScores(Value slot);
-  void finishScores(Scores &scores, Value page);
-  Scores masked(ArrayRef<Value> scores, Value page);
-  SmallVector<FragmentA> weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]);
-  void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out, Value slot);
+  SmallVector<Value> computeScores(Value slot);
+  void addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVector<Value> &out, Value slot);
   SoftmaxState stateOf(ValueRange carried, int64_t half);
   void addSplit(int64_t half, const MergedState &merged, ValueRange carried, Value isBehindOthers, Value isLast);
   void storeState(ValueRange carried);
-  Value rowMax(Value value);
-  Value rowSum(Value value);
 
-  const AttentionSpec &spec;
-  bool isSplit;
-  int64_t paddedDim; // columns of Q and K that are multiplied; those from head_dim on are 0
-  int64_t slots;     // planes that have room in shared memory
-  GpuBuilder b;
-  SharedTile tile; // of a slot
-  Pages seen;      // by rows of the block, and of a split alone its own
-  Value sequence, firstRow, numRows, tileBegin, split, firstHead, lane, warp, pairColumn;
-  Value firstPosition, lastPosition; // of the block's query tokens
-  Value rows[2], positions[2];       // of this thread
-  Value stepRows[2], heads[2];       // likewise
-  Value queryAt[2], outAt[2];        // first column of the row; whole attention's
-  SmallVector<FragmentA> queries;    // [head_dim / 16]
-  Value planes[2]; // first page's of the KV head, by Plane
-  Value copyRow, copyBytes, copyFrom;
-  SmallVector<Value> copyTo; // of a pass, then again of that 8 rows behind
-  Value keyLane, valueLane;  // the lane's offset for ldmatrix in the first 16 columns
+  int64_t slots;
+  Value keyLane, valueLane; // the lane's offset for ldmatrix in the first 16 columns
 };
 
 } // namespace
 
 gpu::GPUFuncOp AttentionEmitter::emit() {
   b.setBlocksPerProcessor(2);
-  setUp();
-  // The grid is that of the longest sequence.
-  b.ifThen(b.lessThan(tileBegin, numRows), [&] {
-    locateRows();
-    seen = visiblePages();
-    auto walk = [&] {
-      planCopies();
-      beginCopies();
-      loadQueries();
-      if (isSplit)
-        storeState(ValueRange(walkPages(seen, b.constant(0))).drop_back());
-      else
-        walkSplits();
-    };
-    if (!isSplit)
-      return walk();
-    // A split that no row of the tile sees has no state.
-    seen = pagesOf(split);
-    b.ifThen(b.lessThan(seen.begin, seen.end), walk);
+  return emitWith([&] {
+    keyLane = section.laneOffset(lane, 0, SharedTile::Order::ByChunks);
+    valueLane = section.laneOffset(lane, 0, SharedTile::Order::ByRows);
+    beginCopies();
+    loadQueries();
+    if (form == Form::Whole)
+      return walkSplits();
+    SmallVector<Value> carried = walkPages(seen, b.constant(0));
+    storeState(ValueRange(carried).drop_back());
   });
-  return b.finish();
-}
-
-void AttentionEmitter::setUp() {
-  Value thread = b.threadIndex();
-  lane = b.remainder(thread, warpSize), warp = b.divide(thread, warpSize);
-  pairColumn = b.mul(b.remainder(lane, 4), 2);
-  sequence = b.blockIndex(2);
-  Value entry = b.at(b.argument(4), sequence, 8);
-  firstRow = b.load(b.getI32Type(), entry);
-  numRows = b.mul(b.load(b.getI32Type(), b.at(entry, b.constant(1), 4)), spec.headsOfTile());
-  int64_t headBlocks = spec.numHeads / spec.headsOfTile();
-  Value tile = isSplit ? b.divide(b.blockIndex(1), headBlocks) : b.blockIndex(0);
-  Value headBlock = isSplit ? b.remainder(b.blockIndex(1), headBlocks) : b.blockIndex(1);
-  split = b.blockIndex(0); // of a split kernel
-  tileBegin = b.mul(tile, spec.tileRows);
-  firstHead = b.mul(headBlock, spec.headsOfTile());
-}
-
-// Rows behind the last one compute what the last one does, and are not stored.
-void AttentionEmitter::locateRows() {
-  Value last = b.sub(numRows, b.constant(1)), past = b.load(b.getI32Type(), b.at(b.argument(5), firstRow, 4));
-  auto tokenOf = [&](Value row) { return b.divide(b.min(row, last), spec.headsOfTile()); };
-  firstPosition = b.add(past, tokenOf(tileBegin));
-  lastPosition = b.add(past, tokenOf(b.add(tileBegin, spec.tileRows - 1)));
-  for (int64_t half = 0; half < 2; ++half) {
-    rows[half] = b.add(b.add(tileBegin, b.mul(warp, 16)), b.add(b.divide(lane, 4), 8 * half));
-    Value token = tokenOf(rows[half]);
-    heads[half] = b.add(firstHead, b.remainder(b.min(rows[half], last), spec.headsOfTile()));
-    positions[half] = b.add(past, token);
-    stepRows[half] = b.add(firstRow, token);
-    Value column = b.add(b.mul(heads[half], spec.headDim), pairColumn), row = b.wide(stepRows[half]);
-    queryAt[half] = b.at(b.at(b.argument(0), b.mul(row, b.argument(9)), 4), column, 4);
-    if (!isSplit)
-      outAt[half] = b.at(b.at(b.argument(1), b.mul(row, b.argument(10)), 4), column, 4);
-  }
-}
-
-// A thread copies one chunk column of a page, every rowsPerPass-th row of it.
-void AttentionEmitter::planCopies() {
-  Value kvHead = b.divide(firstHead, spec.group());
-  for (unsigned plane : {Keys, Values})
-    planes[plane] =
-        b.at(b.at(b.argument(2), b.argument(6 + plane), 1), kvHead, pageTokens * spec.headDim * 2);
-  int64_t chunks = tile.chunksPerRow();
-  copyRow = b.divide(b.threadIndex(), chunks);
-  Value chunk = b.remainder(b.threadIndex(), chunks);
-  for (int64_t row = 0; row == 0 || row < SharedTile::swizzleRows; row += rowsPerPass())
-    copyTo.push_back(tile.offsetOf(b.add(copyRow, row), chunk));
-  copyFrom = b.add(b.mul(copyRow, spec.headDim * 2), b.mul(chunk, chunkBytes));
-  copyBytes =
-      b.select(b.lessThan(chunk, b.constant(spec.headDim / chunkElements)), b.constant(chunkBytes), b.constant(0));
-  keyLane = tile.laneOffset(lane, 0, SharedTile::Order::ByChunks);
-  valueLane = tile.laneOffset(lane, 0, SharedTile::Order::ByRows);
 }
 
 // Of columns 16 step and on, `row` rows, a multiple of 8, behind the lane's: the swizzle changes bits of chunks alone.
 Value AttentionEmitter::laneAddress(Value lane, int64_t step, int64_t row, Value slot) {
-  Value place = b.bitXor(lane, b.constant(step * 2 * chunkBytes));
-  return tile.address(b.add(place, row * tile.rowBytes()), slot);
-}
-
-void AttentionEmitter::loadQueries() {
-  auto pairType = VectorType::get({2}, b.getF32Type());
-  for (int64_t step = 0; step < dimSteps(); ++step) {
-    FragmentA fragment;
-    for (int64_t i = 0; i < 4; ++i) {
-      int64_t half = i % 2, column = 16 * step + 8 * (i / 2);
-      if (column >= spec.headDim) {
-        fragment[i] = b.constant(0);
-        continue;
-      }
-      Value pair = b.load(pairType, b.at(queryAt[half], b.constant(column), 4));
-      fragment[i] = b.packBf16(b.element(pair, 0), b.element(pair, 1));
-    }
-    queries.push_back(fragment);
-  }
-}
-
-// What no query of the block sees becomes 0: weights of 0 meet no NaN.
-void AttentionEmitter::copyPlane(Plane plane, Value page, Value slot) {
-  Value table = b.at(b.argument(3), b.mul(b.wide(sequence), b.wide(b.argument(11))), 4);
-  Value index = b.load(b.getI32Type(), b.at(table, page, 4));
-  Value from = b.at(b.at(planes[plane], b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
-  Value tokens = b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens));
-  for (int64_t pass = 0; pass < pageTokens / rowsPerPass(); ++pass) {
-    int64_t row = pass * rowsPerPass(), known = pass % int64_t(copyTo.size());
-    Value bytes = b.select(b.lessThan(b.add(copyRow, row), tokens), copyBytes, b.constant(0));
-    Value to = b.add(copyTo[known], (row - known * rowsPerPass()) * tile.rowBytes());
-    b.copyAsync(tile.address(to, slot), b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
-  }
+  int64_t column = 16 * step % sectionColumns(), ofSection = 16 * step / sectionColumns() * sectionBytes();
+  Value place = b.bitXor(b.add(lane, slot), b.constant(column * 2));
+  return b.at(section.address(place), b.constant(ofSection + row * section.rowBytes()), 1);
 }
 
 // So many planes behind the keys of `page`, where there is such a page.
@@ -286,18 +134,6 @@ void AttentionEmitter::takePlane(Plane plane, Value page, Value slot) {
 Value AttentionEmitter::nextSlot(Value slot) {
   Value next = b.add(slot, planeBytes());
   return b.select(b.equal(next, b.constant(slots * planeBytes())), b.constant(0), next);
-}
-
-AttentionEmitter::Pages AttentionEmitter::visiblePages() {
-  Value begin = b.constant(0), end = b.add(b.divide(lastPosition, pageTokens), 1);
-  if (spec.window)
-    begin = b.divide(b.max(b.sub(firstPosition, b.constant(spec.window - 1)), b.constant(0)), pageTokens);
-  return {begin, end};
-}
-
-AttentionEmitter::Pages AttentionEmitter::pagesOf(Value split) {
-  Value first = b.mul(split, pagesOfSplit());
-  return {b.max(seen.begin, first), b.min(seen.end, b.add(first, pagesOfSplit()))};
 }
 
 // Whole attention merges the same splits in the same order as combine_splits. What was added up lies in `out` meanwhile: registers hold
@@ -335,10 +171,10 @@ SmallVector<Value> AttentionEmitter::walkPages(Pages pages, Value slot) {
     ValueRange rest = state.take_back(4);
     Softmax softmax = {{rest[0], rest[1]}, {rest[2], rest[3]}};
     takePlane(Keys, page, keys);
-    Scores scores = computeScores(keys);
+    SmallVector<Value> scores = computeScores(keys);
     finishScores(scores, page);
     Value shrink[2];
-    SmallVector<FragmentA> weights = weigh(scores, softmax, shrink);
+    SmallVector<FragmentA> weights = roundWeights(weigh(scores, softmax, shrink));
     Value values = nextSlot(keys);
     takePlane(Values, page, values);
     addValues(weights, shrink, out, values);
@@ -348,8 +184,8 @@ SmallVector<Value> AttentionEmitter::walkPages(Pages pages, Value slot) {
 }
 
 // S = Q @ K^T
-AttentionEmitter::Scores AttentionEmitter::computeScores(Value slot) {
-  Scores scores(4 * scoreTiles, b.constantF32(0));
+SmallVector<Value> AttentionEmitter::computeScores(Value slot) {
+  SmallVector<Value> scores(4 * scoreTiles, b.constantF32(0));
   for (int64_t step = 0; step < dimSteps(); ++step)
     for (int64_t pair = 0; pair < scoreTiles / 2; ++pair) {
       FragmentA keys = b.loadMatrices(laneAddress(keyLane, step, 16 * pair, slot), /*transposed=*/false);
@@ -362,82 +198,10 @@ AttentionEmitter::Scores AttentionEmitter::computeScores(Value slot) {
   return scores;
 }
 
-// Scaled and capped, in base 2, and masked: only pages at the edge of what is seen have something to mask.
-void AttentionEmitter::finishScores(Scores &scores, Value page) {
-  for (Value &score : scores) {
-    if (spec.softcap == 0) {
-      score = b.mulF(score, b.constantF32(spec.scale * llvm::numbers::log2e));
-      continue;
-    }
-    Value capped = emitTanh(b, b.mulF(score, b.constantF32(spec.scale / spec.softcap)));
-    score = b.mulF(capped, b.constantF32(spec.softcap * llvm::numbers::log2e));
-  }
-  Value begin = b.mul(page, pageTokens);
-  Value isEdge = b.lessThan(firstPosition, b.add(begin, pageTokens - 1));
-  if (spec.window)
-    isEdge = b.bitOr(isEdge, b.lessThan(begin, b.sub(lastPosition, b.constant(spec.window - 1))));
-  scores = b.ifElse(isEdge, scores, [&] { return masked(scores, page); });
-}
-
-AttentionEmitter::Scores AttentionEmitter::masked(ArrayRef<Value> scores, Value page) {
-  Scores result(scores);
-  Value hidden = b.constantF32(-std::numeric_limits<double>::infinity());
-  for (int64_t half = 0; half < 2; ++half) {
-    // Key `offset` of the page's, counted from this thread's first one, is seen up to `last`.
-    Value last = b.sub(positions[half], b.add(b.mul(page, pageTokens), pairColumn));
-    for (int64_t i = 0; i < 2 * scoreTiles; ++i) {
-      Value offset = b.constant(8 * (i / 2) + i % 2), isHidden = b.lessThan(last, offset);
-      if (spec.window)
-        isHidden = b.bitOr(isHidden, b.lessThan(offset, b.sub(last, b.constant(spec.window - 1))));
-      Value &score = result[4 * (i / 2) + 2 * half + i % 2];
-      score = b.select(isHidden, hidden, score);
-    }
-  }
-  return result;
-}
-
-// Of the four lanes that hold a row.
-Value AttentionEmitter::rowMax(Value value) {
-  for (int64_t mask : {1, 2})
-    value = b.maxF(value, b.shuffleXor(value, mask));
-  return value;
-}
-Value AttentionEmitter::rowSum(Value value) {
-  for (int64_t mask : {1, 2})
-    value = b.addF(value, b.shuffleXor(value, mask));
-  return value;
-}
-
-// P = 2^(S - max), in the registers of a left operand; `shrink` takes earlier sums to the new maximum.
-SmallVector<FragmentA> AttentionEmitter::weigh(ArrayRef<Value> scores, Softmax &softmax, Value (&shrink)[2]) {
-  SmallVector<Value> weights(scores);
-  for (int64_t half = 0; half < 2; ++half) {
-    auto at = [&](int64_t i) -> Value & { return weights[4 * (i / 2) + 2 * half + i % 2]; };
-    Value largest = at(0);
-    for (int64_t i = 1; i < 2 * scoreTiles; ++i)
-      largest = b.maxF(largest, at(i));
-    Value max = b.maxF(softmax.max[half], rowMax(largest));
-    shrink[half] = b.exp2(b.subF(softmax.max[half], max));
-    softmax.max[half] = max;
-    softmax.sum[half] = b.mulF(softmax.sum[half], shrink[half]);
-    for (int64_t i = 0; i < 2 * scoreTiles; ++i) {
-      at(i) = b.exp2(b.subF(at(i), max));
-      softmax.sum[half] = b.addF(softmax.sum[half], at(i));
-    }
-  }
-  // Two neighbouring tiles of 8 keys are 16 columns of the left operand.
-  SmallVector<FragmentA> fragments(keySteps);
-  for (int64_t step = 0; step < keySteps; ++step)
-    for (int64_t i = 0; i < 4; ++i)
-      fragments[step][i] = b.packBf16(weights[8 * step + 2 * i], weights[8 * step + 2 * i + 1]);
-  return fragments;
-}
-
 // O = shrink O + P @ V
-void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVectorImpl<Value> &out,
+void AttentionEmitter::addValues(ArrayRef<FragmentA> weights, const Value (&shrink)[2], SmallVector<Value> &out,
                                  Value slot) {
-  for (size_t i = 0; i < out.size(); ++i)
-    out[i] = b.mulF(out[i], shrink[i % 4 / 2]);
+  rescale(out, shrink);
   for (int64_t step = 0; step < keySteps; ++step)
     for (int64_t pair = 0; pair < dimSteps(); ++pair) {
       FragmentA values = b.loadMatrices(laneAddress(valueLane, pair, 16 * step, slot), /*transposed=*/true);
@@ -535,28 +299,71 @@ static std::pair<Value, Value> largestOf(RawBuilder &b, const Call &call, const 
   return {b.mul(largest[0], spec.headsOfTile()), largest[1]};
 }
 
+namespace {
+
+// A kernel for steps of so many query rows of a sequence.
+struct Version {
+  std::string kernel;
+  int64_t tileRows, threads, sharedBytes;
+};
+
+// Which of two versions runs, and how: i64 each.
+struct Chosen {
+  Value entry, tileRows, threads, sharedBytes;
+};
+
+} // namespace
+
+// Two for each of 132 multiprocessors: what is at work at once of blocks of several warps.
+static constexpr int64_t manyBlocks = 264;
+
+static Chosen chosen(LaunchBuilder &l, const Version &version) {
+  RawBuilder &b = l.builder();
+  return {l.entry(version.kernel), b.constant(version.tileRows), b.constant(version.threads),
+          b.constant(version.sharedBytes)};
+}
+
+static Chosen select(RawBuilder &b, Value condition, const Chosen &first, const Chosen &second) {
+  return {b.select(condition, first.entry, second.entry), b.select(condition, first.tileRows, second.tileRows),
+          b.select(condition, first.threads, second.threads),
+          b.select(condition, first.sharedBytes, second.sharedBytes)};
+}
+
+using Build = gpu::GPUFuncOp (*)(gpu::GPUModuleOp, StringRef, const AttentionSpec &);
+
+static Version versionOf(GpuKernels &gpu, const Twine &kernel, const AttentionSpec &spec, Build build,
+                         int64_t sharedBytes = 0) {
+  build(gpu.kernels, kernel.str(), spec);
+  return {kernel.str(), spec.tileRows, gpuAttentionThreads(spec), launchedSharedBytes(sharedBytes)};
+}
+
 static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                    const AttentionSpec &spec) {
-  std::string kernel = (name + "_gpu").str();
-  buildGpuAttention(gpu.kernels, kernel, spec);
+                                    const AttentionSpec &spec, bool onWarpgroups) {
   HostKernelOf<AttentionCall, LaunchBuilder> l(loc, code, name);
   const AttentionCall &call = l.call;
   RawBuilder &b = l.builder();
   addOperands(l, call, call.out, call.outStride);
   if (spec.hasSinks)
     l.add(call.sinks);
-  Value tiles = b.divideUp(largestOf(b, call, spec).first, spec.tileRows);
-  l.launch(l.entry(kernel), {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences},
-           b.constant(gpuAttentionThreads(spec)));
+  Value rows = largestOf(b, call, spec).first;
+  Chosen version = chosen(l, versionOf(gpu, name + "_gpu", spec, buildGpuAttention));
+  if (onWarpgroups && hasWarpgroupAttention(spec)) {
+    AttentionSpec wide = ofWarpgroups(spec);
+    Chosen ofWide = chosen(
+        l, versionOf(gpu, name + "_wgmma_gpu", wide, buildWarpgroupAttention, warpgroupAttentionBytes(wide)));
+    // It adds up in another order.
+    Value isFree = b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0));
+    Value isMany = b.lessThan(b.constant(spec.tileRows), rows);
+    version = select(b, arith::AndIOp::create(b, isFree, isMany), ofWide, version);
+  }
+  Value tiles = b.divide(b.sub(b.add(rows, version.tileRows), b.constant(1)), version.tileRows);
+  l.launch(version.entry, {tiles, b.constant(spec.numHeads / spec.headsOfTile()), call.numSequences}, version.threads,
+           version.sharedBytes);
   return l.finish();
 }
 
 static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                 const AttentionSpec &spec) {
-  AttentionSpec few = narrowed(spec);
-  std::string kernel = (name + "_gpu").str(), ofFew = (name + "_few_gpu").str();
-  buildGpuAttentionSplit(gpu.kernels, kernel, spec);
-  buildGpuAttentionSplit(gpu.kernels, ofFew, few);
+                                 const AttentionSpec &spec, bool) {
   HostKernelOf<AttentionSplitCall, LaunchBuilder> l(loc, code, name);
   const AttentionSplitCall &call = l.call;
   RawBuilder &b = l.builder();
@@ -564,11 +371,17 @@ static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, S
   l.add(call.maxima);
   l.add(call.sums);
   auto [rows, length] = largestOf(b, call, spec);
+  // Both versions leave the same bits. Blocks of one warp are slower each, but more of them are at work at once.
+  AttentionSpec few = narrowed(spec);
+  int64_t headBlocks = spec.numHeads / spec.headsOfTile();
+  Value splits = b.divideUp(length, spec.splitKv);
+  Value isLong = b.lessThan(b.constant(manyBlocks), b.mul(b.mul(splits, headBlocks), call.numSequences));
   Value isFew = b.lessThan(rows, b.constant(few.tileRows + 1));
-  Value tiles = b.select(isFew, b.constant(1), b.divideUp(rows, spec.tileRows));
-  l.launch(b.select(isFew, l.entry(ofFew), l.entry(kernel)),
-           {b.divideUp(length, spec.splitKv), b.mul(tiles, spec.numHeads / spec.headsOfTile()), call.numSequences},
-           b.select(isFew, b.constant(gpuAttentionThreads(few)), b.constant(gpuAttentionThreads(spec))));
+  Chosen version = select(b, arith::AndIOp::create(b, isFew, isLong),
+                          chosen(l, versionOf(gpu, name + "_few_gpu", few, buildGpuAttentionSplit)),
+                          chosen(l, versionOf(gpu, name + "_gpu", spec, buildGpuAttentionSplit)));
+  Value tiles = b.divide(b.sub(b.add(rows, version.tileRows), b.constant(1)), version.tileRows);
+  l.launch(version.entry, {splits, b.mul(tiles, headBlocks), call.numSequences}, version.threads);
   return l.finish();
 }
 
@@ -602,7 +415,9 @@ protected:
       return portable->emit(op, schedule, name, module);
     }
     auto launch = op.getSplitKv() ? launchSplits : launchAttention;
-    return oneKernel(module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec); }));
+    bool onWarpgroups = llvm::any_of(schedule.getTiles(), [](TileAttr tile) { return tile.getRole() == TileRole::Warpgroups; });
+    return oneKernel(
+        module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec, onWarpgroups); }));
   }
 
 private:

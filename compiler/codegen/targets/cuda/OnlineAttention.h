@@ -46,6 +46,14 @@ mlir::gpu::GPUFuncOp buildGpuAttention(mlir::gpu::GPUModuleOp module, llvm::Stri
 mlir::gpu::GPUFuncOp buildGpuAttentionSplit(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
                                             const AttentionSpec &spec);
 
+// The same as buildGpuAttention by wgmma, for sm_90a: keys are not split, and added up in another order. `spec` is one for which there is such a kernel, ofWarpgroups; a launch
+// gives it so many bytes of shared memory.
+mlir::gpu::GPUFuncOp buildWarpgroupAttention(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
+                                             const AttentionSpec &spec);
+bool hasWarpgroupAttention(const AttentionSpec &spec);
+AttentionSpec ofWarpgroups(AttentionSpec spec);
+int64_t warpgroupAttentionBytes(const AttentionSpec &spec);
+
 // Merges the splits that each row sees, in ascending order, to the bits of buildGpuAttention:
 // void name(const float *outputs, const float *maxima, const float *sums,  // as above
 //           float *out,                     // (rows, numHeads * headDim), row stride outStride floats, even
