@@ -209,6 +209,10 @@ static ScheduleAttr cudaMatmulSchedule(TargetAttr target) {
   for (auto [rows, columns, chunks] : {std::tuple(4, 32, 1), {2, 16, 4}, {1, 16, 4}})
     schedule.tiles.push_back(
         TileFields{TileRole::FewRows, {rows}, columns, rows, /*k=*/0, {1, 8}, chunks}.get(context));
+  // Of codes, whose products with up to 4 rows cost the same; 16 rows have four times as many, and two panels for what they read of rows.
+  for (auto [rows, columns, registers] : {std::tuple(16, 32, 12), {4, 16, 24}, {1, 16, 24}})
+    schedule.tiles.push_back(
+        TileFields{TileRole::Codes, {rows}, columns, rows, /*k=*/0, {1, 8}, registers}.get(context));
   addThreadTiles(context, schedule); // of what neither takes
   return schedule.get(context,
                       "registers and shared memory by ptxas for sm_80 (test/codegen/gpu-*-ptxas.test); not timed");

@@ -66,7 +66,7 @@ Figure timeGemv(GpuMatmulSpec spec, int64_t rows, const std::string &target, int
   if (std::string error; failed(verifyGpuGemv(spec, error)))
     throw ptx::Error("no kernel " + error);
   int64_t tileRows = 1;
-  while (tileRows < rows && tileRows < 4)
+  while (tileRows < rows && tileRows < (hasCodeGemv(spec) ? 16 : 4))
     tileRows *= 2;
   GpuGemvTile tile = gpuGemvTile(spec, tileRows);
   GpuKernel kernel([&](mlir::gpu::GPUModuleOp module) { buildGpuGemv(module, "gemv", spec, tile); }, target);

@@ -51,12 +51,12 @@ inline GpuMatmulTile gpuMatmulTile(int64_t rows, llvm::StringRef targetName = "c
   return chosen;
 }
 
-// The tile for blocks of that many rows.
+// The lowest tile for blocks of that many rows.
 inline GpuGemvTile gpuGemvTile(const GpuMatmulSpec &spec, int64_t rows) {
   GpuGemvTile chosen{};
   withMatmulSchedule("cuda:sm_80", [&](ScheduleAttr schedule) {
     for (TileAttr tile : schedule.getTiles())
-      if (tile.getRole() == TileRole::FewRows && tile.getRows().front() == rows)
+      if (tile.getRole() == gemvRole(spec) && tile.getRows().front() >= rows)
         chosen = gemvTileOf(tile, spec);
   });
   return chosen;
@@ -64,9 +64,10 @@ inline GpuGemvTile gpuGemvTile(const GpuMatmulSpec &spec, int64_t rows) {
 
 inline ptx::Launch gemvLaunch(const GpuMatmulSpec &spec, const GpuGemvTile &tile, int64_t rows) {
   ptx::Launch launch;
-  launch.blocks[0] = uint32_t((spec.weightPanels() + tile.panels - 1) / tile.panels);
+  launch.blocks[0] = uint32_t((spec.weightPanels() + tile.blockPanels() - 1) / tile.blockPanels());
   launch.blocks[1] = uint32_t((rows + tile.rows - 1) / tile.rows);
   launch.threads[0] = uint32_t(tile.threads());
+  launch.sharedBytes = uint32_t(tile.sharedBytes(spec));
   return launch;
 }
 

@@ -2,6 +2,7 @@
 //
 // Instructions whose result depends on their sources alone. Registers are 64 bits, of which a type reads the lowest.
 #include "test/ptx/Program.h"
+#include "test/ptx/Warp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -180,6 +181,21 @@ template <typename T> void addFloats(Table &table, const std::string &type) {
   addComparison<T, isOneNan<T>>(table, "nan", type);
 }
 
+// Of both bf16 of a register, each rounded once: f64 holds what 8 bits give, and a float whose last bit is odd where it is not exact rounds to bf16
+// as the exact sum does.
+uint64_t fmaOfPairs(uint64_t a, uint64_t b, uint64_t c) {
+  uint64_t result = 0;
+  for (int half = 0; half < 2; ++half) {
+    auto number = [&](uint64_t bits) { return double(as<float>(uint32_t(bits) >> 16 * half << 16)); };
+    double exact = std::fma(number(a), number(b), number(c));
+    float near = float(exact);
+    if (double(near) != exact && !(bitsOf(near) & 1))
+      near = std::nextafter(near, exact > double(near) ? INFINITY : -INFINITY);
+    result |= uint64_t(toBf16(near)) << 16 * half;
+  }
+  return result;
+}
+
 // Bits [position, position + length) of a, and for signed types the last of them above.
 template <typename T> uint64_t extractBits(uint64_t a, uint64_t b, uint64_t c) {
   using U = std::make_unsigned_t<T>;
@@ -217,6 +233,7 @@ Table makeTable() {
     addComparisons<uint64_t>(table, type);
   addFloats<float>(table, "f32");
   addFloats<double>(table, "f64");
+  table["fma.bf16x2"] = {fmaOfPairs, 3};
   table["bfe.u32"] = {extractBits<uint32_t>, 3};
   table["bfe.s32"] = {extractBits<int32_t>, 3};
   table["bfe.u64"] = {extractBits<uint64_t>, 3};

@@ -92,7 +92,7 @@ enum class Action : uint8_t {
   WarpgroupMultiply, // results += A in sources, by what the last source describes
   WarpgroupCommit,
   WarpgroupWait,
-  Nothing,
+  Nothing, // that can be seen here: prefetches
 };
 
 enum class Space : uint8_t { Generic, Global, Shared, Local, Parameters };

@@ -20,13 +20,16 @@ float bf16(uint32_t pair, int index) {
   return bitCast<float>((index ? pair >> 16 : pair) << 16);
 }
 
-// To nearest, ties to even.
+} // namespace
+
 uint32_t toBf16(float value) {
   uint32_t bits = bitCast<uint32_t>(value);
   if (value != value)
     return 0x7fff;
   return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
 }
+
+namespace {
 
 double rounded(double value, Rounding rounding) {
   switch (rounding) {

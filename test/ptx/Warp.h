@@ -23,6 +23,8 @@ void multiplyRows(const WarpValues &a, const uint8_t *b, int columns, WarpValues
 // ldmatrix.x4.b16: `row(8 m + r)` is row r of matrix m, 8 values.
 void loadMatrices(const std::function<const uint8_t *(int)> &row, bool isTransposed, WarpValues &results);
 
+// To nearest, ties to even.
+uint32_t toBf16(float value);
 // cvt; `second` is the lower half of a pair.
 uint64_t convert(const Instruction &instruction, uint64_t value, uint64_t second);
 

@@ -6,10 +6,7 @@
 
 #include "compiler/codegen/targets/cuda/Gemv.h"
 
-#include "compiler/codegen/targets/cuda/GpuMath.h"
-#include "compiler/codegen/targets/cuda/HeadRows.h"
-#include "compiler/codegen/targets/cuda/LastBlock.h"
-#include "compiler/codegen/targets/cuda/PreparedRows.h"
+#include "compiler/codegen/targets/cuda/GemvBlock.h"
 #include "compiler/codegen/targets/cuda/WeightChunks.h"
 #include "runtime/model/ModelAbi.h"
 
@@ -18,13 +15,21 @@ using namespace heddle;
 
 static constexpr int64_t panelRows = PackedLayout::panelRows;
 
+TileRole heddle::gemvRole(const GpuMatmulSpec &spec) {
+  return hasCodeGemv(spec) ? TileRole::Codes : TileRole::FewRows;
+}
+
 GpuGemvTile heddle::gemvTileOf(TileAttr tile, const GpuMatmulSpec &spec) {
   int64_t maxRows = tile.getMaxRows() ? tile.getMaxRows() : INT32_MAX, panels = tile.getColumns() / panelRows;
   ArrayRef<int64_t> warps = tile.getWarps();
+  GpuGemvTile gemv{maxRows, tile.getRows().front(), spec.isGated ? std::max<int64_t>(2, panels) : panels,
+                   warps[0] * warps[1], tile.getStages()};
+  if (tile.getRole() == TileRole::Codes)
+    return codeGemvTile(gemv, spec);
   // A chunk whose codes have high bits takes twice the registers.
-  int64_t loads = spec.layout.highBits ? std::max<int64_t>(1, tile.getStages() / 2) : tile.getStages();
-  return {maxRows, tile.getRows().front(), spec.isGated ? std::max<int64_t>(2, panels) : panels, warps[0] * warps[1],
-          loads};
+  if (spec.layout.highBits)
+    gemv.loads = std::max<int64_t>(1, gemv.loads / 2);
+  return gemv;
 }
 
 LogicalResult heddle::verifyGpuGemv(const GpuMatmulSpec &spec, std::string &error) {
@@ -53,55 +58,28 @@ LogicalResult heddle::verifyGpuGemv(const GpuMatmulSpec &spec, std::string &erro
 
 namespace {
 
-class GemvEmitter {
+class GemvEmitter : GemvBlock {
 public:
   GemvEmitter(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuGemvTile &tile)
-      : spec(spec), tile(tile),
-        b(module, name, parameters(module.getContext(), spec), tile.threads(),
-          sumBytes(tile) + (spec.prepares ? PreparedRows::sharedBytes(*spec.prepares, tile.rows) : 0)),
-        lane(b.remainder(b.threadIndex(), warpSize)), warp(b.divide(b.threadIndex(), warpSize)),
-        weights(b, spec.layout, spec.k, lane) {}
+      : GemvBlock(module, name, spec, tile, sumBytes(tile)), weights(b, spec.layout, spec.k, lane) {}
   gpu::GPUFuncOp emit();
 
 private:
   using Chunk = WeightChunks::Chunk;
 
-  static SmallVector<Type> parameters(MLIRContext *context, const GpuMatmulSpec &spec) {
-    SmallVector<Type> types(4, GpuBuilder::globalPointer(context));
-    types.push_back(IntegerType::get(context, 32));
-    types.append(2, IntegerType::get(context, 64));
-    if (spec.prepares)
-      types.push_back(types.front());
-    if (spec.heads) {
-      types.push_back(types.front());
-      HeadRows::addParameters(context, types);
-    }
-    return types;
-  }
   // Sums of a lane: (tile rows, panels, 4), one of each row of its chunks.
   static int64_t numSums(const GpuGemvTile &tile) { return tile.rows * tile.panels * 4; }
   static int64_t sumBytes(const GpuGemvTile &tile) { return tile.warps * numSums(tile) * 4 * 4; }
-  bool readsBf16() const { return spec.activation == MatmulActivation::Bf16 && !spec.prepares; }
-  int64_t actBytes() const { return readsBf16() ? 2 : 4; }
 
-  void setUp();
   SmallVector<Value> walk();
   SmallVector<Chunk> load(Value place);
   SmallVector<Value> addChunks(ArrayRef<Chunk> chunks, Value place, ValueRange sums);
   SmallVector<Value> loadAct(int64_t row, Value column, ArrayRef<Value> factors);
   void share(SmallVector<Value> sums);
-  void finish();
-  void finishHeads();
   Value sumOf(Value row, Value panel, Value inPanel);
 
-  const GpuMatmulSpec &spec;
-  const GpuGemvTile &tile;
-  GpuBuilder b;
-  Value lane, warp;
   WeightChunks weights;
-  Value blockRow, blockPanel, rows;
-  SmallVector<Value> act, panels; // of the block's rows and panels, the first byte
-  std::optional<PreparedRows> prepared;
+  SmallVector<Value> panels; // of the block's, the first byte
 };
 
 } // namespace
@@ -111,34 +89,15 @@ gpu::GPUFuncOp GemvEmitter::emit() {
   int64_t codeBits = spec.layout.isQuantized() ? spec.layout.lowBits() + spec.layout.highBits : 0;
   bool isLarge = codeBits == 2 || codeBits == 3 || codeBits == 5 || (codeBits == 6 && spec.heads && tile.rows > 2);
   b.setBlocksPerProcessor(isLarge ? 1 : 2);
-  setUp();
+  for (int64_t i = 0; i < tile.panels; ++i)
+    panels.push_back(panelAt(b.add(blockPanel, i)));
+  beginRows();
   share(walk());
   b.barrier(); // the sums of all warps are there
-  finish();
+  finish(blockPanel, [&](Value row, Value panel, Value inPanel) { return sumOf(row, panel, inPanel); });
   if (spec.heads)
     finishHeads();
   return b.finish();
-}
-
-// Rows and panels behind the last one compute what the last one does, and are not stored.
-void GemvEmitter::setUp() {
-  rows = b.argument(4);
-  blockPanel = b.mul(b.blockIndex(0), tile.panels);
-  blockRow = b.mul(b.blockIndex(1), tile.rows);
-  Value lastRow = b.sub(rows, b.constant(1)), lastPanel = b.constant(spec.weightPanels() - 1);
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    Value row = b.min(b.add(blockRow, i), lastRow);
-    act.push_back(b.at(b.argument(0), b.mul(b.wide(row), b.argument(5)), actBytes()));
-  }
-  for (int64_t i = 0; i < tile.panels; ++i)
-    panels.push_back(b.at(b.argument(1), b.min(b.add(blockPanel, i), lastPanel), spec.panelBytes()));
-  if (!spec.prepares)
-    return;
-  assert(tile.threads() == preparingThreads && "the order of sums is that of so many threads");
-  // Rows are rounded for tensor cores alone where weights are codes: as f32 they cost nothing here.
-  bool rounds = spec.activation == MatmulActivation::Bf16 && !spec.layout.isQuantized();
-  prepared.emplace(b, *spec.prepares, rounds, spec.k, b.argument(7));
-  prepared->begin(act, sumBytes(tile));
 }
 
 // Step s of K belongs to warp s mod warps. Rounds of `loads` steps a warp have a place for every lane; what is left over is guarded.
@@ -255,57 +214,7 @@ Value GemvEmitter::sumOf(Value row, Value panel, Value inPanel) {
   return sum;
 }
 
-// A thread finishes one number of the block.
-void GemvEmitter::finish() {
-  int64_t matrices = spec.isGated ? 2 : 1, columns = tile.panels / matrices * panelRows;
-  for (int64_t begin = 0; begin < tile.rows * columns; begin += tile.threads()) {
-    Value index = b.add(b.threadIndex(), begin), inBlock = b.divide(index, columns);
-    Value inRow = b.remainder(index, columns), inPanel = b.remainder(inRow, panelRows);
-    Value panel = b.mul(b.divide(inRow, panelRows), matrices);
-    Value row = b.add(blockRow, inBlock);
-    Value column = b.add(b.mul(b.divide(blockPanel, matrices), panelRows), inRow);
-    // The block has threads to spare where it has few rows.
-    Value isThere = b.bitAnd(b.lessThan(row, rows), b.lessThan(column, b.constant(spec.n)));
-    if (tile.rows * columns % tile.threads())
-      isThere = b.bitAnd(isThere, b.lessThan(inBlock, b.constant(tile.rows)));
-    b.ifThen(isThere, [&] {
-      Value value = emitEpilogue(b, spec, biasOf(b, spec, b.argument(2), column), sumOf(inBlock, panel, inPanel));
-      if (spec.isGated)
-        value = b.mulF(value, sumOf(inBlock, b.add(panel, 1), inPanel));
-      Value to = b.at(b.at(b.argument(3), b.mul(b.wide(row), b.argument(6)), 4), column, 4);
-      b.store(spec.accumulate ? b.addF(value, b.load(b.getF32Type(), to)) : value, to);
-    });
-  }
-}
-
-// The last block that has stored columns of a head makes what HeadRows does of it, a warp for each row.
-void GemvEmitter::finishHeads() {
-  int64_t width = spec.heads->headDim, columns = tile.panels * panelRows;
-  // Heads that columns of a block may be of.
-  int64_t most = columns % width == 0 ? columns / width : width % columns == 0 ? 1 : (columns - 2) / width + 2;
-  assert(tile.rows <= tile.warps && "a warp for each row");
-  unsigned counters = spec.prepares ? 8 : 7;
-  Value firstColumn = b.mul(blockPanel, panelRows);
-  Value lastColumn = b.sub(b.min(b.add(firstColumn, columns), b.constant(spec.n)), b.constant(1));
-  Value first = b.divide(firstColumn, width), last = b.divide(lastColumn, width);
-  LastBlock blocks(
-      b, b.argument(counters), first, last, most,
-      [&](Value head) {
-        Value begin = b.mul(head, width);
-        return b.add(b.sub(b.divide(b.add(begin, width - 1), columns), b.divide(begin, columns)), 1);
-      },
-      /*shared=*/0);
-  HeadRows heads(b, *spec.heads, counters + 1);
-  Value row = b.add(blockRow, warp);
-  Value isRow = b.bitAnd(b.lessThan(warp, b.constant(tile.rows)), b.lessThan(row, rows));
-  for (int64_t i = 0; i < most; ++i)
-    b.ifThen(b.bitAnd(blocks.isLastOf(i), isRow), [&] {
-      Value head = b.add(first, i), from = b.at(b.argument(3), b.mul(b.wide(row), b.argument(6)), 4);
-      heads.store(head, row, b.at(from, b.mul(head, width), 4));
-    });
-}
-
 gpu::GPUFuncOp heddle::buildGpuGemv(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec,
                                     const GpuGemvTile &tile) {
-  return GemvEmitter(module, name, spec, tile).emit();
+  return tile.slice ? buildCodeGemv(module, name, spec, tile) : GemvEmitter(module, name, spec, tile).emit();
 }

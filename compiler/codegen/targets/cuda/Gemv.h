@@ -12,10 +12,20 @@ namespace heddle {
 struct GpuGemvTile {
   int64_t maxRows; // of the steps it is for
   int64_t rows, panels, warps, loads;
+  // On tensor cores (CodeGemv.cpp), else 0: `slice` columns of K of all rows lie in shared memory at once. A block has `sets` of panels, one
+  // after the other.
+  int64_t slice = 0, sets = 1;
 
   int64_t threads() const { return warps * warpSize; }
+  int64_t blockPanels() const { return panels * sets; }
+  // That a launch asks for.
+  int64_t sharedBytes(const GpuMatmulSpec &spec) const;
 };
 
+// Whether tensor cores multiply few rows, too: W is of codes, K of whole blocks.
+bool hasCodeGemv(const GpuMatmulSpec &spec);
+// The tiles of a schedule that are for few rows of such a product.
+TileRole gemvRole(const GpuMatmulSpec &spec);
 // One of a CUDA schedule for products. Gated, a block has panels of both matrices.
 GpuGemvTile gemvTileOf(TileAttr tile, const GpuMatmulSpec &spec);
 

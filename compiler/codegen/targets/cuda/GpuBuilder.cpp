@@ -170,6 +170,12 @@ Value GpuBuilder::packBf16(Value low, Value high) {
   return LLVM::BitcastOp::create(*this, getI32Type(), rounded);
 }
 
+Value GpuBuilder::fmaBf16(Value a, Value b, Value c) {
+  auto type = VectorType::get({2}, getBF16Type());
+  auto bf16s = [&](Value bits) { return LLVM::BitcastOp::create(*this, type, bits).getResult(); };
+  return LLVM::BitcastOp::create(*this, getI32Type(), fma(bf16s(a), bf16s(b), bf16s(c)));
+}
+
 Value GpuBuilder::roundToHalves(Value numbers) {
   auto type = cast<VectorType>(numbers.getType());
   return arith::TruncFOp::create(*this, VectorType::get(type.getShape(), getF16Type()), numbers);
@@ -224,6 +230,12 @@ void GpuBuilder::store(Value value, Value pointer) {
 }
 
 static constexpr char deviceScope[] = "device";
+
+void GpuBuilder::prefetch(Value pointer) {
+  NVVM::PrefetchOp::create(*this, NVVM::PrefetchCacheLevelAttr::get(getContext(), NVVM::PrefetchCacheLevel::L2),
+                           /*evictPriority=*/nullptr, pointer, /*predicate=*/Value(), /*tensormap=*/nullptr,
+                           /*uniform=*/nullptr, /*in_param_space=*/nullptr);
+}
 
 void GpuBuilder::fence() {
   LLVM::FenceOp::create(*this, LLVM::AtomicOrdering::acq_rel, deviceScope);

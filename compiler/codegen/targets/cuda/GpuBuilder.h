@@ -92,6 +92,8 @@ public:
   std::array<Value, 2> unpackHalves(Value pair);
   // Two f32 as bf16, `low` in the lower half: round to nearest even.
   Value packBf16(Value low, Value high);
+  // a b + c of both bf16 of i32, rounded once.
+  Value fmaBf16(Value a, Value b, Value c);
   // A vector of f32 as one of f16, likewise.
   Value roundToHalves(Value numbers);
 
@@ -106,6 +108,8 @@ public:
   Value at(Value pointer, Value index, int64_t bytes);
   Value load(mlir::Type type, Value pointer);
   void store(Value value, Value pointer);
+  // The line of 128 bytes at `pointer` comes to the second-level cache.
+  void prefetch(Value pointer);
   // Between the threads of all blocks: what this thread has stored or seen before comes before what it does behind.
   void fence();
   // Atomically, for all blocks: counts *counter up, or where it is `last` back to 0. Returns what it was. Orders nothing.

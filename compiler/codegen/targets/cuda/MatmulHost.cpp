@@ -29,8 +29,8 @@ MatmulHost::Version MatmulHost::buildFewRows(const GpuMatmulSpec &few, TileAttr 
                         "x" + Twine(16 * tile.panels))
                            .str();
   buildGpuGemv(gpu.kernels, kernel, few, tile);
-  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.panels)),
-          tile.rows, tile.threads(), /*sharedBytes=*/0, isFixed};
+  return {kernel,    tile.maxRows,   int64_t(llvm::divideCeil(few.weightPanels(), tile.blockPanels())),
+          tile.rows, tile.threads(), tile.sharedBytes(few), isFixed};
 }
 
 // The kernels of a product, those for most rows first. `manyAlone`: others have few rows.
@@ -45,7 +45,7 @@ SmallVector<MatmulHost::Version> MatmulHost::buildVersions(const GpuMatmulSpec &
   }
   bool hasTensorCores = !versions.empty();
   for (TileAttr scheduled : schedule.getTiles())
-    if (scheduled.getRole() == TileRole::FewRows && !(manyAlone && !versions.empty())) {
+    if (scheduled.getRole() == gemvRole(many) && !(manyAlone && !versions.empty())) {
       Version version = buildFewRows(many, scheduled, /*isFixed=*/!hasTensorCores);
       // Without tensor cores, the tile of most rows takes any number of them.
       if (versions.empty())
@@ -60,7 +60,7 @@ SmallVector<MatmulHost::Version> MatmulHost::buildFew(ScheduleAttr schedule) {
   bool isFixed = tensorCoreTiles(schedule, spec).empty();
   SmallVector<Version> versions;
   for (TileAttr scheduled : schedule.getTiles())
-    if (scheduled.getRole() == TileRole::FewRows)
+    if (scheduled.getRole() == gemvRole(spec))
       versions.push_back(buildFewRows(spec, scheduled, isFixed));
   return versions;
 }
