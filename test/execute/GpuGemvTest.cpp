@@ -372,8 +372,8 @@ TEST(GpuGemv, SlicesAndSets) {
     GpuGemvTile tile = gpuGemvTile(deep, 16);
     EXPECT_LT(tile.slice, deep.k);
     check(deep, type, 16, {5, 16, 17});
-    GpuMatmulSpec wide = makeSpec(type, 16 * 264 + 40, 256);
-    EXPECT_EQ(gpuGemvTile(wide, 1).sets, 2);
+    GpuMatmulSpec wide = makeSpec(type, 16 * 528 + 40, 256);
+    EXPECT_EQ(gpuGemvTile(wide, 1).sets, 3);
     check(wide, type, 1, {1});
   }
 }

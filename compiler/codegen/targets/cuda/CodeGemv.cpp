@@ -105,7 +105,9 @@ private:
 } // namespace
 
 gpu::GPUFuncOp CodeGemvEmitter::emit() {
-  b.setBlocksPerProcessor(blocksPerProcessor(tile));
+  // The scales of 16 rows take registers as well as what mins do.
+  bool isLarge = tile.rows > rowsOfTile && codes.hasMins() && spec.prepares;
+  b.setBlocksPerProcessor(isLarge ? 1 : blocksPerProcessor(tile));
   Value first = b.constant(0);
   for (int64_t set = rounds() > 1 ? 0 : 1; set < std::min(setsAhead, tile.sets); ++set)
     fetch(b.constant(set));

@@ -231,10 +231,10 @@ void GpuBuilder::store(Value value, Value pointer) {
 
 static constexpr char deviceScope[] = "device";
 
+// Of PTX 2.0; LLVM selects its intrinsic for sm_90 alone.
 void GpuBuilder::prefetch(Value pointer) {
-  NVVM::PrefetchOp::create(*this, NVVM::PrefetchCacheLevelAttr::get(getContext(), NVVM::PrefetchCacheLevel::L2),
-                           /*evictPriority=*/nullptr, pointer, /*predicate=*/Value(), /*tensormap=*/nullptr,
-                           /*uniform=*/nullptr, /*in_param_space=*/nullptr);
+  LLVM::InlineAsmOp::create(*this, TypeRange(), pointer, "prefetch.global.L2 [$0];", "l", /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
 }
 
 void GpuBuilder::fence() {
