@@ -368,12 +368,12 @@ TEST(GpuGemv, AMissingBarrierIsSeen) {
 // Slices of K where 16 rows do not lie in shared memory at once, and more panels than blocks: sets of them, the last one with panels to spare.
 TEST(GpuGemv, SlicesAndSets) {
   for (TensorType type : {TensorType::Q4_0, TensorType::Q6_K}) {
-    GpuMatmulSpec deep = makeSpec(type, 48, 2816);
+    GpuMatmulSpec deep = makeSpec(type, 48, 2816 + 512);
     GpuGemvTile tile = gpuGemvTile(deep, 16);
     EXPECT_LT(tile.slice, deep.k);
     check(deep, type, 16, {5, 16, 17});
-    GpuMatmulSpec wide = makeSpec(type, 16 * 264 + 40, 256);
-    EXPECT_EQ(gpuGemvTile(wide, 1).sets, 2);
+    GpuMatmulSpec wide = makeSpec(type, 16 * 528 + 40, 256);
+    EXPECT_EQ(gpuGemvTile(wide, 1).sets, 3);
     check(wide, type, 1, {1});
   }
 }

@@ -555,7 +555,11 @@ Instruction Parser::parseInstruction(std::string_view name, std::string_view res
     kernel->communicates = true;
   } else if (name == "fence.proxy.async.shared::cta")
     instruction.action = Action::FenceProxy;
-  else if (op == "wgmma")
+  else if (op == "prefetch") {
+    Operand base;
+    int64_t offset = 0;
+    address(operands.at(0), base, offset);
+  } else if (op == "wgmma")
     parseWarpgroup(instruction, name, operands);
   else if (op == "cvt") {
     parseConvert(instruction, parts);

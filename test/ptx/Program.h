@@ -93,7 +93,7 @@ enum class Action : uint8_t {
   WarpgroupMultiply, // results += A in sources, by what the last source describes, in rows of K or transposed
   WarpgroupCommit,
   WarpgroupWait,
-  Nothing,
+  Nothing, // that can be seen here: prefetches
 };
 
 enum class Space : uint8_t { Generic, Global, Shared, Cluster, Local, Parameters };

@@ -18,14 +18,22 @@ static constexpr int64_t rowsOfTile = 4;
 static constexpr int64_t columnBytes = 2 * placeColumns, rowBytes = 2 * columnBytes;
 // Sums of a warp and a row tile: (16, 4).
 static constexpr int64_t tileSums = panelRows * rowsOfTile;
-// Of rows in shared memory: two blocks have 227 KiB together.
-static constexpr int64_t mostStagedBytes = int64_t(80) << 10;
-// Blocks that 132 multiprocessors have at once.
-static constexpr int64_t blocksOfGpu = 264;
+// Of rows in shared memory, of which a multiprocessor has 227 KiB: so much leaves room for two blocks, and rows that fit into one are staged once.
+static constexpr int64_t halfBytes = int64_t(80) << 10, wholeBytes = 2 * halfBytes;
+static constexpr int64_t multiprocessors = 132;
 static constexpr int64_t mostLoads = 8;
+// Sets of panels that are on their way to the second-level cache: registers alone hold too few bytes.
+static constexpr int64_t setsAhead = 2;
 
 bool heddle::hasCodeGemv(const GpuMatmulSpec &spec) {
   return CodeFragments::takes(spec.layout, spec.k);
+}
+
+static int64_t stagedBytes(const GpuGemvTile &tile) {
+  return tile.rows * tile.slice * 4;
+}
+static int64_t blocksPerProcessor(const GpuGemvTile &tile) {
+  return stagedBytes(tile) > halfBytes ? 1 : 2;
 }
 
 // The schedule's `loads` are registers on their way.
@@ -36,11 +44,12 @@ GpuGemvTile heddle::codeGemvTile(GpuGemvTile tile, const GpuMatmulSpec &spec) {
   int64_t rounds = llvm::divideCeil(steps, std::clamp<int64_t>(most, 1, mostLoads));
   tile.loads = llvm::divideCeil(steps, rounds);
   int64_t roundColumns = tile.loads * stepColumns;
-  tile.slice = std::clamp<int64_t>(mostStagedBytes / (tile.rows * 4 * roundColumns), 1, rounds) * roundColumns;
+  int64_t roundBytes = tile.rows * 4 * roundColumns, fitting = rounds * roundBytes <= wholeBytes ? rounds : halfBytes / roundBytes;
+  tile.slice = std::clamp<int64_t>(fitting, 1, rounds) * roundColumns;
   // Rows that are staged once serve all panels of the block. The panels of a head have a block each.
   int64_t panels = llvm::divideCeil(spec.weightPanels(), tile.panels);
   if (!spec.heads && tile.slice >= spec.k)
-    tile.sets = llvm::divideCeil(panels, blocksOfGpu);
+    tile.sets = llvm::divideCeil(panels, blocksPerProcessor(tile) * multiprocessors);
   return tile;
 }
 
@@ -49,9 +58,6 @@ static int64_t rowTilesOf(const GpuGemvTile &tile) {
 }
 static int64_t sumBytes(const GpuGemvTile &tile) {
   return tile.warps * tile.panels * rowTilesOf(tile) * tileSums * 4;
-}
-static int64_t stagedBytes(const GpuGemvTile &tile) {
-  return tile.rows * tile.slice * 4;
 }
 // Sets of panels take turns with two copies of the sums.
 static int64_t ownBytes(const GpuGemvTile &tile) {
@@ -84,6 +90,7 @@ private:
   void stage(Value slice);
   void stageQuad(Value firstColumn, Value quad);
   SmallVector<Value> panelsOf(Value set);
+  void fetch(Value set);
   Loaded load(ValueRange panels, Value round);
   Sums multiply(ArrayRef<Value> loaded, Value round, ValueRange before);
   void addBlock(const CodeFragments::Block &block, ArrayRef<SmallVector<FragmentB>> act, ArrayRef<Value> columnSums,
@@ -98,8 +105,12 @@ private:
 } // namespace
 
 gpu::GPUFuncOp CodeGemvEmitter::emit() {
-  b.setBlocksPerProcessor(2);
+  // The scales of 16 rows take registers as well as what mins do.
+  bool isLarge = tile.rows > rowsOfTile && codes.hasMins() && spec.prepares;
+  b.setBlocksPerProcessor(isLarge ? 1 : blocksPerProcessor(tile));
   Value first = b.constant(0);
+  for (int64_t set = rounds() > 1 ? 0 : 1; set < std::min(setsAhead, tile.sets); ++set)
+    fetch(b.constant(set));
   // W is on its way while launches before this one end, and while rows are prepared.
   Loaded loaded = load(panelsOf(first), first);
   beginRows();
@@ -175,6 +186,17 @@ SmallVector<Value> CodeGemvEmitter::panelsOf(Value set) {
   return panels;
 }
 
+// A line of 128 bytes for each thread at once.
+void CodeGemvEmitter::fetch(Value set) {
+  constexpr int64_t lineBytes = 128;
+  int64_t lines = llvm::divideCeil(spec.panelBytes(), lineBytes);
+  for (Value panel : panelsOf(set))
+    for (int64_t first = 0; first < lines; first += tile.threads()) {
+      Value line = b.min(b.add(b.threadIndex(), first), b.constant(lines - 1));
+      b.prefetch(b.at(panel, line, lineBytes));
+    }
+}
+
 CodeGemvEmitter::Loaded CodeGemvEmitter::load(ValueRange panels, Value round) {
   Loaded loaded;
   for (Value panel : panels)
@@ -186,6 +208,8 @@ CodeGemvEmitter::Loaded CodeGemvEmitter::load(ValueRange panels, Value round) {
 CodeGemvEmitter::Loaded CodeGemvEmitter::computeSet(Value set, Loaded loaded) {
   Value nextSet = b.add(set, 1), hasNext = b.lessThan(nextSet, b.constant(tile.sets));
   SmallVector<Value> panels = panelsOf(set), nextPanels = tile.sets > 1 ? panelsOf(nextSet) : panels;
+  if (tile.sets > setsAhead)
+    fetch(b.add(set, setsAhead));
   Sums sums(tile.panels * rowTiles() * 2, b.constantF32(0));
   size_t numSums = sums.size();
   SmallVector<Value> carried(sums);

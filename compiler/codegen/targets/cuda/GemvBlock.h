@@ -22,7 +22,7 @@ protected:
 
   // The first byte of a panel. One behind the last is the last, and what comes of it is not stored.
   Value panelAt(Value panel);
-  // By all threads: waits for the launches before. `prepared` is there, if rows are prepared.
+  // By all threads: `prepared` is there, if rows are prepared.
   void beginRows();
   // By all threads: a thread finishes one number of the tile's panels from `firstPanel` on. `sumOf`: of a row, panel and row of the panel.
   void finish(Value firstPanel, llvm::function_ref<Value(Value, Value, Value)> sumOf);

@@ -229,6 +229,12 @@ void GpuBuilder::store(Value value, Value pointer) {
 
 static constexpr char deviceScope[] = "device";
 
+// Of PTX 2.0; LLVM selects its intrinsic for sm_90 alone.
+void GpuBuilder::prefetch(Value pointer) {
+  LLVM::InlineAsmOp::create(*this, TypeRange(), pointer, "prefetch.global.L2 [$0];", "l", /*has_side_effects=*/true,
+                            /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
+}
+
 void GpuBuilder::fence() {
   LLVM::FenceOp::create(*this, LLVM::AtomicOrdering::acq_rel, deviceScope);
 }

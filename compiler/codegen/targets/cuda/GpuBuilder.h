@@ -112,6 +112,8 @@ public:
   Value at(Value pointer, Value index, int64_t bytes);
   Value load(mlir::Type type, Value pointer);
   void store(Value value, Value pointer);
+  // The line of 128 bytes at `pointer` comes to the second-level cache.
+  void prefetch(Value pointer);
   // Between the threads of all blocks: what this thread has stored or seen before comes before what it does behind.
   void fence();
   // Atomically, for all blocks: counts *counter up, or where it is `last` back to 0. Returns what it was. Orders nothing.
