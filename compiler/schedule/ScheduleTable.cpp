@@ -323,7 +323,8 @@ bool heddle::endsWithHeads(TargetAttr target, PackedMatmulOp product, int64_t he
   Value rows = product.getRoom() ? product.getRoom() : product.getInput();
   bool isBf16 = getElementTypeOrSelf(rows).isBF16();
   int64_t columns = layout->isQuantized() ? 4 : layout->unitValues();
-  return int64_t(product.getK()) % columns == 0 && (!isBf16 || layout->isQuantized() || layout->numbers == PackedNumbers::BF16) &&
+  return int64_t(product.getK()) % columns == 0 &&
+         (!isBf16 || layout->isQuantized() || layout->numbers == PackedNumbers::BF16) &&
          !product.getInput().getDefiningOp<tensor::ExtractSliceOp>();
 }
 

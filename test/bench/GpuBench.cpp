@@ -55,8 +55,7 @@ Figure timeMatmul(const GpuMatmulSpec &spec, int64_t rows, const std::string &ta
   std::vector<float> times = kernel.time(
       matmulLaunch(spec, tile, rows), {&from, &matrix, &bias, &to, &numRows, &actStride, &outStride}, memory, rounds);
   return {2.0 * double(rows) * double(spec.n) * double(spec.k),
-          double(act.size() + weights.size()) * 2 + double(out.size()) * 4,
-          times};
+          double(act.size() + weights.size()) * 2 + double(out.size()) * 4, times};
 }
 
 // Weights are random bytes: a scale may be anything.
@@ -205,10 +204,11 @@ int main(int argc, char **argv) {
     }
     for (std::string line; std::getline(std::cin, line);)
       if (!timeLine(line, target, rounds)) {
-        fprintf(stderr,
-                "heddle-gpu-bench: neither 'matmul ROWS N K [TYPE]' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
-                "KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]': '%s'\n",
-                line.c_str());
+        fprintf(
+            stderr,
+            "heddle-gpu-bench: neither 'matmul ROWS N K [TYPE]' nor 'gemv ROWS N K TYPE' nor 'attention|splits HEADS "
+            "KV_HEADS HEAD_DIM PAST ROWS [SPLIT_KV]': '%s'\n",
+            line.c_str());
         return 2;
       }
   } catch (const ptx::Error &error) {

@@ -76,8 +76,9 @@ public:
       : spec(spec), sinks(sinksOf(spec)), whole(kernelOf(buildGpuAttention)), split(kernelOf(buildGpuAttentionSplit)),
         combine(kernelOf(buildGpuCombineSplits)) {
     if (runsWarpgroups(spec))
-      warpgroups.emplace([&](mlir::gpu::GPUModuleOp module) { buildWarpgroupAttention(module, "attention", ofWarpgroups(spec)); },
-                         "cuda:sm_90a");
+      warpgroups.emplace(
+          [&](mlir::gpu::GPUModuleOp module) { buildWarpgroupAttention(module, "attention", ofWarpgroups(spec)); },
+          "cuda:sm_90a");
   }
 
   // Warpgroups multiply on sm_90a alone.
@@ -112,10 +113,10 @@ public:
       const GpuKernel &kernel = form == Keys::Whole ? whole : *warpgroups;
       kernel.run(form == Keys::Whole ? attentionLaunch(spec, step.longest, parts.size())
                                      : warpgroupAttentionLaunch(wide, step.longest, parts.size()),
-                {Argument(&queries), Argument(&first), Argument(&pages), Argument(&table), Argument(&sequenceRows),
-                 Argument(&positions), &keys, &values, &step.pageStride, &qStride, &outStride, &step.pagesPerSequence,
-                 Argument(&ofHeads)},
-                memory, order);
+                 {Argument(&queries), Argument(&first), Argument(&pages), Argument(&table), Argument(&sequenceRows),
+                  Argument(&positions), &keys, &values, &step.pageStride, &qStride, &outStride, &step.pagesPerSequence,
+                  Argument(&ofHeads)},
+                 memory, order);
     } else {
       std::vector<int64_t> lengths = lengthsOf(parts);
       int64_t longest = *std::max_element(lengths.begin(), lengths.end());

@@ -187,7 +187,7 @@ private:
   std::map<std::string, uint64_t, std::less<>> symbols; // of parameters and variables: their addresses
   std::map<std::string, uint32_t, std::less<>> labels;
   std::vector<std::pair<uint32_t, std::string>> branches; // instruction, label
-  std::string dynamicShared; // what a launch adds
+  std::string dynamicShared;                              // what a launch adds
   uint32_t dynamicAlignment = 16;
 };
 

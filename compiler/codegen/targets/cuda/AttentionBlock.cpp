@@ -16,9 +16,8 @@ static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 
 AttentionBlock::AttentionBlock(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, Form form,
                                int64_t stepPages, int64_t sharedPlanes)
-    : spec(spec), form(form), stepPages(stepPages),
-      b(module, name, parameters(module.getContext(), spec, form), gpuAttentionThreads(spec),
-        sharedPlanes * planeBytes()),
+    : spec(spec), form(form), stepPages(stepPages), b(module, name, parameters(module.getContext(), spec, form),
+                                                      gpuAttentionThreads(spec), sharedPlanes * planeBytes()),
       section(b, stepPages * pageTokens, sectionColumns(), 0) {}
 
 SmallVector<Type> AttentionBlock::parameters(MLIRContext *context, const AttentionSpec &spec, Form form) {
@@ -111,8 +110,7 @@ void AttentionBlock::locateRows() {
 void AttentionBlock::planCopies() {
   Value kvHead = b.divide(firstHead, spec.group());
   for (unsigned plane : {Keys, Values})
-    planes[plane] =
-        b.at(b.at(b.argument(2), b.argument(6 + plane), 1), kvHead, pageTokens * spec.headDim * 2);
+    planes[plane] = b.at(b.at(b.argument(2), b.argument(6 + plane), 1), kvHead, pageTokens * spec.headDim * 2);
   int64_t chunks = paddedColumns(spec) / chunkElements, ofSection = section.chunksPerRow();
   copyRow = b.divide(b.threadIndex(), chunks);
   Value chunk = b.remainder(b.threadIndex(), chunks);

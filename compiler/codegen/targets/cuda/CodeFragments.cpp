@@ -14,7 +14,8 @@ using namespace heddle;
 // Bytes of a quad of all rows, and of two rows.
 static constexpr int64_t lineBytes = 64, pairBytes = 8;
 // Of bf16: 2, 64, -128, of which the last bit of the mantissa is 1, and -256. Of f32: 2^23.
-static constexpr int64_t bitsOf2 = 0x4000, bitsOf64 = 0x4280, bitsOfMinus128 = 0xc300, bitsOfMinus256 = 0xc380, bitsOf2To23 = 0x4b000000;
+static constexpr int64_t bitsOf2 = 0x4000, bitsOf64 = 0x4280, bitsOfMinus128 = 0xc300, bitsOfMinus256 = 0xc380,
+                         bitsOf2To23 = 0x4b000000;
 
 // `bits` in both halves of an i32, or in all four of its bytes.
 static int64_t inHalves(int64_t bits) {

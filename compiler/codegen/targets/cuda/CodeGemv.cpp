@@ -44,7 +44,8 @@ GpuGemvTile heddle::codeGemvTile(GpuGemvTile tile, const GpuMatmulSpec &spec) {
   int64_t rounds = llvm::divideCeil(steps, std::clamp<int64_t>(most, 1, mostLoads));
   tile.loads = llvm::divideCeil(steps, rounds);
   int64_t roundColumns = tile.loads * stepColumns;
-  int64_t roundBytes = tile.rows * 4 * roundColumns, fitting = rounds * roundBytes <= wholeBytes ? rounds : halfBytes / roundBytes;
+  int64_t roundBytes = tile.rows * 4 * roundColumns,
+          fitting = rounds * roundBytes <= wholeBytes ? rounds : halfBytes / roundBytes;
   tile.slice = std::clamp<int64_t>(fitting, 1, rounds) * roundColumns;
   // Rows that are staged once serve all panels of the block. The panels of a head have a block each.
   int64_t panels = llvm::divideCeil(spec.weightPanels(), tile.panels);
@@ -119,7 +120,8 @@ gpu::GPUFuncOp CodeGemvEmitter::emit() {
   if (tile.sets == 1)
     computeSet(first, loaded);
   else
-    b.fold(first, b.constant(tile.sets), loaded, [&](Value set, ValueRange values) { return computeSet(set, Loaded(values)); });
+    b.fold(first, b.constant(tile.sets), loaded,
+           [&](Value set, ValueRange values) { return computeSet(set, Loaded(values)); });
   if (spec.heads)
     finishHeads();
   return b.finish();

@@ -25,8 +25,8 @@ static SmallVector<Type> parameters(MLIRContext *context, const GpuMatmulSpec &s
 
 GemvBlock::GemvBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuGemvTile &tile,
                      int64_t sharedBytes)
-    : spec(spec), tile(tile), b(module, name, parameters(module.getContext(), spec), tile.threads(),
-                                sharedBytes + preparingBytes(spec, tile)),
+    : spec(spec), tile(tile),
+      b(module, name, parameters(module.getContext(), spec), tile.threads(), sharedBytes + preparingBytes(spec, tile)),
       lane(b.remainder(b.threadIndex(), warpSize)), warp(b.divide(b.threadIndex(), warpSize)),
       preparingAt(sharedBytes) {
   rows = b.argument(4);

@@ -305,7 +305,8 @@ Value GpuBuilder::describeRows(Value byteOffset, int64_t columnsBytes) {
   constexpr int64_t swizzle128 = int64_t(1) << 62, groupsOfRows = (swizzleBytes / descriptorUnit) << 32;
   Value address = LLVM::PtrToIntOp::create(*this, getI32Type(), shared(byteOffset));
   Value place = arith::ExtUIOp::create(*this, getI64Type(), divide(bitAnd(address, constant(0x3ffff)), descriptorUnit));
-  auto layout = arith::ConstantOp::create(*this, getI64IntegerAttr(swizzle128 | groupsOfRows | (columnsBytes / descriptorUnit) << 16));
+  auto layout = arith::ConstantOp::create(
+      *this, getI64IntegerAttr(swizzle128 | groupsOfRows | (columnsBytes / descriptorUnit) << 16));
   return arith::OrIOp::create(*this, place, layout);
 }
 

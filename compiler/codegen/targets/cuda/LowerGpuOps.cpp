@@ -35,8 +35,8 @@ SmallVector<Value> inlineAssembly(ConversionPatternRewriter &b, Location loc, St
   constraints += "~{memory}";
   SmallVector<Value> operands(sums);
   operands.append(inputs.begin(), inputs.end());
-  Type result = count ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(count, b.getF32Type()))
-                      : Type();
+  Type result =
+      count ? LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(count, b.getF32Type())) : Type();
   auto assembly = LLVM::InlineAsmOp::create(
       b, loc, result ? TypeRange(result) : TypeRange(), operands, text, constraints, /*has_side_effects=*/true,
       /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr());
@@ -53,8 +53,7 @@ struct LowerMultiply : ConvertOpToLLVMPattern<WarpgroupMultiplyOp> {
   LogicalResult matchAndRewrite(WarpgroupMultiplyOp op, OpAdaptor adaptor,
                                 ConversionPatternRewriter &b) const override {
     size_t sums = op.getResults().size(), firstA = sums + op.getSums().size(), firstB = firstA + op.getA().size();
-    std::string name =
-        "wgmma.mma_async.sync.aligned.m64n" + std::to_string(2 * sums) + "k16.f32.bf16.bf16", text;
+    std::string name = "wgmma.mma_async.sync.aligned.m64n" + std::to_string(2 * sums) + "k16.f32.bf16.bf16", text;
     bool startsAtZero = op.getSums().empty();
     text = "wgmma.fence.sync.aligned;\n";
     // Behind the operands: whether the sums count, A and B keep their signs, whether B's rows are of N.

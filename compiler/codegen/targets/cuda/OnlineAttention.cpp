@@ -349,8 +349,8 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
   Chosen version = chosen(l, versionOf(gpu, name + "_gpu", spec, buildGpuAttention));
   if (onWarpgroups && hasWarpgroupAttention(spec)) {
     AttentionSpec wide = ofWarpgroups(spec);
-    Chosen ofWide = chosen(
-        l, versionOf(gpu, name + "_wgmma_gpu", wide, buildWarpgroupAttention, warpgroupAttentionBytes(wide)));
+    Chosen ofWide =
+        chosen(l, versionOf(gpu, name + "_wgmma_gpu", wide, buildWarpgroupAttention, warpgroupAttentionBytes(wide)));
     // It adds up in another order.
     Value isFree = b.equal(l.number(offsetof(heddle_step, fixed_forms)), b.constant(0));
     Value isMany = b.lessThan(b.constant(spec.tileRows), rows);
@@ -415,7 +415,8 @@ protected:
       return portable->emit(op, schedule, name, module);
     }
     auto launch = op.getSplitKv() ? launchSplits : launchAttention;
-    bool onWarpgroups = llvm::any_of(schedule.getTiles(), [](TileAttr tile) { return tile.getRole() == TileRole::Warpgroups; });
+    bool onWarpgroups =
+        llvm::any_of(schedule.getTiles(), [](TileAttr tile) { return tile.getRole() == TileRole::Warpgroups; });
     return oneKernel(
         module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec, onWarpgroups); }));
   }
