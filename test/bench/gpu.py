@@ -139,11 +139,12 @@ class Run:
         environment = {"GTEST_TOTAL_SHARDS": str(self.jobs), "GTEST_SHARD_INDEX": str(shard)} | environment
         done = subprocess.run(**self.program("heddle-gpu-tests", f"--gtest_output=json:{listed}", *arguments, **environment))
         if not listed.exists():
-            return done.stdout, 1, {f"heddle-gpu-tests, part {shard}": f"exit status {done.returncode}: {done.stdout.strip()[-400:]}"}
+            last = " | ".join(done.stdout.strip().splitlines()[-3:])
+            return done.stdout, 1, {f"heddle-gpu-tests, part {shard}": f"exit status {done.returncode}: {last}"}
         suites = json.loads(listed.read_text())["testsuites"]
         listed.unlink()
         ran = [(f"{suite['name']}.{case['name']}", case) for suite in suites for case in suite["testsuite"] if case["result"] == "COMPLETED"]
-        return done.stdout, len(ran), {case: said["failures"][0]["failure"][:400] for case, said in ran if "failures" in said}
+        return done.stdout, len(ran), {case: " | ".join(said["failures"][0]["failure"].splitlines()[:5])[:400] for case, said in ran if "failures" in said}
 
     def machine(self):
         found = {}
