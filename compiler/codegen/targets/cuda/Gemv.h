@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of few rows with packed weights of any type, without tensor cores: out = act W^T [+ bias] [activation] [+ out].
+// Products of few rows with packed weights of any type, on tensor cores those of codes alone:
+// out = act W^T [+ bias] [activation] [+ out].
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GEMV_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_GEMV_H
 
