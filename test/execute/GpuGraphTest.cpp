@@ -116,7 +116,7 @@ struct GpuGraph : testing::Test {
 };
 
 TEST_F(GpuGraph, NothingRunsBeforeItsLaunch) {
-  begin();
+  begin(cuda::captureRelaxed); // in which this thread may wait for other streams
   launchAdd(5);
   EXPECT_EQ(get(), 0u);
   end();
@@ -163,6 +163,9 @@ TEST_F(GpuGraph, NobodyWaitsForACapturingStream) {
   EXPECT_EQ(api.cuStreamSynchronize(stream), captureUnsupported);
   void *arguments[] = {&number, &number};
   EXPECT_EQ(api.cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr), captureInvalidated);
+  expectInvalid();
+  begin();
+  EXPECT_EQ(api.cuStreamSynchronize(other), captureUnsupported) << "the thread that captures waits for none";
   expectInvalid();
   begin();
   launchAdd(2);

@@ -186,7 +186,11 @@ int32_t cuStreamDestroy_v2(cuda::Stream stream) {
 int32_t cuStreamSynchronize(cuda::Stream stream) {
   std::lock_guard lock(driver().streams.mutex);
   emulated::Stream *known = streamOf(stream);
-  return known ? known->synchronise() : invalidValue;
+  if (!known)
+    return invalidValue;
+  // An H200 refuses it to the thread that captures, whatever the stream.
+  int32_t code = driver().streams.doUncaptured();
+  return code ? code : known->synchronise();
 }
 
 int32_t cuStreamBeginCapture_v2(cuda::Stream stream, uint32_t mode) {

@@ -26,7 +26,8 @@ static int64_t inBytes(int64_t bits) {
 }
 
 bool CodeFragments::takes(const PackedLayout &layout, int64_t k) {
-  return layout.isQuantized() && layout.book == CodeBook::None && k % placeColumns == 0;
+  return layout.isQuantized() && layout.book == CodeBook::None && layout.scales != PackedScales::Shared &&
+         k % placeColumns == 0;
 }
 
 int64_t CodeFragments::registers(const PackedLayout &layout) {

@@ -52,6 +52,7 @@ private:
     llvm::SmallVector<Value> column; // first column in the slice, i32
     llvm::SmallVector<Value> inside; // the row or panel exists, i1; null: it does always
   };
+  void placeBlock();
   void planActCopies();
   void planWeightCopies();
   template <typename Tile>

@@ -44,9 +44,10 @@ static int64_t mostRowsOf(const GpuMatmulTile &tile, const GpuMatmulTile &larger
   return std::max(tile.maxRows, std::min(fewRowsOf(larger, spec), mostReads * tile.blockM));
 }
 
-// Tiles whose blocks share out K, for as many rows as leave multiprocessors idle: large ones read W and activations less often than many small ones do.
+// Tiles whose blocks share out K, for as many rows as leave multiprocessors idle. Of 512 rows, smaller tiles of all of K are faster on an H200 (2,048 by 2,048: 15.6 us beside
+// 27.5; by 8,192 49 beside 61).
 static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec &spec) {
-  constexpr int64_t mostSplits = 4, leastSlices = 4;
+  constexpr int64_t mostSplits = 4, leastSlices = 4, mostRows = 128;
   size_t numWhole = tiles.size();
   for (size_t i = 0; i < numWhole; ++i) {
     GpuMatmulTile tile = tiles[i];
@@ -56,7 +57,7 @@ static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec
       tile.splits = splits / 2;
       int64_t rows = i == 0 ? fewRowsOf(tile, spec) : std::min(fewRowsOf(tile, spec), natural);
       tile.splits = splits;
-      tile.maxRows = rows;
+      tile.maxRows = std::min(rows, mostRows);
       if (rows > 0 && slices % splits == 0 && slices / splits >= leastSlices)
         tiles.push_back(tile);
     }
