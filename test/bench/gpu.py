@@ -37,8 +37,9 @@ REPEATED = "GpuMatmul.EveryTile:GpuGemv.EveryType:GpuAttention.RaggedBatchMeetsE
 REPEATS = 1000
 # A test of a device compares what a step computes; generation and batches are the same code as on CPUs.
 CHECKS = "forward,greedy,threads"
-LINEAR = [(4096, 4096, 4096), (8192, 8192, 8192), (512, 2048, 2048), (512, 16384, 2048), (512, 2048, 8192), (16, 16384, 2048)]
-GEMV = [(rows, n, k, weights) for weights in ("bf16", "q8_0", "q4_0", "q4_k", "q6_k") for rows, n, k in ((1, 2048, 2048), (1, 16384, 2048), (4, 16384, 2048))]
+LINEAR = [(4096, 4096, 4096), (8192, 8192, 8192), *((rows, n, k) for rows in (512, 2048) for n, k in ((2048, 2048), (16384, 2048), (2048, 8192))), (128, 4096, 4096),
+          (16, 16384, 2048)]
+GEMV = [(rows, n, k, weights) for weights in ("bf16", "q8_0", "q4_0", "q4_k", "q6_k") for rows, n, k in ((1, 2048, 2048), (4, 16384, 2048), (1, 128256, 2048))]
 ATTENTION = [(32, 8, 128, 0, 8192), (32, 8, 64, 0, 4096), (32, 8, 128, 32767, 1)]  # heads, KV heads, head_dim, past, rows
 SPLITS = [(32, 8, 128, 32767, 1), (32, 8, 128, 4095, 1)]
 ROUNDS = 20
@@ -209,7 +210,7 @@ class Run:
         torch = torch_on_gpu()
         if not torch:
             return "no peer: torch sees no GPU"
-        target = "cuda:sm_80"
+        target = "cuda:sm_90a" if torch.cuda.get_device_capability() == (9, 0) else "cuda:sm_80"
         cases = {f"matmul {rows} {n} {k}": [("cuBLAS", torch_linear(torch, rows, n, k))] for rows, n, k in LINEAR}
         # cuBLAS has no codes: what they save it is the difference.
         cases |= {f"gemv {rows} {n} {k} {weights}": [("cuBLAS bf16", torch_linear(torch, rows, n, k))] for rows, n, k, weights in GEMV}
