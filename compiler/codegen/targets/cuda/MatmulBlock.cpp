@@ -2,7 +2,6 @@
 
 #include "compiler/codegen/targets/cuda/MatmulBlock.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -22,7 +21,8 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
   act = b.argument(0), weights = b.argument(1), bias = b.argument(2), out = b.argument(3);
   rows = b.argument(4), actStride = b.argument(5), outStride = b.argument(6);
   thread = b.threadIndex(), warp = b.divide(thread, warpSize), lane = b.remainder(thread, warpSize);
-  placeBlock();
+  blockColumn = b.mul(b.blockIndex(0), tile.blockN);
+  blockRow = b.mul(b.blockIndex(1), tile.blockM);
   if (tile.splits > 1)
     firstSlice = b.mul(b.blockIndex(2), slices());
   planActCopies();
@@ -31,19 +31,6 @@ MatmulBlock::MatmulBlock(gpu::GPUModuleOp module, StringRef name, const GpuMatmu
                   b.divide(blockColumn, 16));
   else
     planWeightCopies();
-}
-
-// Blocks that run at once share what they read: those of a group of tiles of rows, which go by before the columns do. On an H200, whose second-level
-// cache has 50 MiB, tiles of one row of blocks would read all of W again for each.
-void MatmulBlock::placeBlock() {
-  constexpr int64_t groupTiles = 8;
-  int64_t columnTiles = llvm::divideCeil(spec.weightPanels() * 16, tile.blockN);
-  Value index = b.add(b.mul(b.blockIndex(1), columnTiles), b.blockIndex(0)), rowTiles = b.divideUp(rows, tile.blockM);
-  Value first = b.mul(b.divide(index, groupTiles * columnTiles), groupTiles);
-  Value inGroup = b.remainder(index, groupTiles * columnTiles),
-        count = b.min(b.constant(groupTiles), b.sub(rowTiles, first));
-  blockRow = b.mul(b.add(first, arith::RemUIOp::create(b, inGroup, count)), tile.blockM);
-  blockColumn = b.mul(arith::DivUIOp::create(b, inGroup, count), tile.blockN);
 }
 
 int64_t MatmulBlock::slices() const {

@@ -52,7 +52,6 @@ private:
     llvm::SmallVector<Value> column; // first column in the slice, i32
     llvm::SmallVector<Value> inside; // the row or panel exists, i1; null: it does always
   };
-  void placeBlock();
   void planActCopies();
   void planWeightCopies();
   template <typename Tile>
