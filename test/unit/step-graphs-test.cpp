@@ -20,7 +20,8 @@ struct StepGraphsTest : testing::Test {
     ASSERT_TRUE(cache.makeRoom(1, longContext).isOk());
     ASSERT_TRUE(rope.create(model.package->metadata(), longContext).isOk());
     ASSERT_TRUE(
-        onDevice.create(device, {4096, maxRows, maxRows, 2, longContext, vocabSize, hiddenSize, /*sourceContext=*/0}, rope)
+        onDevice
+            .create(device, {4096, maxRows, maxRows, 2, longContext, vocabSize, hiddenSize, /*sourceContext=*/0}, rope)
             .isOk());
   }
 
