@@ -18,9 +18,9 @@ static constexpr int64_t rowsOfTile = 4;
 static constexpr int64_t columnBytes = 2 * placeColumns, rowBytes = 2 * columnBytes;
 // Sums of a warp and a row tile: (16, 4).
 static constexpr int64_t tileSums = panelRows * rowsOfTile;
-// Of rows in shared memory, of which a multiprocessor has 227 KiB: so much leaves room for two blocks, and rows that fit into one are staged once.
-static constexpr int64_t halfBytes = int64_t(80) << 10, wholeBytes = 2 * halfBytes;
-static constexpr int64_t multiprocessors = 132;
+// Of rows in shared memory: with sums a block stays below the 99 KiB that it may have on sm_86 and sm_89.
+static constexpr int64_t mostStagedBytes = int64_t(64) << 10;
+static constexpr int64_t multiprocessors = 132, blocksPerProcessor = 2;
 static constexpr int64_t mostLoads = 8;
 // Sets of panels that are on their way to the second-level cache: registers alone hold too few bytes.
 static constexpr int64_t setsAhead = 2;
@@ -32,9 +32,6 @@ bool heddle::hasCodeGemv(const GpuMatmulSpec &spec) {
 static int64_t stagedBytes(const GpuGemvTile &tile) {
   return tile.rows * tile.slice * 4;
 }
-static int64_t blocksPerProcessor(const GpuGemvTile &tile) {
-  return stagedBytes(tile) > halfBytes ? 1 : 2;
-}
 
 // The schedule's `loads` are registers on their way.
 GpuGemvTile heddle::codeGemvTile(GpuGemvTile tile, const GpuMatmulSpec &spec) {
@@ -44,13 +41,11 @@ GpuGemvTile heddle::codeGemvTile(GpuGemvTile tile, const GpuMatmulSpec &spec) {
   int64_t rounds = llvm::divideCeil(steps, std::clamp<int64_t>(most, 1, mostLoads));
   tile.loads = llvm::divideCeil(steps, rounds);
   int64_t roundColumns = tile.loads * stepColumns;
-  int64_t roundBytes = tile.rows * 4 * roundColumns,
-          fitting = rounds * roundBytes <= wholeBytes ? rounds : halfBytes / roundBytes;
-  tile.slice = std::clamp<int64_t>(fitting, 1, rounds) * roundColumns;
+  tile.slice = std::clamp<int64_t>(mostStagedBytes / (tile.rows * 4 * roundColumns), 1, rounds) * roundColumns;
   // Rows that are staged once serve all panels of the block. The panels of a head have a block each.
   int64_t panels = llvm::divideCeil(spec.weightPanels(), tile.panels);
   if (!spec.heads && tile.slice >= spec.k)
-    tile.sets = llvm::divideCeil(panels, blocksPerProcessor(tile) * multiprocessors);
+    tile.sets = llvm::divideCeil(panels, blocksPerProcessor * multiprocessors);
   return tile;
 }
 
@@ -108,7 +103,7 @@ private:
 gpu::GPUFuncOp CodeGemvEmitter::emit() {
   // The scales of 16 rows take registers as well as what mins do.
   bool isLarge = tile.rows > rowsOfTile && codes.hasMins() && spec.prepares;
-  b.setBlocksPerProcessor(isLarge ? 1 : blocksPerProcessor(tile));
+  b.setBlocksPerProcessor(isLarge ? 1 : blocksPerProcessor);
   Value first = b.constant(0);
   for (int64_t set = rounds() > 1 ? 0 : 1; set < std::min(setsAhead, tile.sets); ++set)
     fetch(b.constant(set));
