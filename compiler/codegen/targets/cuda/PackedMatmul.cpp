@@ -58,7 +58,9 @@ static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec
       int64_t rows = i == 0 ? fewRowsOf(tile, spec) : std::min(fewRowsOf(tile, spec), natural);
       tile.splits = splits;
       tile.maxRows = std::min(rows, mostRows);
-      if (rows > 0 && slices % splits == 0 && slices / splits >= leastSlices)
+      // A block finishes whole groups of 8 rows; where gated, each of two warps has half of them.
+      bool hasRows = tile.blockM / splits >= (spec.isGated ? 16 : 8);
+      if (hasRows && rows > 0 && slices % splits == 0 && slices / splits >= leastSlices)
         tiles.push_back(tile);
     }
   }
