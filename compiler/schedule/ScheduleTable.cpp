@@ -278,7 +278,8 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
     tile.warps = {4, 1};
     schedule.tiles = {tile.get(context)};
     addAttentionThreadTiles(context, schedule, headDim, 2 * headDim); // of what tensor cores do not take
-    if (target.getName() == "cuda:sm_90a")
+    // Shorter rows leave wgmma idle; of longer ones outputs take all registers of a warpgroup, of which two blocks fit a multiprocessor.
+    if (target.getName() == "cuda:sm_90a" && headDim >= 64 && headDim <= 128)
       schedule.tiles.push_back(TileFields{TileRole::Warpgroups, {headDim > 64 ? 64 : 128}, headDim}.get(context));
     return schedule.get(context, "4 warps of 16 rows; times of an H200");
   }

@@ -90,9 +90,9 @@ Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t ro
   spec.scale = 1.0 / std::sqrt(double(spec.headDim));
   spec.kv = KvType::BF16;
   spec.tileRows = 64;
-  bool onWarpgroups = !inSplits && target == "cuda:sm_90a" && hasWarpgroupAttention(spec);
+  bool onWarpgroups = !inSplits && target == "cuda:sm_90a" && warpgroupAttention(spec);
   if (onWarpgroups)
-    spec = ofWarpgroups(spec);
+    spec = *warpgroupAttention(spec);
   int64_t blocks = (past + rows + spec.splitKv - 1) / spec.splitKv * spec.numHeads / spec.headsOfTile();
   if (inSplits && blocks > 264 && rows * spec.headsOfTile() <= narrowed(spec).tileRows)
     spec = narrowed(spec);

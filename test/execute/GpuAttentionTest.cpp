@@ -77,14 +77,16 @@ public:
         combine(kernelOf(buildGpuCombineSplits)) {
     if (runsWarpgroups(spec))
       warpgroups.emplace(
-          [&](mlir::gpu::GPUModuleOp module) { buildWarpgroupAttention(module, "attention", ofWarpgroups(spec)); },
+          [&](mlir::gpu::GPUModuleOp module) {
+            buildWarpgroupAttention(module, "attention", *warpgroupAttention(spec));
+          },
           "cuda:sm_90a");
   }
 
   // Warpgroups multiply on sm_90a alone.
   static bool runsWarpgroups(const AttentionSpec &spec) {
     GpuDriver *driver = GpuDriver::get();
-    return hasWarpgroupAttention(spec) && (!driver || driver->capability() == 90);
+    return warpgroupAttention(spec) && (!driver || driver->capability() == 90);
   }
 
   // A sink for each head, of either sign.
@@ -109,10 +111,9 @@ public:
     int64_t keys = cache.keyOffset(), values = cache.valueOffset();
     using Argument = const void *;
     if (form != Keys::InSplits) {
-      AttentionSpec wide = ofWarpgroups(spec);
       const GpuKernel &kernel = form == Keys::Whole ? whole : *warpgroups;
       kernel.run(form == Keys::Whole ? attentionLaunch(spec, step.longest, parts.size())
-                                     : warpgroupAttentionLaunch(wide, step.longest, parts.size()),
+                                     : warpgroupAttentionLaunch(*warpgroupAttention(spec), step.longest, parts.size()),
                  {Argument(&queries), Argument(&first), Argument(&pages), Argument(&table), Argument(&sequenceRows),
                   Argument(&positions), &keys, &values, &step.pageStride, &qStride, &outStride, &step.pagesPerSequence,
                   Argument(&ofHeads)},
@@ -267,7 +268,7 @@ TEST(GpuAttention, SplitsLeaveTheBitsOfWholeAttention) {
   check(spec, {{300, 12}, {63, 1}});
 }
 
-// Steps of two pages: one of them, all of another, rows of several tiles, and whatever makes scores or states.
+// One page, several, rows of several tiles, and whatever makes scores or states.
 TEST(GpuAttention, Warpgroups) {
   for (int64_t headDim : {64, 72, 128}) {
     SCOPED_TRACE(headDim);

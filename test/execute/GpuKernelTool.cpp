@@ -120,7 +120,12 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   if (failed(verifyGpuAttention(spec, error)))
     return failure();
   if (words.count("warpgroups")) {
-    buildWarpgroupAttention(module, "attention", ofWarpgroups(spec));
+    std::optional<AttentionSpec> wide = test::warpgroupAttention(spec);
+    if (!wide) {
+      error = "no attention of warpgroups has head_dim " + std::to_string(spec.headDim);
+      return failure();
+    }
+    buildWarpgroupAttention(module, "attention", *wide);
     return success();
   }
   auto build = words.count("splits")    ? buildGpuAttentionSplit

@@ -274,9 +274,11 @@ TEST(GpuWarpgroupMatmul, Splits) {
   for (GpuMatmulTile tile : ofWarpgroups)
     for (int64_t splits : {2, 4}) {
       tile.splits = splits;
-      if (tile.blockM / splits < 16)
+      if (!tile.finishesRows(/*isGated=*/false))
         continue;
       check(makeSpec(tile.blockN + 7, 512), tile, {1, tile.blockM / 2 + 1, tile.blockM + 3});
+      if (!tile.finishesRows(/*isGated=*/true))
+        continue;
       GpuMatmulSpec spec = makeSpec(80, 768);
       spec.epilogue = MatmulEpilogue::Silu;
       spec.isGated = true;
@@ -300,6 +302,23 @@ TEST(GpuWarpgroupMatmul, SplitsFollowTheBlocks) {
   EXPECT_EQ(tileOf(64, 2048, 2048), std::pair(int64_t(64), int64_t(4)));
   EXPECT_EQ(tileOf(512, 16384, 2048), std::pair(int64_t(128), int64_t(1)));
   EXPECT_EQ(tileOf(512, 2048, 2112), std::pair(int64_t(64), int64_t(1)));
+}
+
+// What products of few columns and many slices take, each tile of it: some have splits, of fewer rows than any of the table.
+TEST(GpuWarpgroupMatmul, EveryTileThatIsTaken) {
+  for (bool isGated : {false, true})
+    for (TensorType type : {TensorType::BF16, TensorType::Q4_0}) {
+      GpuMatmulSpec spec = makeSpec(48, 1024);
+      spec.layout = *layoutFor(type);
+      spec.isGated = isGated;
+      bool hasSplits = false;
+      for (const GpuMatmulTile &tile : gpuMatmulTiles("cuda:sm_90a", spec)) {
+        hasSplits |= tile.splits > 1;
+        SCOPED_TRACE(std::to_string(tile.blockM) + " rows, " + std::to_string(tile.splits) + " splits");
+        check(spec, tile, {5, std::min<int64_t>(tile.blockM, 40)}, type);
+      }
+      EXPECT_TRUE(hasSplits);
+    }
 }
 
 // The bits of a row do not tell how many lay beside it.

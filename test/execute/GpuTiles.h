@@ -91,7 +91,16 @@ inline ptx::Launch attentionLaunch(const AttentionSpec &spec, int64_t longest, s
   return launch;
 }
 
-// Whole attention by wgmma, of a spec that ofWarpgroups made.
+// As the table has whole attention by wgmma on sm_90a; nothing where it has none.
+inline std::optional<AttentionSpec> warpgroupAttention(const AttentionSpec &spec) {
+  mlir::MLIRContext context;
+  context.loadDialect<HeddleDialect>();
+  auto target = TargetAttr::get(&context, TargetDevice::Cuda, "cuda:sm_90a", 0, 0, {}, "");
+  int64_t rows = warpgroupRowsOf(attentionSchedule(target, spec.headDim));
+  return rows ? std::optional(ofWarpgroups(spec, rows)) : std::nullopt;
+}
+
+// Of a spec that warpgroupAttention made.
 inline ptx::Launch warpgroupAttentionLaunch(const AttentionSpec &spec, int64_t longest, size_t sequences) {
   ptx::Launch launch = attentionLaunch(spec, longest, sequences);
   launch.sharedBytes = uint32_t(launchedSharedBytes(warpgroupAttentionBytes(spec)));

@@ -60,9 +60,9 @@ int32_t capability() {
   return number("HEDDLE_CUDA_CAPABILITY", 80);
 }
 
-// What a block may ask for.
+// What a block may ask for on any GPU of the capability or later: less on sm_86 and sm_89 than on sm_80.
 uint32_t optInSharedLimit() {
-  return (capability() >= 90 ? 227 : 163) * 1024;
+  return (capability() >= 90 ? 227 : 99) * 1024;
 }
 
 // [address, address + size) lies in one allocation.

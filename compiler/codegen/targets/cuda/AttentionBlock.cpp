@@ -15,10 +15,10 @@ using namespace heddle;
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 
 AttentionBlock::AttentionBlock(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, Form form,
-                               int64_t stepPages, int64_t sharedPlanes)
-    : spec(spec), form(form), stepPages(stepPages), b(module, name, parameters(module.getContext(), spec, form),
-                                                      gpuAttentionThreads(spec), sharedPlanes * planeBytes()),
-      section(b, stepPages * pageTokens, sectionColumns(), 0) {}
+                               int64_t sharedPlanes)
+    : spec(spec), form(form), b(module, name, parameters(module.getContext(), spec, form), gpuAttentionThreads(spec),
+                                sharedPlanes * planeBytes()),
+      section(b, pageTokens, sectionColumns(), 0) {}
 
 SmallVector<Type> AttentionBlock::parameters(MLIRContext *context, const AttentionSpec &spec, Form form) {
   SmallVector<Type> types(6, GpuBuilder::globalPointer(context));
@@ -32,12 +32,12 @@ int64_t heddle::paddedColumns(const AttentionSpec &spec) {
   return llvm::PowerOf2Ceil(llvm::alignTo(spec.headDim, 16));
 }
 
-int64_t AttentionBlock::planeBytes(const AttentionSpec &spec, int64_t stepPages) {
-  return stepPages * pageTokens * paddedColumns(spec) * 2;
+int64_t AttentionBlock::planeBytes(const AttentionSpec &spec) {
+  return pageTokens * paddedColumns(spec) * 2;
 }
 
 int64_t AttentionBlock::sectionBytes() const {
-  return stepPages * pageTokens * sectionColumns() * 2;
+  return pageTokens * sectionColumns() * 2;
 }
 
 int64_t AttentionBlock::pagesOfSplit() const {
@@ -141,23 +141,18 @@ void AttentionBlock::loadQueries() {
 
 void AttentionBlock::copyPlane(Plane plane, Value page, Value to) {
   Value table = b.at(b.argument(3), b.mul(b.wide(sequence), b.wide(b.argument(11))), 4);
-  Value last = b.sub(seen.end, b.constant(1));
-  for (int64_t behind = 0; behind < stepPages; ++behind) {
-    // Of a page behind the last one, no row is read.
-    Value at = b.add(page, behind), index = b.load(b.getI32Type(), b.at(table, behind ? b.min(at, last) : at, 4));
-    Value from = b.at(b.at(planes[plane], b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
-    // What is known at once is added last: it is part of the instruction then, and takes no register outside of the loop.
-    Value rows = b.sub(b.sub(b.add(lastPosition, 1), b.mul(at, pageTokens)), copyRow);
-    SmallVector<Value> places;
-    for (Value place : copyTo)
-      places.push_back(section.address(b.add(place, to)));
-    for (int64_t pass = 0; pass < pageTokens / rowsPerPass(); ++pass) {
-      int64_t row = pass * rowsPerPass(), known = pass % int64_t(copyTo.size());
-      Value bytes = b.select(b.lessThan(b.constant(row), rows), copyBytes, b.constant(0));
-      int64_t further = behind * pageTokens + row - known * rowsPerPass();
-      b.copyAsync(b.at(places[known], b.constant(further * section.rowBytes()), 1),
-                  b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
-    }
+  Value index = b.load(b.getI32Type(), b.at(table, page, 4));
+  Value from = b.at(b.at(planes[plane], b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
+  // What is known at once is added last: it is part of the instruction then, and takes no register outside of the loop.
+  Value rows = b.sub(b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens)), copyRow);
+  SmallVector<Value> places;
+  for (Value place : copyTo)
+    places.push_back(section.address(b.add(place, to)));
+  for (int64_t pass = 0; pass < pageTokens / rowsPerPass(); ++pass) {
+    int64_t row = pass * rowsPerPass(), known = pass % int64_t(copyTo.size());
+    Value bytes = b.select(b.lessThan(b.constant(row), rows), copyBytes, b.constant(0));
+    b.copyAsync(b.at(places[known], b.constant((row - known * rowsPerPass()) * section.rowBytes()), 1),
+                b.at(from, b.constant(row * spec.headDim * 2), 1), bytes);
   }
 }
 
@@ -188,7 +183,7 @@ void AttentionBlock::finishScores(SmallVector<Value> &scores, Value page) {
     }
   }
   Value begin = b.mul(page, pageTokens);
-  Value isEdge = b.lessThan(firstPosition, b.add(begin, stepPages * pageTokens - 1));
+  Value isEdge = b.lessThan(firstPosition, b.add(begin, pageTokens - 1));
   if (spec.window)
     isEdge = b.bitOr(isEdge, b.lessThan(begin, b.sub(lastPosition, b.constant(spec.window - 1))));
   scores = b.ifElse(isEdge, scores, [&] { return masked(scores, page); });

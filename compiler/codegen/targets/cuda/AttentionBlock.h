@@ -34,23 +34,23 @@ protected:
   struct Pages {
     Value begin, end;
   };
-  // Pages are copied `stepPages` at a time, to slots of so many planes.
+  // With room in shared memory for so many planes of a page.
   AttentionBlock(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const AttentionSpec &spec, Form form,
-                 int64_t stepPages, int64_t sharedPlanes);
+                 int64_t sharedPlanes);
 
   // The kernel, of which `walk` makes what rows see of pages `seen`.
   mlir::gpu::GPUFuncOp emitWith(llvm::function_ref<void()> walk);
 
-  // Rows of keys or values lie in sections of up to 64 columns, of stepPages pages each.
-  static int64_t planeBytes(const AttentionSpec &spec, int64_t stepPages);
+  // Rows of keys or values lie in sections of up to 64 columns.
+  static int64_t planeBytes(const AttentionSpec &spec);
   int64_t sectionColumns() const { return std::min<int64_t>(64, paddedColumns(spec)); }
   int64_t sectionBytes() const;
-  int64_t planeBytes() const { return planeBytes(spec, stepPages); }
+  int64_t planeBytes() const { return planeBytes(spec); }
   int64_t dimSteps() const { return llvm::divideCeil(spec.headDim, 16); }
   int64_t outTiles() const { return spec.headDim / 8; }
   int64_t pagesOfSplit() const;
 
-  // Keys or values of stepPages pages from `page` on, to that byte of shared memory. What no query of the block sees becomes 0.
+  // Keys or values of `page`, to that byte of shared memory. What no query of the block sees becomes 0.
   void copyPlane(Plane plane, Value page, Value to);
   void loadQueries();
   Pages pagesOf(Value split);
@@ -68,7 +68,6 @@ protected:
 
   const AttentionSpec spec;
   const Form form;
-  const int64_t stepPages;
   GpuBuilder b;
   SharedTile section;
   Pages seen; // by rows of the block, and of a split alone its own

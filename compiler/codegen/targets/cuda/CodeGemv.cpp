@@ -107,7 +107,7 @@ gpu::GPUFuncOp CodeGemvEmitter::emit() {
   Value first = b.constant(0);
   for (int64_t set = rounds() > 1 ? 0 : 1; set < std::min(setsAhead, tile.sets); ++set)
     fetch(b.constant(set));
-  // W is on its way while launches before this one end, and while rows are prepared.
+  // W is on its way while rows are prepared.
   Loaded loaded = load(panelsOf(first), first);
   beginRows();
   if (isStagedOnce())

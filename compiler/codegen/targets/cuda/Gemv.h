@@ -35,8 +35,8 @@ GpuGemvTile gemvTileOf(TileAttr tile, const GpuMatmulSpec &spec);
 mlir::LogicalResult verifyGpuGemv(const GpuMatmulSpec &spec, std::string &error);
 
 // The parameters are those of buildGpuMatmul, `act` f32 or bf16, where rows are prepared `const float *norm`, (K), and where the product ends
-// with heads `uint32_t *counters`, (numAllHeads()), each 0 before and after, and what HeadRows takes: steps of not more rows than the tile's; the grid has (ceil(weightPanels / panels), ceil(rows / tile rows)) blocks of
-// threads() threads. Runs of activations are read at once: rows begin at a multiple of runColumns elements and as many bytes. weights are
+// with heads `uint32_t *counters`, (numAllHeads()), each 0 before and after, and what HeadRows takes: steps of not more rows than the tile's; the grid has (ceil(weightPanels / blockPanels()), ceil(rows / tile rows)) blocks of
+// threads() threads, launched with sharedBytes(). Runs of activations are read at once: rows begin at a multiple of runColumns elements and as many bytes. weights are
 // 16-byte aligned. A row has the same bits with every tile of as many warps, and whatever rows lie beside it.
 mlir::gpu::GPUFuncOp buildGpuGemv(mlir::gpu::GPUModuleOp module, llvm::StringRef name, const GpuMatmulSpec &spec,
                                   const GpuGemvTile &tile);

@@ -21,8 +21,6 @@ constexpr int64_t staticSharedBytes = int64_t(48) * 1024;
 constexpr int64_t launchedSharedBytes(int64_t bytes) {
   return bytes > staticSharedBytes ? bytes : 0;
 }
-// Threads of a warpgroup: four warps whose tensor cores multiply together.
-constexpr int64_t warpgroupSize = 4 * warpSize;
 // After so many bytes of shared memory, the swizzle that wgmma knows begins again.
 constexpr int64_t swizzleBytes = 1024;
 

@@ -60,14 +60,14 @@ namespace {
 class AttentionEmitter : AttentionBlock {
 public:
   AttentionEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec, bool isSplit)
-      : AttentionBlock(module, name, spec, isSplit ? Form::Split : Form::Whole, /*stepPages=*/1, slotsFor(spec)),
-        slots(slotsFor(spec)) {}
+      : AttentionBlock(module, name, spec, isSplit ? Form::Split : Form::Whole, slotsFor(spec)), slots(slotsFor(spec)) {
+  }
   gpu::GPUFuncOp emit();
 
 private:
   // Planes that have room in shared memory.
   static int64_t slotsFor(const AttentionSpec &spec) {
-    return std::clamp<int64_t>(staticSharedBytes / planeBytes(spec, 1), 2, 4);
+    return std::clamp<int64_t>(staticSharedBytes / planeBytes(spec), 2, 4);
   }
 
   void copyAhead(Value page, int64_t planes, Value slot);
@@ -338,7 +338,7 @@ static Version versionOf(GpuKernels &gpu, const Twine &kernel, const AttentionSp
 }
 
 static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                    const AttentionSpec &spec, bool onWarpgroups) {
+                                    const AttentionSpec &spec, int64_t warpgroupRows) {
   HostKernelOf<AttentionCall, LaunchBuilder> l(loc, code, name);
   const AttentionCall &call = l.call;
   RawBuilder &b = l.builder();
@@ -347,8 +347,8 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
     l.add(call.sinks);
   Value rows = largestOf(b, call, spec).first;
   Chosen version = chosen(l, versionOf(gpu, name + "_gpu", spec, buildGpuAttention));
-  if (onWarpgroups && hasWarpgroupAttention(spec)) {
-    AttentionSpec wide = ofWarpgroups(spec);
+  if (warpgroupRows) {
+    AttentionSpec wide = ofWarpgroups(spec, warpgroupRows);
     Chosen ofWide =
         chosen(l, versionOf(gpu, name + "_wgmma_gpu", wide, buildWarpgroupAttention, warpgroupAttentionBytes(wide)));
     // It adds up in another order.
@@ -363,7 +363,7 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
 }
 
 static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, StringRef name,
-                                 const AttentionSpec &spec, bool) {
+                                 const AttentionSpec &spec, int64_t) {
   HostKernelOf<AttentionSplitCall, LaunchBuilder> l(loc, code, name);
   const AttentionSplitCall &call = l.call;
   RawBuilder &b = l.builder();
@@ -415,10 +415,11 @@ protected:
       return portable->emit(op, schedule, name, module);
     }
     auto launch = op.getSplitKv() ? launchSplits : launchAttention;
-    bool onWarpgroups =
-        llvm::any_of(schedule.getTiles(), [](TileAttr tile) { return tile.getRole() == TileRole::Warpgroups; });
+    int64_t warpgroupRows = warpgroupRowsOf(schedule);
+    if (warpgroupRows % 64 || warpgroupRows > 128)
+      return op.emitError("a tile of warpgroups has 64 or 128 query rows, not ") << warpgroupRows;
     return oneKernel(
-        module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec, onWarpgroups); }));
+        module.once(name, [&] { return launch(op.getLoc(), module.code, *gpu, name, spec, warpgroupRows); }));
   }
 
 private:

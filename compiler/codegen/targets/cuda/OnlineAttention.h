@@ -5,6 +5,7 @@
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_ONLINEATTENTION_H
 
 #include "compiler/codegen/kernel/KernelSpecs.h"
+#include "dialect/ScheduleAttrs.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -46,12 +47,14 @@ mlir::gpu::GPUFuncOp buildGpuAttention(mlir::gpu::GPUModuleOp module, llvm::Stri
 mlir::gpu::GPUFuncOp buildGpuAttentionSplit(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
                                             const AttentionSpec &spec);
 
-// The same as buildGpuAttention by wgmma, for sm_90a: keys are not split, and added up in another order. `spec` is one for which there is such a kernel, ofWarpgroups; a launch
+// The same as buildGpuAttention by wgmma, for sm_90a: keys are not split, and added up in another order. head_dim is 64 at least; a launch
 // gives it so many bytes of shared memory.
 mlir::gpu::GPUFuncOp buildWarpgroupAttention(mlir::gpu::GPUModuleOp module, llvm::StringRef name,
                                              const AttentionSpec &spec);
-bool hasWarpgroupAttention(const AttentionSpec &spec);
-AttentionSpec ofWarpgroups(AttentionSpec spec);
+// Query rows of its tiles in a schedule; 0: it has none.
+int64_t warpgroupRowsOf(ScheduleAttr schedule);
+// With tiles of `rows` query rows, a multiple of 64; a window takes registers, and leaves 64.
+AttentionSpec ofWarpgroups(AttentionSpec spec, int64_t rows);
 int64_t warpgroupAttentionBytes(const AttentionSpec &spec);
 
 // Merges the splits that each row sees, in ascending order, to the bits of buildGpuAttention:

@@ -44,23 +44,18 @@ static int64_t mostRowsOf(const GpuMatmulTile &tile, const GpuMatmulTile &larger
   return std::max(tile.maxRows, std::min(fewRowsOf(larger, spec), mostReads * tile.blockM));
 }
 
-// Tiles whose blocks share out K, for as many rows as leave multiprocessors idle. Of 512 rows, smaller tiles of all of K are faster on an H200 (2,048 by 2,048: 15.6 us beside
-// 27.5; by 8,192 49 beside 61).
+// Tiles whose blocks share out K, for as many rows as leave multiprocessors idle, and one row of blocks. Of more rows, smaller tiles of all of K are faster on an H200 (512 rows, 2,048
+// by 2,048: 15.6 us beside 27.5; by 8,192 49 beside 61), so the largest tile has none.
 static void addSplits(SmallVectorImpl<GpuMatmulTile> &tiles, const GpuMatmulSpec &spec) {
-  constexpr int64_t mostSplits = 4, leastSlices = 4, mostRows = 128;
-  size_t numWhole = tiles.size();
-  for (size_t i = 0; i < numWhole; ++i) {
+  constexpr int64_t mostSplits = 4, leastSlices = 4;
+  for (size_t i = 1, numWhole = tiles.size(); i < numWhole; ++i) {
     GpuMatmulTile tile = tiles[i];
-    int64_t slices = llvm::divideCeil(spec.k, tile.blockK), natural = tile.blockM;
+    int64_t slices = llvm::divideCeil(spec.k, tile.blockK);
     for (int64_t splits = 2; splits <= mostSplits; splits *= 2) {
-      // So many blocks are too few for `rows` rows; of less than the largest tile, one row of blocks counts.
-      tile.splits = splits / 2;
-      int64_t rows = i == 0 ? fewRowsOf(tile, spec) : std::min(fewRowsOf(tile, spec), natural);
+      tile.splits = splits / 2; // whose blocks are too few
+      tile.maxRows = std::min(fewRowsOf(tile, spec), tile.blockM);
       tile.splits = splits;
-      tile.maxRows = std::min(rows, mostRows);
-      // A block finishes whole groups of 8 rows; where gated, each of two warps has half of them.
-      bool hasRows = tile.blockM / splits >= (spec.isGated ? 16 : 8);
-      if (hasRows && rows > 0 && slices % splits == 0 && slices / splits >= leastSlices)
+      if (tile.maxRows > 0 && tile.finishesRows(spec.isGated) && slices % splits == 0 && slices / splits >= leastSlices)
         tiles.push_back(tile);
     }
   }

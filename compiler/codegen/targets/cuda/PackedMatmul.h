@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products with packed weights: out = act W^T [+ bias] [activation] [+ out]. bf16 activations and weights are multiplied on tensor
-// cores; few rows, and any of other types, by Gemv.h.
+// Products with packed weights: out = act W^T [+ bias] [activation] [+ out]. bf16 activations are multiplied on tensor
+// cores with weights of bf16 and of codes; few rows, and any of other types, by Gemv.h.
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CUDA_PACKEDMATMUL_H
 
@@ -27,6 +27,8 @@ struct GpuMatmulTile {
   int64_t warpN() const { return blockN / warpsN; }
   int64_t stageBytes() const { return (blockM + blockN) * blockK * 2; }
   int64_t sharedBytes() const { return stages * stageBytes(); }
+  // A block with its part of K finishes whole groups of 8 rows, of which a lane's sums are; where gated, each of two warps half of them.
+  bool finishesRows(bool isGated) const { return blockM % (splits * (isGated ? 16 : 8)) == 0; }
   // A multiprocessor of sm_90a has no shared memory for two such blocks.
   bool isAlone() const { return 2 * (sharedBytes() + 1024) > int64_t(228) * 1024; }
 };

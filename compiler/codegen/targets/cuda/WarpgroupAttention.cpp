@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Whole attention by wgmma, of which a warpgroup has 64 query rows. Scores of the next step are multiplied while this step's values are, and become weights meanwhile:
+// Whole attention by wgmma, of which a warpgroup has 64 query rows. Scores of the next page are multiplied while this page's values are, and become weights meanwhile:
 // tensor cores seldom wait for exponentials.
 
 #include "compiler/codegen/targets/cuda/AttentionBlock.h"
@@ -13,28 +13,22 @@ using namespace heddle;
 static constexpr int64_t pageTokens = HEDDLE_KV_PAGE_SIZE;
 // What a product multiplies of a row's columns, and of keys.
 static constexpr int64_t productDepth = 16;
-
-// Two blocks have registers for one warpgroup each, or for two where rows are short and no window takes some.
-static bool hasOneWarpgroup(const AttentionSpec &spec) {
-  return spec.headDim > 64 || spec.window;
-}
+// Query rows of a warpgroup.
+static constexpr int64_t warpgroupRows = 64;
 
 namespace {
 
 class WarpgroupEmitter : AttentionBlock {
 public:
   WarpgroupEmitter(gpu::GPUModuleOp module, StringRef name, const AttentionSpec &spec)
-      : AttentionBlock(module, name, spec, Form::Whole, stepPages, 2 * slotsFor(spec)), slots(slotsFor(spec)) {}
+      : AttentionBlock(module, name, spec, Form::Whole, 2 * slotsFor(spec)), slots(slotsFor(spec)) {}
   gpu::GPUFuncOp emit();
 
   // Of shared memory.
-  static int64_t bytes(const AttentionSpec &spec) {
-    return 2 * slotsFor(spec) * AttentionBlock::planeBytes(spec, stepPages);
-  }
+  static int64_t bytes(const AttentionSpec &spec) { return 2 * slotsFor(spec) * AttentionBlock::planeBytes(spec); }
 
 private:
-  static constexpr int64_t stepPages = 1;
-  // A slot has the values of a step and the keys of the next one: what is multiplied at once. Two blocks fit a multiprocessor.
+  // A slot has the values of a page and the keys of the next one: what is multiplied at once. Two blocks fit a multiprocessor.
   static int64_t slotsFor(const AttentionSpec &spec) { return spec.headDim > 64 ? 3 : 4; }
 
   int64_t slotBytes() const { return 2 * AttentionBlock::planeBytes(); }
@@ -50,12 +44,15 @@ private:
 
 } // namespace
 
-bool heddle::hasWarpgroupAttention(const AttentionSpec &spec) {
-  return spec.headDim >= 64;
+int64_t heddle::warpgroupRowsOf(ScheduleAttr schedule) {
+  for (TileAttr tile : schedule.getTiles())
+    if (tile.getRole() == TileRole::Warpgroups)
+      return tile.getRows().front();
+  return 0;
 }
 
-AttentionSpec heddle::ofWarpgroups(AttentionSpec spec) {
-  spec.tileRows = hasOneWarpgroup(spec) ? 64 : 128;
+AttentionSpec heddle::ofWarpgroups(AttentionSpec spec, int64_t rows) {
+  spec.tileRows = spec.window ? warpgroupRows : rows;
   return spec;
 }
 
@@ -68,23 +65,23 @@ Value WarpgroupEmitter::nextSlot(Value slot) {
   return b.select(b.equal(next, b.constant(slots * slotBytes())), b.constant(0), next);
 }
 
-// Values of the step that begins with `page`, and keys of the one behind.
+// Values of `page`, and keys of the next one.
 void WarpgroupEmitter::copySlot(Value page, bool hasValues, Value slot) {
-  Value next = b.add(page, stepPages);
+  Value next = b.add(page, 1);
   b.ifThen(b.lessThan(next, seen.end), [&] { copyPlane(Keys, next, slot); });
   if (hasValues)
     b.ifThen(b.lessThan(page, seen.end), [&] { copyPlane(Values, page, b.add(slot, AttentionBlock::planeBytes())); });
   b.commitCopies();
 }
 
-// Returns once the slot is there, of which the values are those from `page` on. The slot before it is free then: everyone has waited for the products that read it.
+// Returns once the slot is there, of which the values are those of `page`. The slot before it is free then: everyone has waited for the products that read it.
 void WarpgroupEmitter::takeSlot(Value page, Value slot) {
   b.waitCopies(slots - 2);
   b.fenceForWarpgroups();
   b.barrier();
   Value isFirst = b.equal(slot, b.constant(0));
   Value before = b.select(isFirst, b.constant((slots - 1) * slotBytes()), b.sub(slot, b.constant(slotBytes())));
-  copySlot(b.add(page, (slots - 1) * stepPages), /*hasValues=*/true, before);
+  copySlot(b.add(page, slots - 1), /*hasValues=*/true, before);
 }
 
 // Q @ K^T
@@ -95,7 +92,7 @@ SmallVector<Value> WarpgroupEmitter::startScores(Value slot) {
     int64_t column = productDepth * step, ofSection = column / sectionColumns() * sectionBytes();
     keys.push_back(b.advance(rows, ofSection + column % sectionColumns() * 2));
   }
-  return b.startProducts(queries, keys, stepPages * pageTokens);
+  return b.startProducts(queries, keys, pageTokens);
 }
 
 // O + P @ V
@@ -110,9 +107,9 @@ SmallVector<Value> WarpgroupEmitter::addValues(ArrayRef<FragmentA> weights, Valu
 gpu::GPUFuncOp WarpgroupEmitter::emit() {
   b.setBlocksPerProcessor(2);
   return emitWith([&] {
-    Value begin = seen.begin, first = b.sub(begin, b.constant(stepPages));
+    Value begin = seen.begin, first = b.sub(begin, b.constant(1));
     for (int64_t i = 0; i < slots - 1; ++i)
-      copySlot(b.add(first, i * stepPages), /*hasValues=*/i > 0, b.constant(i * slotBytes()));
+      copySlot(b.add(first, i), /*hasValues=*/i > 0, b.constant(i * slotBytes()));
     loadQueries();
     Value slot = b.constant(0), shrink[2];
     takeSlot(first, slot);
@@ -129,11 +126,10 @@ gpu::GPUFuncOp WarpgroupEmitter::emit() {
       ValueRange rest = values.drop_front(outs + numWeights);
       return {{rest[0], rest[1]}, {rest[2], rest[3]}};
     };
-    Value steps = b.divideUp(b.sub(seen.end, begin), stepPages);
-    carried = b.fold(b.constant(1), steps, carried, [&](Value step, ValueRange before) {
-      Value page = b.add(begin, b.mul(step, stepPages)), slot = before.back(), shrink[2];
+    carried = b.fold(b.add(begin, 1), seen.end, carried, [&](Value page, ValueRange before) {
+      Value slot = before.back(), shrink[2];
       Softmax softmax = readSoftmax(before);
-      takeSlot(b.sub(page, b.constant(stepPages)), slot);
+      takeSlot(b.sub(page, b.constant(1)), slot);
       SmallVector<FragmentA> rounded = roundWeights(SmallVector<Value>(before.slice(outs, numWeights)));
       SmallVector<Value> scores = startScores(slot);
       SmallVector<Value> out = addValues(rounded, before.take_front(outs), slot);
@@ -147,7 +143,7 @@ gpu::GPUFuncOp WarpgroupEmitter::emit() {
       return out;
     });
     slot = carried.back();
-    takeSlot(b.add(first, b.mul(steps, stepPages)), slot);
+    takeSlot(b.sub(seen.end, b.constant(1)), slot);
     ValueRange last(carried);
     SmallVector<FragmentA> rounded = roundWeights(SmallVector<Value>(last.slice(outs, numWeights)));
     store(b.waitProducts(0, addValues(rounded, last.take_front(outs), slot)), readSoftmax(last));

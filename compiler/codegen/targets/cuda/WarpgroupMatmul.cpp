@@ -14,6 +14,7 @@ class WarpgroupEmitter : MatmulBlock {
 public:
   WarpgroupEmitter(gpu::GPUModuleOp module, StringRef name, const GpuMatmulSpec &spec, const GpuMatmulTile &tile)
       : MatmulBlock(module, name, spec, tile) {
+    assert((tile.splits == 1 || tile.finishesRows(spec.isGated)) && "a block has sums of whole rows");
     for (int64_t half : {0, 1})
       weightLane[half] = b.add(panels.laneOffset(lane, half), b.mul(warp, panels.panelBytes()));
   }
