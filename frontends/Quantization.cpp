@@ -8,6 +8,7 @@
 #include "bytes/HalfFloats.h"
 #include "frontends/IntegerBlocks.h"
 
+#include <cassert>
 #include <cmath>
 #include <cstring>
 #include <iterator>
@@ -250,7 +251,9 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
   case TensorType::MXFP4:
     return mxfp4(block, out);
   default:
-    return integers(type, block, out);
+    assert(integerScaleShift(type) && "a type of blocks");
+    if (integerScaleShift(type))
+      integers(type, block, out);
   }
 }
 

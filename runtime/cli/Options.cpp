@@ -271,7 +271,8 @@ const Option optionTable[] = {
      TAKE(Status())},
     {"--deterministic", nullptr,
      "the same bits for every batch, chunk, cache state and thread count: so without it, but for latent attention, "
-     "on OpenCL products and, on CUDA, products of bf16 weights and those that Halide has",
+     "on OpenCL products and, on CUDA, products of bf16 weights and of codes, those that Halide has and, on sm_90a, "
+     "attention of prompts",
      NeedsSteps, Anything, SET(o.deterministic = true)},
     {"--bench", nullptr, "measure the speed", Nothing, Anything, SET(o.command = Command::Bench)},
     {"--entry", "NAME",

@@ -386,6 +386,14 @@ int64_t Session::Run::upToOutputs(int64_t count, int64_t outputs) const {
   return count;
 }
 
+// Pages behind a window are free again between chunks: where so many tokens find no room, fewer may.
+Status Session::makeRoom(int32_t sequence, int64_t &count) {
+  Status status = cache.makeRoom(sequence, count);
+  while (status.code() == StatusCode::ContextFull && count > HEDDLE_KV_PAGE_SIZE)
+    status = cache.makeRoom(sequence, count /= 2);
+  return status;
+}
+
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
 Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
@@ -397,7 +405,7 @@ Status Session::fillChunk(Chunk &chunk) {
     mode = &run.mode;
     int64_t count =
         run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
-    HEDDLE_RETURN_IF_ERROR(cache.makeRoom(run.sequence, count));
+    HEDDLE_RETURN_IF_ERROR(makeRoom(run.sequence, count));
     sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
     // The pair past + num_rows is the length of what they attend to.
     if (encoder)

@@ -179,6 +179,8 @@ private:
   Status runChunks(const RowSink *sink);
   void rollBack();
   Status fillChunk(Chunk &chunk);
+  // In the cache, for `count` more tokens of the sequence; becomes how many have some.
+  Status makeRoom(int32_t sequence, int64_t &count);
   Status compute(const Chunk &chunk);
   Status runStep(heddle_step &step, const Chunk &chunk);
   Status checkFinite(const Chunk &chunk);

@@ -90,6 +90,8 @@ Figure timeAttention(AttentionSpec spec, bool inSplits, int64_t past, int64_t ro
   spec.scale = 1.0 / std::sqrt(double(spec.headDim));
   spec.kv = KvType::BF16;
   spec.tileRows = 64;
+  if (std::string error; failed(verifyGpuAttention(spec, error)))
+    throw ptx::Error(error);
   bool onWarpgroups = !inSplits && target == "cuda:sm_90a" && warpgroupAttention(spec);
   if (onWarpgroups)
     spec = *warpgroupAttention(spec);
@@ -173,7 +175,8 @@ bool timeLine(const std::string &line, const std::string &target, int rounds) {
     spec.k = numbers[2];
     spec.layout = *layout;
     figure = timeGemv(spec, numbers[0], target, rounds);
-  } else if ((name == "attention" || name == "splits") && (numbers.size() == 5 || numbers.size() == 6)) {
+  } else if ((name == "attention" && numbers.size() == 5) ||
+             (name == "splits" && (numbers.size() == 5 || numbers.size() == 6))) {
     AttentionSpec spec;
     spec.numHeads = numbers[0];
     spec.numKvHeads = numbers[1];

@@ -346,9 +346,11 @@ def main():
     running.add_argument("out")
     running.add_argument("--steps", type=words, default=list(STEPS), help=",".join(STEPS))
     running.add_argument("--repeats", type=int, default=REPEATS)
-    running.add_argument("--jobs", type=int, default=max(1, min(8, os.cpu_count() // 2)), help="processes that share the GPU while nothing is timed")
+    running.add_argument("--jobs", type=int, default=max(1, min(8, os.cpu_count() // 2)), help="processes that share the GPU while nothing is timed, from 1")
     running.set_defaults(run=run)
     arguments = parser.parse_args()
+    if getattr(arguments, "jobs", 1) < 1:
+        sys.exit(f"gpu.py: --jobs is {arguments.jobs}, expected 1 or more")
     if unknown := set(getattr(arguments, "steps", [])) - set(STEPS):
         sys.exit(f"gpu.py: --steps: unknown {sorted(unknown)}; known: {', '.join(STEPS)}")
     arguments.run(arguments)

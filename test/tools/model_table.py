@@ -17,7 +17,7 @@ import sys
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 SOURCES = ["Hugging Face", "GGUF", "ONNX"]
 TARGETS = ["CPU", "AArch64", "OpenCL", "CUDA"]
-GGUF_WORDS = {"deepseek2": "deepseek_v2"}  # that are no model_type
+GGUF_WORDS = {"deepseek2": "deepseek_v2", "qwen3moe": "qwen3_moe"}  # that are no model_type
 LOOP = re.compile(r"for (\w+) in ([^;]*); do ((?:(?!\bfor \w+ in ).)*?); done")
 
 

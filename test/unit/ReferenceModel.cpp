@@ -105,7 +105,7 @@ void attend(const heddle_step &step, int64_t index, int layer) {
   int length = step.cache_positions[index] + 1, begin = window ? std::max(0, length - window) : 0;
   for (int head = 0; head < numHeads; ++head) {
     int kvHead = head / (numHeads / numKvHeads);
-    double scores[context], top = -INFINITY, sum = 0;
+    double scores[longestContext], top = -INFINITY, sum = 0;
     for (int t = begin; t < length; ++t) {
       const float *k = cached(sequence, layer, 0, kvHead, t);
       double dot = 0;

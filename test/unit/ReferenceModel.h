@@ -14,6 +14,7 @@ namespace heddle::reference {
 constexpr int hiddenSize = 64, intermediateSize = 96, numLayers = 2, numHeads = 4, numKvHeads = 2, headDim = 16,
               vocabSize = 256;
 constexpr int context = 128, maxRows = 8;
+constexpr int longestContext = 512; // that a package may say instead
 constexpr float normEps = 1e-6f;
 
 // Weights as (name, number of floats), in the order in which they lie one after the other, each (out_features,

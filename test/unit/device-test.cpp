@@ -146,7 +146,8 @@ struct DeviceStepTest : testing::Test {
   heddle_sequence sequences[2] = {};
   heddle_step host = {};
   const int32_t ids[3] = {5, 6, 7}, positions[3] = {70, 71, 0}, rowSequence[3] = {0, 0, 1}, outputRows[2] = {1, 2};
-  const DeviceStep::Sizes sizes = {4096, maxRows, maxRows, 2, context, vocabSize, hiddenSize, /*sourceContext=*/0};
+  const DeviceStep::Sizes sizes = {4096,    maxRows,   /*maxOutputs=*/2, 2,
+                                   context, vocabSize, hiddenSize,       /*sourceContext=*/0};
 };
 
 TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {

@@ -184,6 +184,29 @@ TEST(SessionWindow, recyclingChangesNoBit) {
   }
 }
 
+// A chunk is as long as the pages that a window leaves, where the cache has room for window and no whole chunk.
+TEST(SessionWindow, aChunkTakesTheRoomThatThereIs) {
+  auto make = [](WindowModel &model, int64_t cacheTokens) {
+    SessionOptions options;
+    options.cacheTokens = cacheTokens;
+    return model.session(options);
+  };
+  std::vector<int32_t> ids = someIds(longestContext);
+  struct LongModel : WindowModel {
+    LongModel() : WindowModel({5, 5}) {
+      metadata.context = longestContext;
+      metadata.memory->max_rows = 256;
+      open();
+    }
+  } model;
+  auto whole = make(model, 0), narrow = make(model, 3 * page);
+  for (const std::unique_ptr<Session> *session : {&whole, &narrow}) {
+    Status status = (*session)->append(0, ids.data(), longestContext);
+    ASSERT_TRUE(status.isOk()) << status.message();
+  }
+  EXPECT_EQ(memcmp(whole->logits(0), narrow->logits(0), vocabSize * sizeof(float)), 0);
+}
+
 TEST(SessionWindow, whatIsGoneIsComputedAgain) {
   std::vector<int32_t> ids = someIds(context);
   for (const auto &windows : windowCases) {

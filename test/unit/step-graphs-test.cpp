@@ -21,7 +21,8 @@ struct StepGraphsTest : testing::Test {
     ASSERT_TRUE(rope.create(model.package->metadata(), longContext).isOk());
     ASSERT_TRUE(
         onDevice
-            .create(device, {4096, maxRows, maxRows, 2, longContext, vocabSize, hiddenSize, /*sourceContext=*/0}, rope)
+            .create(device,
+                    {4096, maxRows, /*maxOutputs=*/2, 2, longContext, vocabSize, hiddenSize, /*sourceContext=*/0}, rope)
             .isOk());
   }
 
@@ -148,7 +149,8 @@ TEST_F(StepGraphsTest, whereNoneCanBeRecordedStepsAreLaunched) {
 TEST_F(StepGraphsTest, aDeviceWithoutGraphsSaysSo) {
   device.records = false;
   DeviceStep other;
-  ASSERT_TRUE(other.create(device, {4096, maxRows, maxRows, 2, longContext, vocabSize, hiddenSize, 0}, rope).isOk());
+  ASSERT_TRUE(
+      other.create(device, {4096, maxRows, /*maxOutputs=*/2, 2, longContext, vocabSize, hiddenSize, 0}, rope).isOk());
   EXPECT_EQ(other.graphRefusal().message(), "this kind of device has none");
 }
 

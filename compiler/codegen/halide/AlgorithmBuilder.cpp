@@ -251,7 +251,7 @@ LogicalResult AlgorithmBuilder::addOp(Operation *op) {
   if (isa<tensor::EmptyOp>(op)) // a destination, never read
     return success();
   if (isView(op)) {
-    FailureOr<TensorView> result = viewOf(op, [&](Value value) -> const TensorView & { return view(value); });
+    FailureOr<TensorView> result = viewOf(op, maxRows, [&](Value value) -> const TensorView & { return view(value); });
     if (failed(result))
       return failure();
     views[op->getResult(0)] = *result;
@@ -283,6 +283,6 @@ FailureOr<Algorithm> AlgorithmBuilder::build() {
   return std::move(algorithm);
 }
 
-FailureOr<Algorithm> heddle::buildAlgorithm(func::FuncOp kernel, StringRef symbol) {
-  return AlgorithmBuilder(kernel, symbol).build();
+FailureOr<Algorithm> heddle::buildAlgorithm(func::FuncOp kernel, StringRef symbol, int64_t maxRows) {
+  return AlgorithmBuilder(kernel, symbol, maxRows).build();
 }

@@ -33,7 +33,8 @@ struct Combiner {
 
 class AlgorithmBuilder {
 public:
-  AlgorithmBuilder(mlir::func::FuncOp kernel, llvm::StringRef symbol) : kernel(kernel), symbol(symbol) {}
+  AlgorithmBuilder(mlir::func::FuncOp kernel, llvm::StringRef symbol, int64_t maxRows)
+      : kernel(kernel), symbol(symbol), maxRows(maxRows) {}
   mlir::FailureOr<Algorithm> build();
 
 private:
@@ -76,6 +77,7 @@ private:
 
   mlir::func::FuncOp kernel;
   llvm::StringRef symbol;
+  int64_t maxRows;
   Algorithm algorithm;
   llvm::DenseMap<mlir::Value, TensorView> views;
   llvm::DenseMap<mlir::Value, Halide::ImageParam> params;

@@ -49,8 +49,8 @@ constexpr int partialSums = 32;
 // Partial sums are folded to this many before the last, scalar additions.
 constexpr int foldedSums = 8;
 
-// Every Func is named after `symbol`.
-mlir::FailureOr<Algorithm> buildAlgorithm(mlir::func::FuncOp kernel, llvm::StringRef symbol);
+// Every Func is named after `symbol`; dynamic dimensions are `maxRows` at most.
+mlir::FailureOr<Algorithm> buildAlgorithm(mlir::func::FuncOp kernel, llvm::StringRef symbol, int64_t maxRows);
 
 } // namespace heddle
 

@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/halide/EmitPipeline.h"
 #include "compiler/codegen/halide/Schedules.h"
+#include "compiler/codegen/kernel/StepRows.h"
 
 using namespace heddle;
 using namespace mlir;
@@ -11,7 +12,7 @@ using namespace mlir;
 FailureOr<std::string> heddle::emitHalideKernel(func::FuncOp kernel, ScheduleAttr schedule, const Target &target,
                                                 llvm::StringRef symbol) {
   return emitPipeline(kernel.getLoc(), target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
-    FailureOr<Algorithm> algorithm = buildAlgorithm(kernel, symbol);
+    FailureOr<Algorithm> algorithm = buildAlgorithm(kernel, symbol, maxStepRows(target));
     if (failed(algorithm))
       return failure();
     if (target.isDevice() && algorithm->outputs.size() != 1)

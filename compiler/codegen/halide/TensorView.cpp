@@ -2,8 +2,6 @@
 
 #include "compiler/codegen/halide/TensorView.h"
 
-#include "compiler/codegen/kernel/StepRows.h"
-
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -27,11 +25,10 @@ Contiguity heddle::meet(Contiguity a, Contiguity b) {
 }
 
 // Halide counts elements in 32 bits: those of dimensions that are one dimension elsewhere, for as many rows as a step has.
-static LogicalResult verifyMerged(Operation *op, ArrayRef<int64_t> sizes) {
+static LogicalResult verifyMerged(Operation *op, ArrayRef<int64_t> sizes, int64_t maxRows) {
   int64_t elements = 1;
   for (int64_t size : sizes)
-    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? mostStepRows : size, elements) ||
-        elements > INT32_MAX)
+    if (llvm::MulOverflow(elements, ShapedType::isDynamic(size) ? maxRows : size, elements) || elements > INT32_MAX)
       return op->emitError("Halide counts to ")
              << INT32_MAX << ", and merged dimensions have " << elements << " elements";
   return success();
@@ -74,7 +71,7 @@ static LogicalResult delinearize(Operation *op, Expr linear, ArrayRef<int64_t> s
 
 // Index of the tensor with fewer dimensions from one of the tensor with more, or the other way.
 static TensorView reshapeView(Operation *op, const TensorView &source, ArrayRef<ReassociationIndices> groups,
-                              ArrayRef<int64_t> expanded, bool expands, LogicalResult &status) {
+                              ArrayRef<int64_t> expanded, bool expands, int64_t maxRows, LogicalResult &status) {
   SmallVector<SmallVector<int64_t>> sizes;
   for (const ReassociationIndices &group : groups)
     sizes.push_back(llvm::map_to_vector(group, [&](int64_t d) { return expanded[d]; }));
@@ -95,7 +92,7 @@ static TensorView reshapeView(Operation *op, const TensorView &source, ArrayRef<
     return success();
   };
   for (const SmallVector<int64_t> &group : sizes)
-    if (failed(status = verifyMerged(op, group)))
+    if (failed(status = verifyMerged(op, group, maxRows)))
       return source;
   SmallVector<Expr> probe(expands ? expanded.size() : groups.size(), Expr(0)), unused;
   status = map(probe, unused);
@@ -191,17 +188,17 @@ bool heddle::isView(Operation *op) {
              linalg::TransposeOp, linalg::BroadcastOp>(op);
 }
 
-FailureOr<TensorView> heddle::viewOf(Operation *op, Operands operand) {
+FailureOr<TensorView> heddle::viewOf(Operation *op, int64_t maxRows, Operands operand) {
   LogicalResult status = success();
   FailureOr<TensorView> result =
       llvm::TypeSwitch<Operation *, FailureOr<TensorView>>(op)
           .Case([&](tensor::ExpandShapeOp o) {
             return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getResultType().getShape(), true,
-                               status);
+                               maxRows, status);
           })
           .Case([&](tensor::CollapseShapeOp o) {
             return reshapeView(o, operand(o.getSrc()), o.getReassociationIndices(), o.getSrcType().getShape(), false,
-                               status);
+                               maxRows, status);
           })
           .Case([&](tensor::ExtractSliceOp o) { return sliceView(o, operand(o.getSource())); })
           .Case([&](tensor::ConcatOp o) -> FailureOr<TensorView> {

@@ -23,7 +23,9 @@ struct TensorView {
 
 // Whether the op only moves elements. Its one result is then given by viewOf.
 bool isView(mlir::Operation *op);
-mlir::FailureOr<TensorView> viewOf(mlir::Operation *op, llvm::function_ref<const TensorView &(mlir::Value)> operand);
+// `maxRows`: the most that a dynamic dimension is.
+mlir::FailureOr<TensorView> viewOf(mlir::Operation *op, int64_t maxRows,
+                                   llvm::function_ref<const TensorView &(mlir::Value)> operand);
 
 // The contiguity of a tensor that can be read in any way.
 Contiguity unconstrained(mlir::RankedTensorType type);

@@ -8,10 +8,8 @@ namespace heddle {
 
 // Rows of a step at most: prompts are read in chunks of this size. 512 rows fill a processor's caches; of a GPU with 132 multiprocessors, tiles of
 // 2,048 rows fill each with one of a product of 2,048 columns.
-inline constexpr int64_t mostStepRows = 2048;
-
 inline int64_t maxStepRows(const Target &target) {
-  return target.device == DeviceKind::Cuda ? mostStepRows : 512;
+  return target.device == DeviceKind::Cuda ? 2048 : 512;
 }
 
 } // namespace heddle
