@@ -30,7 +30,7 @@ uint32_t rotateRight(uint32_t value, int bits) {
 
 void compress(uint32_t state[8], const uint8_t *block) {
   uint32_t words[64];
-  for (int i = 0; i < 16; ++i)
+  for (size_t i = 0; i < 16; ++i)
     words[i] = uint32_t(block[4 * i]) << 24 | uint32_t(block[4 * i + 1]) << 16 | uint32_t(block[4 * i + 2]) << 8 |
                block[4 * i + 3];
   for (int i = 16; i < 64; ++i) {
@@ -66,10 +66,10 @@ __attribute__((target("sha,sse4.1"))) void compressBlocks(uint32_t state[8], con
   __m128i cdgh = _mm_set_epi32(int(state[2]), int(state[3]), int(state[6]), int(state[7]));
   for (; count > 0; --count, blocks += 64) {
     __m128i words[4], abefBefore = abef, cdghBefore = cdgh;
-    for (int i = 0; i < 4; ++i)
+    for (size_t i = 0; i < 4; ++i)
       words[i] = _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i *>(blocks + 16 * i)), bigEndian);
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
+    for (size_t i = 0; i < 16; ++i) {
       __m128i &oldest = words[i % 4], newest = words[(i + 3) % 4];
       __m128i sum = _mm_add_epi32(oldest, _mm_load_si128(reinterpret_cast<const __m128i *>(roundConstants + 4 * i)));
       cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
@@ -85,7 +85,7 @@ __attribute__((target("sha,sse4.1"))) void compressBlocks(uint32_t state[8], con
     cdgh = _mm_add_epi32(cdgh, cdghBefore);
   }
   const __m128i halves[2] = {abef, cdgh};
-  for (int half = 0; half < 2; ++half) {
+  for (size_t half = 0; half < 2; ++half) {
     state[2 * half] = uint32_t(_mm_extract_epi32(halves[half], 3));
     state[2 * half + 1] = uint32_t(_mm_extract_epi32(halves[half], 2));
     state[2 * half + 4] = uint32_t(_mm_extract_epi32(halves[half], 1));

@@ -31,7 +31,9 @@ Status followLinks(std::string &path) {
     if (size_t(length) == sizeof target)
       break;
     std::string next(target, size_t(length));
-    path = next[0] == '/' ? next : path.substr(0, path.find_last_of('/') + 1) + next;
+    if (next[0] == '/')
+      path.clear();
+    path.erase(path.find_last_of('/') + 1).append(next);
   }
   errno = ELOOP;
   return cannot(path);

@@ -205,7 +205,7 @@ void iq4_xs(const uint8_t *block, float *out) {
   for (int group = 0; group < 8; ++group) {
     int scale = (block[4 + group / 2] >> (group % 2 * 4) & 15) | (high >> (group * 2) & 3) << 4;
     float groupScale = d * (scale - 32);
-    const uint8_t *quants = block + 8 + group * 16;
+    const uint8_t *quants = block + 8 + size_t(group) * 16;
     for (int j = 0; j < 16; ++j) {
       out[group * 32 + j] = groupScale * iq4Levels[quants[j] & 15];
       out[group * 32 + j + 16] = groupScale * iq4Levels[quants[j] >> 4];
@@ -219,7 +219,7 @@ void integers(TensorType type, const uint8_t *bytes, float *out) {
   readIntegerBlock(type, bytes, block);
   float d = std::ldexp(halfToFloat(block.scale), -*integerScaleShift(type));
   for (int i = 0; i < IntegerBlock::numValues; ++i)
-    out[i] = d * block.scales[i / 16] * block.integers[i];
+    out[i] = d * block.scales[size_t(i) / 16] * block.integers[i];
 }
 
 void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {

@@ -22,6 +22,7 @@ Expr heddle::number(const APFloat &value) {
 
 std::vector<Var> heddle::variables(size_t rank) {
   std::vector<Var> vars;
+  vars.reserve(rank);
   for (size_t i = 0; i < rank; ++i)
     vars.push_back(Var("i" + std::to_string(i)));
   return vars;
@@ -71,14 +72,13 @@ int AlgorithmBuilder::reads(Value value) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     auto generic = dyn_cast<linalg::GenericOp>(user);
+    // A loop that the operand does not depend on reads it once for each step; what normalizes, rotates or quantizes, twice.
+    bool again = (generic && generic.getMatchingIndexingMap(&use).getNumResults() < generic.getNumLoops()) ||
+                 (isa<RmsNormOp, LayerNormOp, RopeOp, QuantizeOp>(user) && use.getOperandNumber() == 0);
     if (isView(user))
       count += (isa<linalg::BroadcastOp>(user) ? 2 : 1) * reads(user->getResult(0));
-    else if (generic && generic.getMatchingIndexingMap(&use).getNumResults() < generic.getNumLoops())
-      count += 2; // once for each step of the loops that it does not depend on
-    else if (isa<RmsNormOp, LayerNormOp, RopeOp, QuantizeOp>(user) && use.getOperandNumber() == 0)
-      count += 2;
     else
-      ++count;
+      count += again ? 2 : 1;
   }
   return count;
 }

@@ -91,9 +91,11 @@ static TensorView reshapeView(Operation *op, const TensorView &source, ArrayRef<
     }
     return success();
   };
-  for (const SmallVector<int64_t> &group : sizes)
-    if (failed(status = verifyMerged(op, group, maxRows)))
+  for (const SmallVector<int64_t> &group : sizes) {
+    status = verifyMerged(op, group, maxRows);
+    if (failed(status))
       return source;
+  }
   SmallVector<Expr> probe(expands ? expanded.size() : groups.size(), Expr(0)), unused;
   status = map(probe, unused);
   ReadFn read = [map, inner = source.read](ArrayRef<Expr> index) {

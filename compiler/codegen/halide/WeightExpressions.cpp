@@ -114,7 +114,7 @@ WeightExpressions::CodePlace WeightExpressions::placeOf(Expr column, int unit) c
   Expr group = column / perUnit * in(layout.unitBytes()) + in(layout.headerBytes()) +
                number / perGroup * in(layout.groupBytes());
   CodePlace place;
-  place.low = group + inGroup * in(layout.lowBytes()) + quad % perShare * in(4 * lanes);
+  place.low = group + inGroup * in(layout.lowBytes()) + quad % perShare * in(int64_t{4} * lanes);
   place.lowShift = quad / perShare * int(layout.lowBits());
   if (layout.highBits) {
     place.high = group + in(perGroup * layout.lowBytes());

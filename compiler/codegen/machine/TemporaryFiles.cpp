@@ -11,7 +11,7 @@ using namespace heddle;
 
 TemporaryFiles::~TemporaryFiles() {
   for (const std::string &file : files) {
-    llvm::sys::fs::remove(file);
+    (void)llvm::sys::fs::remove(file);
     llvm::sys::DontRemoveFileOnSignal(file);
   }
 }

@@ -51,7 +51,7 @@ void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads, V
   auto i32 = [&](int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)).getResult(); };
   b.store(LLVM::AddressOfOp::create(b, b.pointerType(), ptxName), b.at(launch, offsetof(heddle_launch, code)));
   b.store(entry, b.at(launch, offsetof(heddle_launch, entry)));
-  for (int axis = 0; axis < 3; ++axis) {
+  for (size_t axis = 0; axis < 3; ++axis) {
     b.store(narrow(blocks[axis]), b.at(launch, offsetof(heddle_launch, blocks) + 4 * axis));
     b.store(axis ? i32(1) : narrow(threads), b.at(launch, offsetof(heddle_launch, threads) + 4 * axis));
   }
