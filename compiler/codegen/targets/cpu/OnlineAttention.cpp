@@ -13,29 +13,58 @@
 using namespace mlir;
 using namespace heddle;
 
-// `body` for every (token tile, split, head tile) of the step that is this thread's: item i of the step belongs to
-// thread i mod numThreads. `splits` is how many items a (token tile, head tile) of the sequence counts for.
+// Items of a sequence: each (token tile, head tile) counts for `splits` of them.
+static Value itemsOf(RawBuilder &b, const AttentionTile &emitter, const SequenceValues &sequence, Value splits) {
+  return b.mul(b.mul(b.divideUp(sequence.numRows, emitter.tokens()), emitter.headTiles()), splits);
+}
+
+static TileValues tileOf(RawBuilder &b, const AttentionTile &emitter, const SequenceValues &sequence, Value tile,
+                         Value headTile) {
+  Value token = b.mul(tile, emitter.tokens()), firstHead = b.mul(headTile, emitter.group());
+  Value kvHead = b.divide(firstHead, emitter.headsPerKvHead());
+  Value count = b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token));
+  return {sequence, token, count, kvHead, firstHead};
+}
+
+// `body` for every (token tile, head tile) of the step that is this thread's: item i of the step belongs to thread i mod numThreads,
+// as later tiles of tokens see more keys.
 static void forEachTile(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
-                        Value numThreads, llvm::function_ref<Value(const SequenceValues &)> splits,
-                        llvm::function_ref<void(const TileValues &, Value split)> body) {
+                        Value numThreads, llvm::function_ref<void(const TileValues &)> body) {
   int64_t headTiles = emitter.headTiles();
   b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange itemsBefore) {
     SequenceValues sequence = loadSequence(b, sequences, index);
-    Value tiles = b.divideUp(sequence.numRows, emitter.tokens());
-    Value splitCount = splits(sequence);
-    Value items = b.mul(b.mul(tiles, splitCount), headTiles);
+    Value items = itemsOf(b, emitter, sequence, b.constant(1));
     // The first item i of the sequence with (itemsBefore + i) mod numThreads = thread.
     Value ahead = b.remainder(itemsBefore[0], numThreads);
     Value first = b.remainder(b.sub(b.add(thread, numThreads), ahead), numThreads);
     b.loop(first, items, numThreads, [&](Value item) {
-      Value headTile = b.remainder(item, b.constant(headTiles)), rest = b.divide(item, headTiles);
-      Value split = b.remainder(rest, splitCount), token = b.mul(b.divide(rest, splitCount), emitter.tokens());
-      Value firstHead = b.mul(headTile, emitter.group());
-      Value kvHead = b.divide(firstHead, emitter.headsPerKvHead());
-      Value count = b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token));
-      body({sequence, token, count, kvHead, firstHead}, split);
+      body(tileOf(b, emitter, sequence, b.divide(item, headTiles), b.remainder(item, b.constant(headTiles))));
     });
     return SmallVector<Value>{b.add(itemsBefore[0], items)};
+  });
+}
+
+// `body` for every (token tile, head tile, split) of the step that is this thread's: an equal run of neighbours each, the splits of a head one
+// behind the other, so that the page that is asked for behind a split's last is the one that is read next.
+static void forEachSplit(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
+                         Value numThreads, llvm::function_ref<Value(const SequenceValues &)> splits,
+                         llvm::function_ref<void(const TileValues &, Value split)> body) {
+  int64_t headTiles = emitter.headTiles();
+  auto countItems = [&](const SequenceValues &sequence) { return itemsOf(b, emitter, sequence, splits(sequence)); };
+  Value total = b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
+    return SmallVector<Value>{b.add(before[0], countItems(loadSequence(b, sequences, index)))};
+  })[0];
+  Value begin = b.divide(b.mul(total, thread), numThreads);
+  Value end = b.divide(b.mul(total, b.add(thread, 1)), numThreads);
+  b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
+    SequenceValues sequence = loadSequence(b, sequences, index);
+    Value splitCount = splits(sequence), items = countItems(sequence);
+    Value first = b.max(b.sub(begin, before[0]), b.constant(0)), last = b.min(b.sub(end, before[0]), items);
+    b.loop(first, last, 1, [&](Value item) {
+      Value split = b.remainder(item, splitCount), rest = b.divide(item, splitCount);
+      body(tileOf(b, emitter, sequence, b.divide(rest, headTiles), b.remainder(rest, b.constant(headTiles))), split);
+    });
+    return SmallVector<Value>{b.add(before[0], items)};
   });
 }
 
@@ -53,38 +82,36 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
 
   AttentionTile emitter(b, spec, target);
   emitter.allocate();
-  auto one = [&](const SequenceValues &) { return b.constant(1); };
-  forEachTile(
-      b, emitter, call.sequences, call.numSequences, thread, numThreads, one, [&](const TileValues &tile, Value) {
-        emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
-        emitter.loadPositions(tile, call.positions);
-        KeyBlocks pages = emitter.pages(tile, call.kOffset, call.vOffset);
-        emitter.forEachRow(tile, [&](Value, Value head, Value row) {
-          emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
-        });
-        auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-        auto mergeRows = [&] {
-          emitter.forEachRow(tile, [&](Value, Value, Value row) {
-            emitter.reduceSum(row);
-            emitter.mergeInto(emitter.totalState(row), emitter.splitState(row));
-          });
-        };
-        if (spec.storesScores) {
-          emitter.attendStored(tile, {begin, end, pages}, {call.positions, {}}, {call.scores, call.keys});
-          mergeRows();
-        } else {
-          Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
-          b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
-            Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
-            emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.positions, {}});
-            mergeRows();
-          });
-        }
-        emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
-          Value to = outputRow(b, spec, call.out, call.outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
-          emitter.storeOutput(emitter.totalState(row), to);
-        });
+  forEachTile(b, emitter, call.sequences, call.numSequences, thread, numThreads, [&](const TileValues &tile) {
+    emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+    emitter.loadPositions(tile, call.positions);
+    KeyBlocks pages = emitter.pages(tile, call.kOffset, call.vOffset);
+    emitter.forEachRow(tile, [&](Value, Value head, Value row) {
+      emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
+    });
+    auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
+    auto mergeRows = [&] {
+      emitter.forEachRow(tile, [&](Value, Value, Value row) {
+        emitter.reduceSum(row);
+        emitter.mergeInto(emitter.totalState(row), emitter.splitState(row));
       });
+    };
+    if (spec.storesScores) {
+      emitter.attendStored(tile, {begin, end, pages}, {call.positions, {}}, {call.scores, call.keys});
+      mergeRows();
+    } else {
+      Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
+      b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
+        Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
+        emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.positions, {}});
+        mergeRows();
+      });
+    }
+    emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+      Value to = outputRow(b, spec, call.out, call.outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
+      emitter.storeOutput(emitter.totalState(row), to);
+    });
+  });
   emitter.finish();
   func::ReturnOp::create(b);
   return function;
@@ -102,24 +129,24 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
   AttentionTile emitter(b, spec, target);
   emitter.allocate();
   auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, spec.splitKv); };
-  forEachTile(b, emitter, call.sequences, call.numSequences, thread, numThreads, count,
-              [&](const TileValues &tile, Value split) {
-                auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-                Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
-                Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
-                b.ifThen(b.lessThan(firstKey, endKey), [&] {
-                  emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
-                  emitter.loadPositions(tile, call.positions);
-                  emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, call.kOffset, call.vOffset)},
-                                      {call.positions, {}});
-                  emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
-                    emitter.reduceSum(row);
-                    Value inStep = stepRow(b, tile, token);
-                    emitter.copyState(splitStateOf(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
-                                      emitter.splitState(row));
-                  });
-                });
-              });
+  forEachSplit(b, emitter, call.sequences, call.numSequences, thread, numThreads, count,
+               [&](const TileValues &tile, Value split) {
+                 auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
+                 Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
+                 Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
+                 b.ifThen(b.lessThan(firstKey, endKey), [&] {
+                   emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+                   emitter.loadPositions(tile, call.positions);
+                   emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, call.kOffset, call.vOffset)},
+                                       {call.positions, {}});
+                   emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+                     emitter.reduceSum(row);
+                     Value inStep = stepRow(b, tile, token);
+                     emitter.copyState(splitStateOf(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
+                                       emitter.splitState(row));
+                   });
+                 });
+               });
   emitter.finish();
   func::ReturnOp::create(b);
   return function;
