@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Attention over the cache by itself: one sequence of one layer, without a model.
+// Attention over the cache by itself: one sequence, without a model.
 #ifndef HEDDLE_COMPILER_TUNE_ATTENTIONRUN_H
 #define HEDDLE_COMPILER_TUNE_ATTENTIONRUN_H
 
@@ -15,8 +15,8 @@ namespace heddle {
 
 class AttentionRun {
 public:
-  // `rows` tokens behind `past` others.
-  AttentionRun(const AttentionSpec &spec, int32_t past, int32_t rows, int32_t threads);
+  // `rows` tokens behind `past` others, in each of `layers`: where one layer's keys would stay in the caches from call to call, a model's do not.
+  AttentionRun(const AttentionSpec &spec, int32_t past, int32_t rows, int32_t threads, int64_t layers = 1);
   AttentionRun(const AttentionRun &) = delete;
   // Calls `kernel`, which buildAttention made of the specification, whatever its tiles. Lives no longer than this object.
   Turn turn(void *kernel) const;
@@ -24,13 +24,15 @@ public:
   // What the last call wrote: (rows, numHeads * headDim).
   llvm::ArrayRef<float> result() const { return out; }
 
-  // Of a call: bytes of keys and values if each is read once, and 2 for each multiply-add of visible keys, nothing for the softmax.
+  const int64_t layers;
+
+  // Of all layers: bytes of keys and values if each is read once, and 2 for each multiply-add of visible keys, nothing for the softmax.
   double cachedBytes, flops;
 
 private:
   const int32_t threads;
   const int64_t width; // floats of a row
-  int64_t keyBytes;    // of a page's keys
+  int64_t keyBytes;    // of a layer's keys in a page
   PageMemory storage;
   std::vector<uint8_t *> pages;
   std::vector<float> queries;

@@ -84,6 +84,7 @@ struct Shape {
   int32_t past, rows;
   KvType kv;
   bool share;
+  int64_t layers = 1;
 };
 
 AttentionSpec specOf(const Options &options, const Shape &shape, Products products) {
@@ -142,7 +143,8 @@ void print(const std::string &name, const Turn &turn, const AttentionRun &step, 
   beginEntry();
   std::printf("{\"name\": \"%s\", \"seconds\": %.6f, \"gflops\": %.1f, \"share_of_f32_peak\": %.3f, "
               "\"cache_gb_per_second_if_read_once\": %.1f}",
-              name.c_str(), turn.seconds, gflops, gflops / peak, 1e-9 * step.cachedBytes / turn.seconds);
+              name.c_str(), turn.seconds / double(step.layers), gflops, gflops / peak,
+              1e-9 * step.cachedBytes / turn.seconds);
 }
 
 void measure(const Options &options, const Shape &shape, Peak &peak) {
@@ -151,7 +153,7 @@ void measure(const Options &options, const Shape &shape, Peak &peak) {
   const CpuTarget target = KernelLibrary(options.target).target();
   bool hasPairs = shape.kv == KvType::BF16 || shape.kv == KvType::Q8_0;
   bool multipliesBf16 = hasPairs && (target.hasBf16Dot() || target.hasBf16Tiles());
-  AttentionRun step(specOf(options, shape, Products::F32), shape.past, shape.rows, options.threads);
+  AttentionRun step(specOf(options, shape, Products::F32), shape.past, shape.rows, options.threads, shape.layers);
   Turn peakTurn = peak.turn();
   if (!multipliesBf16 || options.products) {
     bool isBf16 = hasPairs && options.products == Products::Bf16;
@@ -273,10 +275,10 @@ int main(int argc, char **argv) {
       {"prefill 4096, D 128, bf16", 128, 0, 4096, KvType::BF16, true},
       {"prefill 4096, D 64, f32", 64, 0, 4096, KvType::F32, true},
       {"prefill 512, D 64, bf16", 64, 0, 512, KvType::BF16, true},
-      {"decode at 8192, D 64, bf16", 64, 8191, 1, KvType::BF16, true},
-      {"decode at 8192, D 64, q8_0", 64, 8191, 1, KvType::Q8_0, true},
-      {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true},
-      {"decode at 8192, D 128, q8_0", 128, 8191, 1, KvType::Q8_0, true},
+      {"decode at 8192, D 64, bf16", 64, 8191, 1, KvType::BF16, true, 16},
+      {"decode at 8192, D 64, q8_0", 64, 8191, 1, KvType::Q8_0, true, 16},
+      {"decode at 8192, D 128, bf16", 128, 8191, 1, KvType::BF16, true, 8},
+      {"decode at 8192, D 128, q8_0", 128, 8191, 1, KvType::Q8_0, true, 8},
   };
   for (const Shape &shape : shapes)
     measure(options, shape, peak);
