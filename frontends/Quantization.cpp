@@ -218,8 +218,10 @@ void integers(TensorType type, const uint8_t *bytes, float *out) {
   IntegerBlock block;
   readIntegerBlock(type, bytes, block);
   float d = std::ldexp(halfToFloat(block.scale), -*integerScaleShift(type));
-  for (int i = 0; i < IntegerBlock::numValues; ++i)
-    out[i] = d * block.scales[size_t(i) / 16] * block.integers[i];
+  for (int i = 0; i < IntegerBlock::numValues; ++i) {
+    int group = i / 16;
+    out[i] = d * block.scales[group] * block.integers[i];
+  }
 }
 
 void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {

@@ -254,7 +254,9 @@ static bool readBuckets(ExprContext &exprs, Expr bias, const ScorePlaces &places
 std::optional<PositionBias> heddle::readPositionBias(ExprContext &exprs, Expr bias, const ScorePlaces &places,
                                                      bool shifts, bool causal) {
   PositionBias found;
-  if (shifts && (found.slope = readSlope(exprs, withLines(exprs, bias, places.key.index), places)))
+  if (shifts)
+    found.slope = readSlope(exprs, withLines(exprs, bias, places.key.index), places);
+  if (found.slope)
     return found;
   return readBuckets(exprs, bias, places, causal, found) ? std::optional(found) : std::nullopt;
 }

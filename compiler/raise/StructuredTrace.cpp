@@ -182,7 +182,7 @@ Expr ElementTrace::scalar(Value value, DenseMap<Value, Expr> &bound, ArrayRef<Ex
     return known;
   Operation *op = value.getDefiningOp();
   Expr result = nullptr;
-  if (op && isa<linalg::IndexOp>(op) && !loops.empty()) {
+  if (isa_and_nonnull<linalg::IndexOp>(op) && !loops.empty()) {
     result = loops[cast<linalg::IndexOp>(op).getDim()];
   } else if (auto extract = op ? dyn_cast<tensor::ExtractOp>(op) : nullptr) {
     SmallVector<Expr> inner;

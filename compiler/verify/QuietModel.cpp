@@ -75,6 +75,7 @@ Expected<std::string> heddle::writeQuietModel(const std::string &path, const std
   if (bytesOf(checkpoint) > smallModelBytes)
     return std::string();
   std::vector<std::string> files;
+  files.reserve(checkpoint.files.size());
   for (const auto &file : checkpoint.files)
     files.emplace_back(reinterpret_cast<const char *>(file->data()), file->size());
   std::set<std::pair<uint32_t, uint64_t>> scaled; // tensors may share bytes

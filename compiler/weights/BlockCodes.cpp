@@ -103,14 +103,14 @@ static void decodeScalesK(const uint8_t *block, BlockCodes &out) {
 
 static void decodeQ4_K(const uint8_t *block, BlockCodes &out) {
   decodeScalesK(block, out);
-  for (int i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; ++i)
     splitNibbles(block + 16 + 32 * i, 32, out.codes + 64 * i);
 }
 
 static void decodeQ5_K(const uint8_t *block, BlockCodes &out) {
   const uint8_t *high = block + 16;
   decodeScalesK(block, out);
-  for (int i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; ++i)
     splitNibbles(block + 48 + 32 * i, 32, out.codes + 64 * i);
   for (int v = 0; v < 256; ++v)
     out.codes[v] |= (high[v % 32] >> (v / 32) & 1) << 4;
@@ -121,7 +121,7 @@ static void decodeQ6_K(const uint8_t *block, BlockCodes &out) {
   out.scale = read16(block + 208);
   for (int i = 0; i < 16; ++i)
     out.nestedScales[i] = int8_t(scales[i]);
-  for (int half = 0; half < 2; ++half)
+  for (size_t half = 0; half < 2; ++half)
     splitNibbles(block + 64 * half, 64, out.codes + 128 * half);
   for (int v = 0; v < 256; ++v)
     out.codes[v] |= twoBits(high, v) << 4;
@@ -135,7 +135,7 @@ static void decodeIQ4_NL(const uint8_t *block, BlockCodes &out) {
 static void decodeIQ4_XS(const uint8_t *block, BlockCodes &out) {
   out.scale = read16(block);
   uint16_t high = read16(block + 2);
-  for (int i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < 8; ++i) {
     int low = block[4 + i / 2] >> (i % 2 * 4) & 15;
     out.nestedScales[i] = int8_t((low | (high >> (2 * i) & 3) << 4) - 32);
     splitNibbles(block + 8 + 16 * i, 16, out.codes + 32 * i);

@@ -157,7 +157,7 @@ static void joinScales(const int *scales, const int *mins, uint8_t *out) {
 static bool quantizeQ4_K(const float *numbers, uint8_t *out) {
   ScaleAndMin blocks[8];
   float greatestScale = 0, greatestMin = 0;
-  for (int i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < 8; ++i) {
     blocks[i] = fitScaleAndMin(numbers + 32 * i);
     greatestScale = std::max(greatestScale, blocks[i].scale);
     greatestMin = std::max(greatestMin, blocks[i].min);
@@ -167,16 +167,17 @@ static bool quantizeQ4_K(const float *numbers, uint8_t *out) {
   float d = halfToFloat(floatToHalf(greatestScale / 63)), dmin = halfToFloat(floatToHalf(greatestMin / 63));
   int scales[8], mins[8];
   for (int i = 0; i < 8; ++i) {
-    scales[i] = d > 0 ? std::min(int(blocks[i].scale / d + 0.5f), 63) : 0;
-    mins[i] = dmin > 0 ? std::min(int(blocks[i].min / dmin + 0.5f), 63) : 0;
+    scales[i] = d > 0 ? std::min(int(std::floor(blocks[i].scale / d + 0.5f)), 63) : 0;
+    mins[i] = dmin > 0 ? std::min(int(std::floor(blocks[i].min / dmin + 0.5f)), 63) : 0;
   }
   joinScales(scales, mins, out + 4);
   uint8_t codes[256];
-  for (int i = 0; i < 256; ++i) {
-    float scale = d * float(scales[i / 32]), min = dmin * float(mins[i / 32]);
+  for (size_t i = 0; i < 256; ++i) {
+    size_t block = i / 32;
+    float scale = d * float(scales[block]), min = dmin * float(mins[block]);
     codes[i] = scale > 0 ? uint8_t(nearestCode((numbers[i] + min) / scale)) : 0;
   }
-  for (int i = 0; i < 4; ++i)
+  for (size_t i = 0; i < 4; ++i)
     joinNibbles(codes + 64 * i, 32, out + 16 + 32 * i);
   return true;
 }
