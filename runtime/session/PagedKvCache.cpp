@@ -33,7 +33,7 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
   if (numEntries > INT32_MAX || __builtin_mul_overflow(numPages, stride, &size))
     return outOfMemory("the cache does not fit into the address space");
   HEDDLE_RETURN_IF_ERROR(device ? deviceMemory.allocate(*device, size, "KV cache")
-                                : memory.reserve(size, "KV cache", /*writable=*/false));
+                                : memory.reserve(size, "KV cache", /*writable=*/false, inLargePages()));
   HEDDLE_RETURN_IF_ERROR(tables.reserve(numEntries, "page tables"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(maxSequences, "lengths"));
   HEDDLE_RETURN_IF_ERROR(recycled.reserve(maxSequences, "lengths"));
@@ -41,7 +41,25 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
   HEDDLE_RETURN_IF_ERROR(discarded.reserve(numPages, "page marks"));
   HEDDLE_RETURN_IF_ERROR(freePages.reserve(numPages, "free pages"));
   uncommitted = numPages;
+  committed = 0;
   return Status();
+}
+
+// What is given back of a large page stays with the process, so that windows do without.
+bool PagedKvCache::inLargePages() const {
+  return windows.empty() && stride >= Reserved::largePage / 16;
+}
+
+// A large page is accessible as a whole, or it would be made of small ones.
+bool PagedKvCache::commit(uint64_t end) {
+  if (end <= committed)
+    return true;
+  uint64_t step = inLargePages() ? Reserved::largePage : 4096;
+  uint64_t whole = std::min((end + step - 1) / step * step, references.size() * stride);
+  if (!memory.commit(committed, whole - committed))
+    return false;
+  committed = whole;
+  return true;
 }
 
 uint8_t *PagedKvCache::take() {
@@ -50,7 +68,7 @@ uint8_t *PagedKvCache::take() {
     page = freePages[--numFree];
   } else {
     uint64_t offset = (references.size() - uncommitted) * stride;
-    if (uncommitted == 0 || (!device && !memory.commit(offset, stride)))
+    if (uncommitted == 0 || (!device && !commit(offset + stride)))
       return nullptr;
     page = base() + offset;
     --uncommitted;

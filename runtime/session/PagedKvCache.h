@@ -66,13 +66,16 @@ private:
   // Once more pages lie before what a layer sees.
   void recycle(int32_t sequence);
   void discard(const Window &window, const uint8_t *page);
-  uint8_t *take(); // a page that nobody refers to, or null without memory
+  bool inLargePages() const;
+  bool commit(uint64_t end); // makes bytes [0, end) accessible
+  uint8_t *take();           // a page that nobody refers to, or null without memory
   void release(uint8_t *&page);
   int32_t &referencesOf(const uint8_t *page) { return references[indexOf(page)]; }
   Status copyPage(uint8_t *to, const uint8_t *from);
 
   Device *device = nullptr;
   Reserved memory;
+  uint64_t committed = 0; // bytes of `memory`
   DeviceMemory deviceMemory;
   uint64_t pageBytes = 0, stride = 0; // stride: pageBytes rounded up to 4096
   uint64_t layerBytes = 0;            // of a page

@@ -25,15 +25,28 @@ public:
     mapping.unmap();
   }
 
-  // `what` is named in the error. Without `writable`, commit() makes ranges accessible.
-  Status reserve(uint64_t size, const char *what, bool writable = true) {
-    uint64_t length = size ? size : 1;
-    void *memory = mmap(nullptr, length, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  static constexpr uint64_t largePage = 2 << 20;
+
+  // `what` is named in the error. Without `writable`, commit() makes ranges accessible. `inLargePages` begins at a large page and asks for those,
+  // which the system gives to each that is accessible as a whole when it is first written.
+  Status reserve(uint64_t size, const char *what, bool writable = true, bool inLargePages = false) {
+    uint64_t length = size ? size : 1, more = inLargePages ? largePage : 0;
+    void *memory = MAP_FAILED;
+    if (length + more >= length)
+      memory = mmap(nullptr, length + more, writable ? PROT_READ | PROT_WRITE : PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
       return outOfMemory(format("no address space for %llu bytes of %s", (unsigned long long)size, what));
     mapping.bytes = static_cast<uint8_t *>(memory);
     mapping.length = length;
+    if (inLargePages) {
+      uint64_t before = -reinterpret_cast<uintptr_t>(memory) % largePage, end = (length + 4095) / 4096 * 4096;
+      if (before)
+        munmap(memory, before);
+      mapping.bytes += before;
+      munmap(mapping.bytes + end, more - before);
+      madvise(mapping.bytes, length, MADV_HUGEPAGE);
+    }
     MemoryScope::enter(&mapping);
     return Status();
   }

@@ -46,6 +46,20 @@ TEST(PagedKvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
   EXPECT_EQ(cache.pagesInUse(), 0);
 }
 
+// Pages that large ones of the system are no multiple of: each is accessible, from the first to the last.
+TEST(PagedKvCache, longCachesBeginAtLargePages) {
+  constexpr int64_t bytes = 13 * 65536, context = 10 * page;
+  PagedKvCache cache;
+  ASSERT_TRUE(cache.create({bytes, {}}, 1, context).isOk());
+  for (int64_t index = 0; index < context / page; ++index) {
+    ASSERT_TRUE(cache.makeRoom(0, page).isOk());
+    cache.setLength(0, (index + 1) * page);
+    memset(cache.pages(0)[index], 1, cache.pageStride());
+    EXPECT_EQ(cache.pages(0)[index], cache.pages(0)[0] + index * cache.pageStride());
+  }
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(cache.pages(0)[0]) % Reserved::largePage, 0u);
+}
+
 TEST(PagedKvCache, aBudgetIsSharedBySequences) {
   PagedKvCache cache;
   ASSERT_TRUE(cache.create({partBytes, {}}, 3, longContext, 2 * page + 1).isOk());

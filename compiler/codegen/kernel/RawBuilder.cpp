@@ -132,9 +132,9 @@ Value RawBuilder::sumOfLanes(Value vector) {
 }
 
 Value RawBuilder::maxOfEach(ArrayRef<Value> rows) {
-  // A bit of the lane's number after the other tells rows apart: half as many vectors are left each time.
+  // A bit of the lane's number after the other tells rows apart: half as many vectors are left each time. Bits that are left over tell nothing apart.
   SmallVector<Value> left(rows);
-  for (int64_t lanes = rows.size(), bit = 1; bit < lanes; bit *= 2) {
+  for (int64_t lanes = cast<VectorType>(rows[0].getType()).getNumElements(), bit = 1; bit < lanes; bit *= 2) {
     SmallVector<int64_t> own, other;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       int64_t from = lane & bit ? lanes : 0;
@@ -142,6 +142,8 @@ Value RawBuilder::maxOfEach(ArrayRef<Value> rows) {
       other.push_back(from + (lane ^ bit));
     }
     SmallVector<Value> next;
+    if (left.size() == 1)
+      left.push_back(left[0]);
     for (size_t i = 0; i < left.size(); i += 2)
       next.push_back(maxF(vector::ShuffleOp::create(*this, left[i], left[i + 1], own),
                           vector::ShuffleOp::create(*this, left[i], left[i + 1], other)));

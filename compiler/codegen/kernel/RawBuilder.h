@@ -74,7 +74,7 @@ public:
   // Every lane holds the result, folded as a tree over lanes.
   Value maxOfLanes(Value vector);
   Value sumOfLanes(Value vector);
-  // Lane r: the largest of rows[r], for as many rows as lanes.
+  // Lane r: the largest of rows[r modulo their number], a power of two, at most that of the lanes.
   Value maxOfEach(llvm::ArrayRef<Value> rows);
   // rows[i] lane j ↔ rows[j] lane i, for as many rows as lanes.
   void transpose(llvm::MutableArrayRef<Value> rows);

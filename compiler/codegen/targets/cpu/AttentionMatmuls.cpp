@@ -104,25 +104,6 @@ void AttentionTile::prefetchPart(Value rows, int64_t count, Value stride, int64_
     prefetchLines(b.at(part, b.mul(b.add(first, row), stride)), partBytes, CacheLevel::First);
 }
 
-// Products alone would ask faster than memory answers, and the softmax would let it rest.
-int64_t AttentionTile::productLines(int64_t bytes) const {
-  return softmaxPrefetches ? bytes - bytes / 4 : bytes;
-}
-
-// The last line of four, which the products leave out, of a part of the next page: row r of the first group of queries has the r-th part.
-void AttentionTile::prefetchFourthLines(Value row, const PageValues &page) {
-  if (!softmaxPrefetches)
-    return;
-  b.ifThen(b.lessThan(row, b.constant(groupSize)), [&] {
-    for (auto [plane, dim] : {std::pair(page.nextKeys, spec.headDim), {page.nextValues, spec.valueDim()}}) {
-      int64_t count = llvm::divideCeil(dim * blockTokens * kvBytes(spec.kv) / (4 * cacheLine), groupSize);
-      Value part = b.at(plane, row, count * 4 * cacheLine);
-      for (int64_t i = 0; i < count; ++i)
-        b.prefetch(b.at(part, (4 * i + 3) * cacheLine), CacheLevel::First);
-    }
-  });
-}
-
 void AttentionTile::transposeKeys(const PageValues &page) {
   // Square blocks; the last block of columns overlaps its neighbour where the row is no multiple.
   int64_t lanesPerRow = spec.headDim / (travelsInPairs(spec) ? 2 : 1);
@@ -435,8 +416,7 @@ void AttentionTile::scoreBlock(Value row, unsigned rows, Value endKey, const Pag
       // head_dim / 2 steps for half a page
       int64_t stepBytes = blockTokens * kvBytes(spec.kv);
       if (readsKeysInPlace)
-        prefetchLines(b.at(b.at(page.nextKeys, key, floatBytes), column, panel.rowBytes),
-                      productLines(columns * floatBytes));
+        prefetchLines(b.at(b.at(page.nextKeys, key, floatBytes), column, panel.rowBytes), columns * floatBytes);
       else if (rows < spec.registerRows && readsFloatRows())
         prefetchPart(b.at(page.nextKeys, b.mul(key, page.keyBytes)), columns, page.keyBytes, spec.headDim * floatBytes,
                      column, spec.headDim);
@@ -497,8 +477,7 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
     Value weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     if (readsValuesInPlace)
-      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes),
-                    productLines(runsEnd * floatBytes));
+      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes), runsEnd * floatBytes);
     else if (rows < spec.registerRows && readsFloatRows())
       prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), b.mul(key, page.valueBytes)), runsEnd * floatBytes,
                     CacheLevel::First);

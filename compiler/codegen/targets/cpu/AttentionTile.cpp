@@ -22,6 +22,9 @@ static constexpr int64_t floatBytes = sizeof(float);
 static constexpr int64_t registerScores = 4;
 static constexpr double log2e = 1.4426950408889634;
 
+// Heads that a run has room for.
+static constexpr int64_t runHeads = 8;
+
 // 0, 1, 2 … in all lanes.
 static Value laneIndices(RawBuilder &b, unsigned lanes) {
   SmallVector<int32_t> indices(lanes);
@@ -48,29 +51,40 @@ AttentionTile::AttentionTile(RawBuilder &builder, const AttentionSpec &spec, con
       wide(std::min(spec.registerColumns, spec.blockKv) / target.vectorLanes()),
       spreadsPrefetch(pairs && !usesTileUnit && !spec.isDense && !holdsCodes &&
                       wide * target.vectorLanes() == spec.blockKv),
-      softmaxPrefetches(spreadsPrefetch && readsValuesInPlace && blockTokens == pageTokens &&
-                        spec.valueDim() % pageTokens == 0),
       unit(spec.hasBias ? 1 : log2e), emptyMax(spec.hasBias ? -std::numeric_limits<float>::max() : -1e38),
       groupSize(spec.headsOfTile()), queryStride(wholeLines(pairs ? llvm::divideCeil(spec.headDim, 2) : spec.headDim)),
       valueStride(wholeLines(spec.valueDim())), buckets(spec.positions, blockTokens, vectorLanes),
       tileTokens(chooseTokens(spec, groupSize)), tileRows(tileTokens * groupSize) {}
 
-void AttentionTile::allocate() {
+bool AttentionTile::takesHeadRuns() const {
+  return spec.shareKvHeads && headTiles() > 1 && !spec.isDense && !spec.storesScores && !spec.positions.kind;
+}
+
+Value AttentionTile::maxHeadTiles(Value numTokens) {
+  if (!takesHeadRuns())
+    return b.constant(1);
+  return b.min(b.divide(b.constant(runRows), rowsOfHead(numTokens)), b.constant(headTiles()));
+}
+
+void AttentionTile::allocate(bool forHeadRuns) {
+  runRows = scratchRows();
+  if (forHeadRuns && takesHeadRuns())
+    runRows = std::max(runRows, std::min(headTiles(), runHeads) * rowAlignment());
   int64_t keyFloats = readsKeysInPlace ? 0 : (pairs ? unitPairsOf(spec.headDim) : spec.headDim) * blockTokens;
   int64_t valueFloats = copiesValues() ? blockTokens / (pairs ? 2 : 1) * valueStride : 0;
   auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
-  query = scratch(scratchRows() * queryStride);
+  query = scratch(runRows * queryStride);
   scores = scratch(blockRows() * blockTokens);
   panel = scratch(usesTileUnit ? keyFloats : std::max(keyFloats, valueFloats));
   // What is never needed at once shares its lines, but for the zeros that tiles read behind either.
   valuePanel = usesTileUnit ? scratch(valueFloats) : panel;
-  accs = scratch(scratchRows() * valueStride);
-  totals = scratch(tileRows * valueStride);
-  sums = scratch(tileRows * vectorLanes);
-  rowMax = scratch(scratchRows());
-  factors = scratch(scratchRows());
-  totalMax = scratch(tileRows);
-  totalSum = scratch(tileRows);
+  accs = scratch(runRows * valueStride);
+  totals = scratch(runRows * valueStride);
+  sums = scratch(runRows * vectorLanes);
+  rowMax = scratch(runRows);
+  factors = scratch(runRows);
+  totalMax = scratch(runRows);
+  totalSum = scratch(runRows);
   bool ofTokens = spec.positions.kind == PositionSpec::Tokens;
   if (spec.positions.hasBuckets())
     bucketBiases = scratch((ofTokens ? 1 : groupSize) * buckets.stride);
@@ -78,7 +92,7 @@ void AttentionTile::allocate() {
     tokenTerms = scratch(blockTokens);
   // The softmax of the last rows takes those behind them along, which need not be anything but must have been written.
   fillZeros(scores, blockRows() * blockTokens);
-  fillZeros(rowMax, scratchRows());
+  fillZeros(rowMax, runRows);
   if (ofTokens)
     fillZeros(tokenTerms, blockTokens);
   if (usesTileUnit)
@@ -90,8 +104,12 @@ void AttentionTile::fillZeros(Value base, int64_t floats) {
   b.loop(0, floats, vectorLanes, [&](Value at) { b.store(b.constantI32(0, vectorLanes), b.at(base, at, floatBytes)); });
 }
 
+int64_t AttentionTile::rowAlignment() const {
+  return std::max<int64_t>(vectorLanes, usesTileUnit ? TileUnit::maxRows : 1);
+}
+
 int64_t AttentionTile::scratchRows() const {
-  return llvm::alignTo(tileRows, std::max<int64_t>(vectorLanes, usesTileUnit ? TileUnit::maxRows : 1));
+  return llvm::alignTo(tileRows, rowAlignment());
 }
 
 int64_t AttentionTile::blockRows() const {
@@ -116,6 +134,39 @@ std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequenc
   else if (spec.ahead)
     end = b.min(end, b.max(b.add(last, spec.ahead), b.constant(0)));
   return {begin, end};
+}
+
+Value AttentionTile::rowsOfHead(Value numTokens) {
+  return b.mul(b.divideUp(b.mul(numTokens, groupSize), rowAlignment()), rowAlignment());
+}
+
+TileValues AttentionTile::headOfRun(const TileValues &run, Value index) {
+  TileValues tile = run;
+  tile.firstHead = b.add(run.firstHead, b.mul(index, groupSize));
+  tile.kvHead = b.divide(tile.firstHead, headsPerKvHead());
+  tile.headTiles = Value();
+  return tile;
+}
+
+void AttentionTile::forEachHead(const TileValues &run, llvm::function_ref<void(const TileValues &)> body) {
+  if (!run.headTiles)
+    return body(run);
+  b.loop(b.constant(0), run.headTiles, 1, [&](Value index) { atHead(run, index, body); });
+}
+
+void AttentionTile::atHead(const TileValues &run, Value index, llvm::function_ref<void(const TileValues &)> body) {
+  const std::pair<Value *, int64_t> scratch[] = {{&query, queryStride}, {&accs, valueStride}, {&totals, valueStride},
+                                                 {&sums, vectorLanes},  {&rowMax, 1},         {&factors, 1},
+                                                 {&totalMax, 1},        {&totalSum, 1}};
+  Value firstRow = b.mul(index, rowsOfHead(run.numTokens));
+  SmallVector<Value> ofRun;
+  for (auto [base, floats] : scratch) {
+    ofRun.push_back(*base);
+    *base = b.at(*base, firstRow, floats * floatBytes);
+  }
+  body(headOfRun(run, index));
+  for (auto [part, base] : llvm::zip(scratch, ofRun))
+    *part.first = base;
 }
 
 RowPlaces AttentionTile::stepQueries(const TileValues &tile, Value q, Value qStride) {
@@ -154,10 +205,10 @@ void AttentionTile::beginRows(Value rows) {
 KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOffset) {
   int64_t element = kvBytes(spec.kv), valueBytes = spec.valueRowDim() * element;
   int64_t keyBytes = (pagesArePaired ? 2 : spec.headDim) * element;
-  Value headKeys = b.add(kOffset, b.mul(tile.kvHead, kvPlaneBytes(spec.kv, spec.headDim)));
-  Value headValues = b.add(vOffset, b.mul(tile.kvHead, kvPlaneBytes(spec.kv, spec.valueRowDim())));
   Value table = tile.sequence.pages;
-  auto find = [this, table, headKeys, headValues, keyBytes, valueBytes](Value index) {
+  auto find = [this, table, kOffset, vOffset, keyBytes, valueBytes](Value index, Value kvHead) {
+    Value headKeys = b.add(kOffset, b.mul(kvHead, kvPlaneBytes(spec.kv, spec.headDim)));
+    Value headValues = b.add(vOffset, b.mul(kvHead, kvPlaneBytes(spec.kv, spec.valueRowDim())));
     int64_t blocks = pageTokens / blockTokens; // of a page
     Value page = loadPage(b, table, blocks == 1 ? index : b.divide(index, blocks));
     Value keys = b.at(page, headKeys), values = b.at(page, headValues);
@@ -169,13 +220,13 @@ KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOff
   return {find, b.constant(keyBytes), b.constant(valueBytes)};
 }
 
-void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
-                                llvm::function_ref<void(const PageValues &)> body) {
+void AttentionTile::forEachPage(const TileValues &run, const KeyRange &keys,
+                                llvm::function_ref<void(const TileValues &, const PageValues &)> body) {
   // Beyond the split the next thread's or this thread's next split begins.
-  Value lastPage = b.divide(b.sub(tile.sequence.length, b.constant(1)), blockTokens);
-  b.loop(b.divide(keys.first, blockTokens), b.divideUp(keys.end, blockTokens), 1, [&](Value pageIndex) {
-    auto [firstKey, firstValue] = keys.blocks.find(pageIndex);
-    auto [nextKey, nextValue] = keys.blocks.find(b.min(b.add(pageIndex, 1), lastPage));
+  Value lastPage = b.divide(b.sub(run.sequence.length, b.constant(1)), blockTokens);
+  auto lookAt = [&](const TileValues &tile, Value pageIndex, Value nextIndex, Value nextHead) {
+    auto [firstKey, firstValue] = keys.blocks.find(pageIndex, tile.kvHead);
+    auto [nextKey, nextValue] = keys.blocks.find(nextIndex, nextHead);
     Value pageBegin = b.mul(pageIndex, blockTokens);
     PageValues page = {pageBegin,
                        b.max(b.sub(keys.first, pageBegin), b.constant(0)),
@@ -187,11 +238,24 @@ void AttentionTile::forEachPage(const TileValues &tile, const KeyRange &keys,
                        keys.blocks.keyBytes,
                        keys.blocks.valueBytes};
     if (spec.globals != GlobalTokens::Keys)
-      return body(page);
+      return body(tile, page);
     auto [begin, end] = visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
     Value isInWindow =
         arith::AndIOp::create(b, b.lessThan(begin, b.add(pageBegin, blockTokens)), b.lessThan(pageBegin, end));
-    b.ifThen(arith::OrIOp::create(b, isInWindow, hasGlobals(tile, page)), [&] { body(page); });
+    b.ifThen(arith::OrIOp::create(b, isInWindow, hasGlobals(tile, page)), [&] { body(tile, page); });
+  };
+  b.loop(b.divide(keys.first, blockTokens), b.divideUp(keys.end, blockTokens), 1, [&](Value pageIndex) {
+    Value nextIndex = b.min(b.add(pageIndex, 1), lastPage);
+    if (!run.headTiles)
+      return lookAt(run, pageIndex, nextIndex, run.kvHead);
+    // The next head's part of this page follows, behind the last head's the first one's of the next page.
+    b.loop(b.constant(0), run.headTiles, 1, [&](Value index) {
+      Value next = b.add(index, 1), isLast = b.equal(next, run.headTiles);
+      Value nextHead = headOfRun(run, b.select(isLast, b.constant(0), next)).kvHead;
+      atHead(run, index, [&](const TileValues &tile) {
+        lookAt(tile, pageIndex, b.select(isLast, nextIndex, pageIndex), nextHead);
+      });
+    });
   });
 }
 
@@ -239,10 +303,10 @@ Value AttentionTile::scoresOf(Value blockRow) {
   return b.at(scores, blockRow, blockTokens * floatBytes);
 }
 
-void AttentionTile::attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms) {
-  Value rows = numRows(tile);
-  beginRows(rows);
-  forEachPage(tile, keys, [&](const PageValues &page) {
+void AttentionTile::attendSplit(const TileValues &run, const KeyRange &keys, const ScoreTerms &terms) {
+  Value rows = numRows(run); // of each head
+  forEachHead(run, [&](const TileValues &) { beginRows(rows); });
+  forEachPage(run, keys, [&](const TileValues &tile, const PageValues &page) {
     Panel keysOfPage = keysOf(page), values;
     if (usesTileUnit)
       values = valuesOf({b.constant(0), rows}, page);
@@ -266,7 +330,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
     return b.at(stored.scores, b.add(b.mul(scoresRow, stored.keys), pageBegin), floatBytes);
   };
   beginRows(rows);
-  forEachPage(tile, keys, [&](const PageValues &page) {
+  forEachPage(tile, keys, [&](const TileValues &, const PageValues &page) {
     Panel keysOfPage = keysOf(page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
       multiplyScores(block, page, keysOfPage);
@@ -283,7 +347,7 @@ void AttentionTile::attendStored(const TileValues &tile, const KeyRange &keys, c
       });
     });
   });
-  forEachPage(tile, keys, [&](const PageValues &page) {
+  forEachPage(tile, keys, [&](const TileValues &, const PageValues &page) {
     Panel values = valuesOf({b.constant(0), rows}, page);
     forEachRowBlock(rows, [&](const RowBlock &block) {
       forEachRowOf(block, [&](Value blockRow, Value token, Value head) {
@@ -440,17 +504,24 @@ Value AttentionTile::weighScores(const PageValues &page, Value max, Value sum, V
 }
 
 // Maxima and factors of as many rows as a vector has lanes are found together: rows behind the last take part, and nobody reads theirs.
-void AttentionTile::softmaxRows(const RowBlock &block, const PageValues &page) {
+void AttentionTile::moveMaxima(const RowBlock &block, const PageValues &page, Value blockRow, int64_t count) {
   // max' = max(max, s); factor = 2^(max - max')
-  b.loop(b.constant(0), block.count, vectorLanes, [&](Value blockRow) {
-    SmallVector<Value> maxima;
-    for (unsigned lane = 0; lane < vectorLanes; ++lane)
-      maxima.push_back(maxOfScores(page, scoresOf(b.add(blockRow, lane)), b.constantF32(emptyMax, vectorLanes)));
-    Value row = b.add(block.first, blockRow), maxPointer = b.at(rowMax, row, floatBytes);
-    Value oldMax = b.loadFloats(maxPointer, vectorLanes), newMax = b.maxF(b.maxOfEach(maxima), oldMax);
-    b.store(newMax, maxPointer);
-    b.store(emitWeight(b.subF(oldMax, newMax)), b.at(factors, row, floatBytes));
-  });
+  SmallVector<Value> maxima;
+  for (int64_t row = 0; row < count; ++row)
+    maxima.push_back(maxOfScores(page, scoresOf(b.add(blockRow, row)), b.constantF32(emptyMax, vectorLanes)));
+  Value row = b.add(block.first, blockRow), maxPointer = b.at(rowMax, row, floatBytes);
+  Value oldMax = b.loadFloats(maxPointer, vectorLanes), newMax = b.maxF(b.maxOfEach(maxima), oldMax);
+  b.store(newMax, maxPointer);
+  b.store(emitWeight(b.subF(oldMax, newMax)), b.at(factors, row, floatBytes));
+}
+
+void AttentionTile::softmaxRows(const RowBlock &block, const PageValues &page) {
+  int64_t few = llvm::bit_ceil(uint64_t(groupSize)); // rows of one token
+  Value hasFew = b.lessThan(block.count, b.constant(few + 1));
+  if (few < vectorLanes)
+    b.ifThen(hasFew, [&] { moveMaxima(block, page, b.constant(0), few); });
+  Value rest = few < vectorLanes ? b.select(hasFew, b.constant(0), block.count) : block.count;
+  b.loop(b.constant(0), rest, vectorLanes, [&](Value blockRow) { moveMaxima(block, page, blockRow, vectorLanes); });
   // p = 2^(s - max'); sum' = factor * sum + p
   b.loop(b.constant(0), block.count, 1, [&](Value blockRow) {
     Value row = b.add(block.first, blockRow), sumPointer = b.at(sums, row, vectorLanes * floatBytes);
@@ -458,7 +529,6 @@ void AttentionTile::softmaxRows(const RowBlock &block, const PageValues &page) {
     Value factor = b.loadBroadcast(b.at(factors, row, floatBytes), vectorLanes);
     Value oldSum = b.mulF(b.loadFloats(sumPointer, vectorLanes), factor);
     b.store(weighScores(page, max, oldSum, scoresOf(blockRow), scoresOf(blockRow)), sumPointer);
-    prefetchFourthLines(row, page);
     if (usesTileUnit)
       rescaleRow(row);
   });

@@ -28,12 +28,14 @@ struct TileValues {
   mlir::Value firstToken, numTokens, kvHead, firstHead;
   mlir::Value globals =
       {}; // const int32_t *, (tokens of the sequence): not 0 for a global one; null where the spec has none
+  // Of a run of heads, of which the rest describes the first: how many tiles of query heads follow each other. Null: this one.
+  mlir::Value headTiles = {};
 };
 
-// How the keys and values of the tile's KV head are reached, 64 tokens at a time: in pages of the cache, or in tensors.
+// How the keys and values of a KV head are reached, 64 tokens at a time: in pages of the cache, or in tensors.
 struct KeyBlocks {
   // The first key and the first value of block `index`.
-  std::function<std::pair<mlir::Value, mlir::Value>(mlir::Value index)> find;
+  std::function<std::pair<mlir::Value, mlir::Value>(mlir::Value index, mlir::Value kvHead)> find;
   mlir::Value keyBytes, valueBytes; // from a token to the next
 };
 
@@ -102,8 +104,12 @@ public:
   int64_t headTiles() const { return spec.numHeads / groupSize; }
   unsigned lanes() const { return vectorLanes; }
 
-  // Scratch of the whole tile; in the entry block.
-  void allocate();
+  // Whether tiles of few rows take several heads at a time (maxHeadTiles), page by page.
+  bool takesHeadRuns() const;
+  // The most heads of a run, each of `numTokens` tokens.
+  mlir::Value maxHeadTiles(mlir::Value numTokens);
+  // Scratch of the whole tile, or of a run of heads; in the entry block.
+  void allocate(bool forHeadRuns = false);
   // Behind the last tile of a kernel.
   void finish();
   mlir::Value numRows(const TileValues &tile);
@@ -113,6 +119,9 @@ public:
   std::pair<mlir::Value, mlir::Value> visibleKeys(const SequenceValues &sequence, mlir::Value firstToken,
                                                   mlir::Value numTokens);
 
+  // `body` for each head of the run, whose rows of scratch are the tile's meanwhile.
+  void forEachHead(const TileValues &run, llvm::function_ref<void(const TileValues &)> body);
+
   // The blocks of the tile's sequence in the cache, whose layer's K and V lie `kOffset` and `vOffset` bytes inside a page.
   KeyBlocks pages(const TileValues &tile, mlir::Value kOffset, mlir::Value vOffset);
   // Where the tile's rows lie among those of a step, (rows, numHeads * headDim), rows qStride floats apart.
@@ -121,7 +130,8 @@ public:
   void loadQueries(const TileValues &tile, const RowPlaces &rows);
   // Of buckets: what each distance adds to the scores of each head of the tile, from the table of the call.
   void loadPositions(const TileValues &tile, mlir::Value table);
-  // State of each row over the keys [firstKey, endKey), all in one split.
+  // State of each row over the keys [firstKey, endKey), all in one split. Of a run, all heads look at a page before any looks at the next: planes of
+  // neighbours are neighbours in memory.
   void attendSplit(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms);
   // The same without blocks: all scores are stored, then the softmax reads them, whose weights go with the values.
   void attendStored(const TileValues &tile, const KeyRange &keys, const ScoreTerms &terms, const StoredScores &stored);
@@ -146,7 +156,12 @@ private:
   mlir::Value hasGlobals(const TileValues &tile, const PageValues &page);
   // Nothing seen.
   void beginRows(mlir::Value numRows);
-  void forEachPage(const TileValues &tile, const KeyRange &keys, llvm::function_ref<void(const PageValues &)> body);
+  void forEachPage(const TileValues &run, const KeyRange &keys,
+                   llvm::function_ref<void(const TileValues &, const PageValues &)> body);
+  // Head `index` of the run, and from where on its rows lie in scratch: a part of its own of the vectors that a softmax takes at a time.
+  TileValues headOfRun(const TileValues &run, mlir::Value index);
+  mlir::Value rowsOfHead(mlir::Value numTokens);
+  void atHead(const TileValues &run, mlir::Value index, llvm::function_ref<void(const TileValues &)> body);
   // Types of what a product step loads, and acc + a b.
   mlir::Type operandElement();
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
@@ -206,6 +221,8 @@ private:
   mlir::Value isPartlyMasked(const TileValues &tile, const PageValues &page);
   // scores → exp2(scores - max); max and sum of each row move on, and its factor is what rescales acc.
   void softmaxRows(const RowBlock &block, const PageValues &page);
+  // Of `count` rows from blockRow on.
+  void moveMaxima(const RowBlock &block, const PageValues &page, mlir::Value blockRow, int64_t count);
   // What a row adds to the scores of a page's keys.
   struct RowBias {
     mlir::Value keys;   // (64): each key's, or nothing that is read
@@ -240,8 +257,6 @@ private:
   void prefetchLines(mlir::Value from, int64_t bytes, CacheLevel level);
   void prefetchPart(mlir::Value rows, int64_t count, mlir::Value stride, int64_t rowBytes, mlir::Value step,
                     int64_t steps);
-  int64_t productLines(int64_t bytes) const;
-  void prefetchFourthLines(mlir::Value row, const PageValues &page);
   void prefetchRows(mlir::Value rows, int64_t count, int64_t rowBytes, int64_t bytes);
   void prefetchSecondHalf(mlir::Value rows, int64_t rowDim, mlir::Value offset, int64_t bytes);
   // The products on AMX.
@@ -275,7 +290,6 @@ private:
   // The next page's lines are asked for in every loop over this one, half of them by the products: few rows wait for memory alone, which then is
   // never idle.
   const bool spreadsPrefetch;
-  const bool softmaxPrefetches; // a quarter of it, of pages in place whose rows are whole groups of four lines
   // Scores are in units of log 2 (what exp2 takes), or, with a bias, natural: the most negative float that a mask may hold as
   // a bias is then a score as well, as the formula has it.
   const double unit;
@@ -284,17 +298,19 @@ private:
   const int64_t queryStride, valueStride; // floats, or pairs, from row to row in scratch, whole cache lines
   const BucketRange buckets;
   int64_t tileTokens, tileRows;
-  int64_t scratchRows() const; // whole vectors of rows, and whole tiles of AMX
+  int64_t rowAlignment() const; // rows that the softmax or a tile of AMX takes at a time
+  int64_t scratchRows() const;  // of a tile, whole groups of those
+  int64_t runRows = 0;          // of a run of heads
   std::optional<TileUnit> tileUnit;
 
-  mlir::Value query;      // (tileRows, queryStride)
+  mlir::Value query;      // (runRows, queryStride)
   mlir::Value scores;     // (blockRows, 64), then the weights
   mlir::Value panel;      // keys as (headDim, 64); half of it for pairs
   mlir::Value valuePanel; // values as (64, valueStride), where those are copied; half of it for pairs
-  mlir::Value accs;       // (tileRows, valueStride)
-  mlir::Value totals;     // (tileRows, valueStride)
-  mlir::Value sums;       // (tileRows, lanes)
-  mlir::Value rowMax, factors, totalMax, totalSum; // (tileRows)
+  mlir::Value accs;       // (runRows, valueStride)
+  mlir::Value totals;     // (runRows, valueStride)
+  mlir::Value sums;       // (runRows, lanes)
+  mlir::Value rowMax, factors, totalMax, totalSum; // (runRows)
   mlir::Value bucketBiases; // (groupSize, buckets.stride); of tokens i32 buckets, (buckets.stride)
   mlir::Value tokenTerms;   // (64)
 };

@@ -22,7 +22,7 @@ int64_t AttentionTile::unitPairsOf(int64_t columns) {
 // Columns of queries and of keys behind head_dim, and columns of values behind theirs, are zeros that no step writes.
 void AttentionTile::beginTileUnit() {
   if (spec.headDim % (2 * unitPairs)) {
-    fillZeros(query, scratchRows() * queryStride);
+    fillZeros(query, runRows * queryStride);
     fillZeros(panel, unitPairsOf(spec.headDim) * blockTokens);
   }
   if (spec.valueDim() != valueStride)

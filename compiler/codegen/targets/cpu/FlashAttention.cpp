@@ -41,7 +41,7 @@ private:
   void enterSequence(const RaggedAttentionCall &batch, Value index);
   Value at(Value base, const Strides &strides, Value head, Value row);
   RowPlaces places(Value base, const Strides &strides, const TileValues &values);
-  KeyBlocks blocks(const TileValues &values);
+  KeyBlocks blocks();
   void emitItem(Value item);
   // Tokens [first, second) of the tile of the sequence: from its first global token to its last.
   std::pair<Value, Value> globalTokens(const TileValues &values);
@@ -77,10 +77,10 @@ RowPlaces FlashAttentionEmitter::places(Value base, const Strides &strides, cons
   return {at(base, strides, values.firstHead, values.firstToken), strides.row, strides.head};
 }
 
-KeyBlocks FlashAttentionEmitter::blocks(const TileValues &values) {
-  Value zero = b.constant(0), headKeys = at(call.key, keyStrides, values.kvHead, zero),
-        headValues = at(call.value, valueStrides, values.kvHead, zero);
-  auto find = [this, headKeys, headValues](Value index) {
+KeyBlocks FlashAttentionEmitter::blocks() {
+  Value zero = b.constant(0);
+  auto find = [this, zero](Value index, Value kvHead) {
+    Value headKeys = at(call.key, keyStrides, kvHead, zero), headValues = at(call.value, valueStrides, kvHead, zero);
     Value token = b.mul(index, tile.blockKeys());
     return std::make_pair(b.at(headKeys, b.mul(token, keyStrides.row)),
                           b.at(headValues, b.mul(token, valueStrides.row)));
@@ -210,7 +210,7 @@ void FlashAttentionEmitter::attend(const TileValues &values) {
   terms.tokenBytes = tokenBytes;
   if (spec.hasBias)
     terms = {positions, places(call.bias, biasStrides, values), biasKeyBytes};
-  KeyBlocks found = blocks(values);
+  KeyBlocks found = blocks();
   auto [begin, end] = tile.visibleKeys(values.sequence, values.firstToken, values.numTokens);
   if (spec.globals == GlobalTokens::Keys) // which may lie anywhere
     begin = b.constant(0), end = call.keys;

@@ -13,58 +13,97 @@
 using namespace mlir;
 using namespace heddle;
 
-// Items of a sequence: each (token tile, head tile) counts for `splits` of them.
-static Value itemsOf(RawBuilder &b, const AttentionTile &emitter, const SequenceValues &sequence, Value splits) {
-  return b.mul(b.mul(b.divideUp(sequence.numRows, emitter.tokens()), emitter.headTiles()), splits);
+namespace {
+
+// How the attention of a step is divided: an item is a tile of a sequence's tokens, a run of heads (AttentionTile::forEachHead) and a split of the
+// keys. Tiles of many rows take heads one by one. What is computed side by side changes no row's bits.
+class AttentionItems {
+public:
+  AttentionItems(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
+                 Value numThreads)
+      : b(b), emitter(emitter), sequences(sequences), numSequences(numSequences), thread(thread),
+        numThreads(numThreads) {}
+
+  // `body` for every (tile, run) that is this thread's: item i of the step belongs to thread i mod numThreads, as later tiles see more keys.
+  void forEachRun(llvm::function_ref<void(const TileValues &)> body);
+  // `body` for every (tile, run, split) that is this thread's, where a sequence has `splits`: an equal part of neighbours each, so that the page
+  // that is asked for behind a split's last is the one that is read next.
+  void forEachSplit(llvm::function_ref<Value(const SequenceValues &)> splits,
+                    llvm::function_ref<void(const TileValues &, Value split)> body);
+
+private:
+  // Of a sequence: heads of a run, runs, and items.
+  struct Plan {
+    Value heads, runs, items;
+  };
+  Plan plan(const SequenceValues &sequence, Value splits);
+  TileValues runAt(const SequenceValues &sequence, const Plan &plan, Value index);
+
+  RawBuilder &b;
+  AttentionTile &emitter;
+  Value sequences, numSequences, thread, numThreads;
+};
+
+} // namespace
+
+// As many heads as leave each thread a run.
+AttentionItems::Plan AttentionItems::plan(const SequenceValues &sequence, Value splits) {
+  Value tokens = b.constant(emitter.tokens()), headTiles = b.constant(emitter.headTiles()), one = b.constant(1);
+  auto divideUp = [&](Value a, Value by) { return b.divide(b.add(a, b.sub(by, one)), by); };
+  Plan plan = {one, headTiles, Value()};
+  if (emitter.takesHeadRuns()) {
+    // A sequence may have no rows, or no keys.
+    Value ofThread = b.max(divideUp(b.mul(headTiles, splits), numThreads), one);
+    Value most = b.min(emitter.maxHeadTiles(b.max(b.min(tokens, sequence.numRows), one)), ofThread);
+    plan.runs = divideUp(headTiles, most);
+    plan.heads = divideUp(headTiles, plan.runs);
+    plan.runs = divideUp(headTiles, plan.heads);
+  }
+  plan.items = b.mul(b.mul(b.divideUp(sequence.numRows, emitter.tokens()), plan.runs), splits);
+  return plan;
 }
 
-static TileValues tileOf(RawBuilder &b, const AttentionTile &emitter, const SequenceValues &sequence, Value tile,
-                         Value headTile) {
-  Value token = b.mul(tile, emitter.tokens()), firstHead = b.mul(headTile, emitter.group());
-  Value kvHead = b.divide(firstHead, emitter.headsPerKvHead());
-  Value count = b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token));
-  return {sequence, token, count, kvHead, firstHead};
+TileValues AttentionItems::runAt(const SequenceValues &sequence, const Plan &plan, Value index) {
+  Value token = b.mul(b.divide(index, plan.runs), emitter.tokens());
+  Value headTile = b.mul(b.remainder(index, plan.runs), plan.heads);
+  Value firstHead = b.mul(headTile, emitter.group());
+  TileValues run = {sequence, token, b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token)),
+                    b.divide(firstHead, emitter.headsPerKvHead()), firstHead};
+  if (emitter.takesHeadRuns())
+    run.headTiles = b.min(plan.heads, b.sub(b.constant(emitter.headTiles()), headTile));
+  return run;
 }
 
-// `body` for every (token tile, head tile) of the step that is this thread's: item i of the step belongs to thread i mod numThreads,
-// as later tiles of tokens see more keys.
-static void forEachTile(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
-                        Value numThreads, llvm::function_ref<void(const TileValues &)> body) {
-  int64_t headTiles = emitter.headTiles();
+void AttentionItems::forEachRun(llvm::function_ref<void(const TileValues &)> body) {
   b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange itemsBefore) {
     SequenceValues sequence = loadSequence(b, sequences, index);
-    Value items = itemsOf(b, emitter, sequence, b.constant(1));
+    Plan plan = this->plan(sequence, b.constant(1));
     // The first item i of the sequence with (itemsBefore + i) mod numThreads = thread.
     Value ahead = b.remainder(itemsBefore[0], numThreads);
     Value first = b.remainder(b.sub(b.add(thread, numThreads), ahead), numThreads);
-    b.loop(first, items, numThreads, [&](Value item) {
-      body(tileOf(b, emitter, sequence, b.divide(item, headTiles), b.remainder(item, b.constant(headTiles))));
-    });
-    return SmallVector<Value>{b.add(itemsBefore[0], items)};
+    b.loop(first, plan.items, numThreads, [&](Value item) { body(runAt(sequence, plan, item)); });
+    return SmallVector<Value>{b.add(itemsBefore[0], plan.items)};
   });
 }
 
-// `body` for every (token tile, head tile, split) of the step that is this thread's: an equal run of neighbours each, the splits of a head one
-// behind the other, so that the page that is asked for behind a split's last is the one that is read next.
-static void forEachSplit(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
-                         Value numThreads, llvm::function_ref<Value(const SequenceValues &)> splits,
-                         llvm::function_ref<void(const TileValues &, Value split)> body) {
-  int64_t headTiles = emitter.headTiles();
-  auto countItems = [&](const SequenceValues &sequence) { return itemsOf(b, emitter, sequence, splits(sequence)); };
-  Value total = b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
-    return SmallVector<Value>{b.add(before[0], countItems(loadSequence(b, sequences, index)))};
-  })[0];
+void AttentionItems::forEachSplit(llvm::function_ref<Value(const SequenceValues &)> splits,
+                                  llvm::function_ref<void(const TileValues &, Value split)> body) {
+  auto forEachSequence = [&](llvm::function_ref<void(const SequenceValues &, const Plan &, Value before)> visit) {
+    return b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
+      SequenceValues sequence = loadSequence(b, sequences, index);
+      Plan plan = this->plan(sequence, splits(sequence));
+      visit(sequence, plan, before[0]);
+      return SmallVector<Value>{b.add(before[0], plan.items)};
+    })[0];
+  };
+  Value total = forEachSequence([](const SequenceValues &, const Plan &, Value) {});
   Value begin = b.divide(b.mul(total, thread), numThreads);
   Value end = b.divide(b.mul(total, b.add(thread, 1)), numThreads);
-  b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
-    SequenceValues sequence = loadSequence(b, sequences, index);
-    Value splitCount = splits(sequence), items = countItems(sequence);
-    Value first = b.max(b.sub(begin, before[0]), b.constant(0)), last = b.min(b.sub(end, before[0]), items);
-    b.loop(first, last, 1, [&](Value item) {
-      Value split = b.remainder(item, splitCount), rest = b.divide(item, splitCount);
-      body(tileOf(b, emitter, sequence, b.divide(rest, headTiles), b.remainder(rest, b.constant(headTiles))), split);
-    });
-    return SmallVector<Value>{b.add(before[0], items)};
+  forEachSequence([&](const SequenceValues &sequence, const Plan &plan, Value before) {
+    Value first = b.max(b.sub(begin, before), b.constant(0)), last = b.min(b.sub(end, before), plan.items);
+    Value count = splits(sequence);
+    b.loop(first, last, 1,
+           [&](Value item) { body(runAt(sequence, plan, b.divide(item, count)), b.remainder(item, count)); });
   });
 }
 
@@ -81,35 +120,40 @@ func::FuncOp heddle::buildAttention(ModuleOp module, StringRef name, const Atten
   Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads);
 
   AttentionTile emitter(b, spec, target);
-  emitter.allocate();
-  forEachTile(b, emitter, call.sequences, call.numSequences, thread, numThreads, [&](const TileValues &tile) {
-    emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
-    emitter.loadPositions(tile, call.positions);
-    KeyBlocks pages = emitter.pages(tile, call.kOffset, call.vOffset);
-    emitter.forEachRow(tile, [&](Value, Value head, Value row) {
-      emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
+  emitter.allocate(/*forHeadRuns=*/true);
+  AttentionItems items(b, emitter, call.sequences, call.numSequences, thread, numThreads);
+  items.forEachRun([&](const TileValues &run) {
+    emitter.forEachHead(run, [&](const TileValues &tile) {
+      emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+      emitter.loadPositions(tile, call.positions);
+      emitter.forEachRow(tile, [&](Value, Value head, Value row) {
+        emitter.beginTotal(emitter.totalState(row), b.add(tile.firstHead, head), call.sinks);
+      });
     });
-    auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-    auto mergeRows = [&] {
+    KeyBlocks pages = emitter.pages(run, call.kOffset, call.vOffset);
+    auto [begin, end] = emitter.visibleKeys(run.sequence, run.firstToken, run.numTokens);
+    auto mergeRows = [&](const TileValues &tile) {
       emitter.forEachRow(tile, [&](Value, Value, Value row) {
         emitter.reduceSum(row);
         emitter.mergeInto(emitter.totalState(row), emitter.splitState(row));
       });
     };
     if (spec.storesScores) {
-      emitter.attendStored(tile, {begin, end, pages}, {call.positions, {}}, {call.scores, call.keys});
-      mergeRows();
+      emitter.attendStored(run, {begin, end, pages}, {call.positions, {}}, {call.scores, call.keys});
+      mergeRows(run);
     } else {
       Value firstSplit = b.divide(begin, spec.splitKv), endSplit = b.divideUp(end, spec.splitKv);
       b.loop(firstSplit, endSplit, 1, [&, begin = begin, end = end](Value split) {
         Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
-        emitter.attendSplit(tile, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.positions, {}});
-        mergeRows();
+        emitter.attendSplit(run, {b.max(begin, splitBegin), b.min(end, splitEnd), pages}, {call.positions, {}});
+        emitter.forEachHead(run, mergeRows);
       });
     }
-    emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
-      Value to = outputRow(b, spec, call.out, call.outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
-      emitter.storeOutput(emitter.totalState(row), to);
+    emitter.forEachHead(run, [&](const TileValues &tile) {
+      emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+        Value to = outputRow(b, spec, call.out, call.outStride, stepRow(b, tile, token), b.add(tile.firstHead, head));
+        emitter.storeOutput(emitter.totalState(row), to);
+      });
     });
   });
   emitter.finish();
@@ -127,26 +171,30 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
   Value thread = b.extend(call.thread), numThreads = b.extend(call.numThreads);
 
   AttentionTile emitter(b, spec, target);
-  emitter.allocate();
+  emitter.allocate(/*forHeadRuns=*/true);
+  AttentionItems items(b, emitter, call.sequences, call.numSequences, thread, numThreads);
   auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, spec.splitKv); };
-  forEachSplit(b, emitter, call.sequences, call.numSequences, thread, numThreads, count,
-               [&](const TileValues &tile, Value split) {
-                 auto [begin, end] = emitter.visibleKeys(tile.sequence, tile.firstToken, tile.numTokens);
-                 Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
-                 Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
-                 b.ifThen(b.lessThan(firstKey, endKey), [&] {
-                   emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
-                   emitter.loadPositions(tile, call.positions);
-                   emitter.attendSplit(tile, {firstKey, endKey, emitter.pages(tile, call.kOffset, call.vOffset)},
-                                       {call.positions, {}});
-                   emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
-                     emitter.reduceSum(row);
-                     Value inStep = stepRow(b, tile, token);
-                     emitter.copyState(splitStateOf(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
-                                       emitter.splitState(row));
-                   });
-                 });
-               });
+  items.forEachSplit(count, [&](const TileValues &run, Value split) {
+    auto [begin, end] = emitter.visibleKeys(run.sequence, run.firstToken, run.numTokens);
+    Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
+    Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
+    b.ifThen(b.lessThan(firstKey, endKey), [&] {
+      emitter.forEachHead(run, [&](const TileValues &tile) {
+        emitter.loadQueries(tile, emitter.stepQueries(tile, call.q, call.qStride));
+        emitter.loadPositions(tile, call.positions);
+      });
+      emitter.attendSplit(run, {firstKey, endKey, emitter.pages(run, call.kOffset, call.vOffset)},
+                          {call.positions, {}});
+      emitter.forEachHead(run, [&](const TileValues &tile) {
+        emitter.forEachRow(tile, [&](Value token, Value head, Value row) {
+          emitter.reduceSum(row);
+          Value inStep = stepRow(b, tile, token);
+          emitter.copyState(splitStateOf(b, spec, states, inStep, split, b.add(tile.firstHead, head)),
+                            emitter.splitState(row));
+        });
+      });
+    });
+  });
   emitter.finish();
   func::ReturnOp::create(b);
   return function;
