@@ -41,7 +41,8 @@ def RaiseNorm : StagePass<"heddle-raise-norm", "::mlir::func::FuncOp", "Import">
   let description = [{
     Anchors on a sum over the last dimension and looks for the furthest value that is
     `weight * x * (mean(x^2) + eps)^(-1/2)`, or that of x - mean(x), plus a bias, for a stored weight. Roots, reciprocals, powers and
-    the order of factors do not matter. Several norms of one input may share the sum. Example: test/raise/raise-norm.mlir.
+    the order of factors do not matter. Several norms of one input may share the sum; heads may have numbers of their own, and be normed
+    one by one. Examples: test/raise/raise-norm.mlir, test/raise/raise-norm-heads.mlir, test/raise/raise-norm-joined.mlir.
 
     ```mlir
     func.func @written_out(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {
