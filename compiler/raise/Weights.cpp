@@ -63,6 +63,26 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
   return known.empty() ? expr : exprs.substitute(expr, known);
 }
 
+Expr heddle::firstOfEqual(ExprContext &exprs, Expr element) {
+  auto type = element->kind == ExprKind::Leaf ? dyn_cast<RankedTensorType>(element->value.getType()) : RankedTensorType();
+  DenseElementsAttr elements = type && isa<FloatType>(type.getElementType()) ? elementsOf(element->value) : DenseElementsAttr();
+  if (!elements || elements.empty())
+    return element;
+  if (elements.isSplat())
+    return exprs.leaf(element->value, SmallVector<Expr>(type.getRank(), exprs.constant(0)));
+  SmallVector<APFloat> values(elements.getValues<APFloat>());
+  SmallVector<Expr> places(ArrayRef<Expr>(element->arguments));
+  int64_t step = values.size();
+  for (auto [d, size] : llvm::enumerate(type.getShape())) {
+    int64_t block = step; // elements of one index of the dimension before
+    step /= size;
+    auto isFirst = [&](int64_t i) { return values[i].bitwiseIsEqual(values[i - i % block + i % step]); };
+    if (llvm::all_of(llvm::seq<int64_t>(values.size()), isFirst))
+      places[d] = exprs.constant(0);
+  }
+  return exprs.leaf(element->value, places);
+}
+
 // Whether the index runs over the whole dimension; of one value it is 0.
 static bool covers(Expr index, Value value, int64_t dimension) {
   int64_t size = shaped(value).getDimSize(dimension);

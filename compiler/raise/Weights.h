@@ -20,6 +20,8 @@ mlir::DenseElementsAttr elementsOf(mlir::Value value);
 mlir::DenseF64ArrayAttr linesOf(mlir::Value value);
 // `expr` with the elements at known places of weights that say them.
 Expr resolveElements(ExprContext &exprs, Expr expr);
+// The first of the elements that a stored tensor says, along dimensions along which all are equal to `element`; other elements as they are.
+Expr firstOfEqual(ExprContext &exprs, Expr element);
 // Matrices are weights of the model, whose storage says how to read them, since a constant of the module is in no file to pack from:
 // what is computed with one stays a contraction.
 
