@@ -12,8 +12,8 @@ def RaiseLinear : StagePass<"heddle-raise-linear", "::mlir::func::FuncOp", "Impo
   let description = [{
     A contraction of rows with a stored matrix becomes `linear`, whichever way the matrix lies (the other one is the same bytes with
     another #heddle.storage, never a transpose op), with the stored vector that is added to it; collapsing leading dimensions moves
-    behind it. So does a convolution of one group with stored weights, over a loop that gathers its windows. A gather of a stored table's rows becomes `embedding`, with the constant it is multiplied by. Products of two
-    activations stay. Examples: test/raise/raise-linear.mlir, raise-convolution.mlir.
+    behind it. Rows of 16-bit floats become f32 before. So does a convolution of one group with stored weights, over a loop that gathers its windows.
+    A gather of a stored table's rows becomes `embedding`, with the constant it is multiplied by. Products of two activations stay. Examples: test/raise/raise-linear.mlir, raise-convolution.mlir.
 
     ```mlir
     #x = affine_map<(s, n, k) -> (s, k)>
