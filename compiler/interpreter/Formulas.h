@@ -11,6 +11,8 @@
 namespace heddle {
 
 double activate(ActivationKind kind, double x);
+// The same where each number of the formula but 0.5 and 1 is what `stored` makes of it, as a graph that rounds them has it.
+double activate(ActivationKind kind, double x, llvm::function_ref<double(double)> stored);
 // activation(gate) * up, bounded where `gating` says so.
 double activateGated(ActivationKind kind, GatingAttr gating, double gate, double up);
 

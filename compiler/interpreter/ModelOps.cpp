@@ -199,17 +199,21 @@ static LogicalResult rope(Frame &frame, RopeOp op) {
 //===- glu, softcap -------------------------------------------------------===//
 
 double heddle::activate(ActivationKind kind, double x) {
+  return activate(kind, x, [](double number) { return number; });
+}
+
+double heddle::activate(ActivationKind kind, double x, llvm::function_ref<double(double)> stored) {
   switch (kind) {
   case ActivationKind::Silu:
     return x / (1 + std::exp(-x));
   case ActivationKind::Gelu:
-    return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    return 0.5 * x * (1 + std::erf(x / stored(std::sqrt(2.0))));
   case ActivationKind::GeluTanh:
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    return 0.5 * x * (1 + std::tanh(stored(std::sqrt(2 / M_PI)) * (x + stored(0.044715) * x * x * x)));
   case ActivationKind::Relu:
     return x > 0 ? x : 0 * x; // NaN stays NaN
   case ActivationKind::QuickGelu:
-    return x / (1 + std::exp(-1.702 * x));
+    return x / (1 + std::exp(-stored(1.702) * x));
   case ActivationKind::Tanh:
     return std::tanh(x);
   }

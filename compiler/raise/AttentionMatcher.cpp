@@ -2,6 +2,8 @@
 
 #include "compiler/raise/AttentionMatcher.h"
 
+#include "compiler/raise/Weights.h"
+
 #include "mlir/Analysis/SliceAnalysis.h"
 
 #include <cmath>
@@ -383,7 +385,7 @@ bool AttentionMatcher::readSinks() {
   for (auto &[term, factor] : termsOf(sink))
     if (term->kind == ExprKind::Reduce)
       shift = exprs.add(shift, exprs.mul(exprs.constant(factor), term));
-  sink = exprs.sub(sink, shift);
+  sink = firstOfEqual(exprs, exprs.sub(sink, shift)); // exporters repeat it for all rows of a known number
   total = exprs.mapEnds(total, [&](Expr end) { return exprs.sub(end, shift); });
   for (Expr other : {batch, query, key})
     if (!other->isConstant() && exprs.contains(sink, other))

@@ -361,6 +361,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     return Value(linalg::BroadcastOp::create(b, loc, operand(0), init, broadcast.getDimensions()).getResult()[0]);
   }
   if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
+    if (llvm::all_of(op->getOperands(), isStored)) // norms of heads, each with a weight of its own
+      return b.clone(*op, operands)->getResult(0);
     if ((int64_t)concat.getDim() + 1 != concat.getResultType().getRank())
       return cannot(op, "joins tensors along another dimension than their last");
     SmallVector<Value> parts =

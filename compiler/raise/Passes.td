@@ -12,8 +12,8 @@ def RaiseLinear : StagePass<"heddle-raise-linear", "::mlir::func::FuncOp", "Impo
   let description = [{
     A contraction of rows with a stored matrix becomes `linear`, whichever way the matrix lies (the other one is the same bytes with
     another #heddle.storage, never a transpose op), with the stored vector that is added to it; collapsing leading dimensions moves
-    behind it. So does a convolution of one group with stored weights, over a loop that gathers its windows. A gather of a stored table's rows becomes `embedding`, with the constant it is multiplied by. Products of two
-    activations stay. Examples: test/raise/raise-linear.mlir, raise-convolution.mlir.
+    behind it. Rows of 16-bit floats become f32 before. So does a convolution of one group with stored weights, over a loop that gathers its windows.
+    A gather of a stored table's rows becomes `embedding`, with the constant it is multiplied by. Products of two activations stay. Examples: test/raise/raise-linear.mlir, raise-convolution.mlir.
 
     ```mlir
     #x = affine_map<(s, n, k) -> (s, k)>
@@ -41,7 +41,8 @@ def RaiseNorm : StagePass<"heddle-raise-norm", "::mlir::func::FuncOp", "Import">
   let description = [{
     Anchors on a sum over the last dimension and looks for the furthest value that is
     `weight * x * (mean(x^2) + eps)^(-1/2)`, or that of x - mean(x), plus a bias, for a stored weight. Roots, reciprocals, powers and
-    the order of factors do not matter. Several norms of one input may share the sum. Example: test/raise/raise-norm.mlir.
+    the order of factors do not matter. Several norms of one input may share the sum; heads may have numbers of their own, and be normed
+    one by one. Examples: test/raise/raise-norm.mlir, test/raise/raise-norm-heads.mlir, test/raise/raise-norm-joined.mlir.
 
     ```mlir
     func.func @written_out(%x: tensor<5x8xf32>) -> tensor<5x8xf32> {

@@ -7,6 +7,7 @@
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
+#include "compiler/raise/WidenActivations.h"
 
 #include "mlir/IR/TypeUtilities.h"
 
@@ -32,9 +33,21 @@ static bool isAnalytic(Expr expr, Expr leaf) {
          llvm::all_of(expr->terms, [&](auto &term) { return isAnalytic(term.first, leaf); });
 }
 
-// Analytic functions that agree at this many points to the precision of their constants, 32-bit floats, are the same one;
-// relu is none and is matched by its form.
-static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
+// Whether `expr` is `kind` of `leaf`, its numbers as `stored` makes them: analytic functions that agree at this many points to the precision of
+// their constants, 32-bit floats, are the same one.
+static bool agrees(Expr expr, Expr leaf, ActivationKind kind, function_ref<double(double)> stored) {
+  for (int i = -128; i <= 128; ++i) {
+    double x = 0.09375 * i + 0.01, wanted = activate(kind, x, stored);
+    std::optional<double> value = evaluate(expr, {{leaf, x}});
+    if (!value || std::abs(*value - wanted) > 1e-6 * (1e-3 + std::abs(wanted)) + 1e-9)
+      return false;
+  }
+  return true;
+}
+
+// `widened`: the type of 16 bits that the constants of a graph were rounded to before it was widened to f32; null where they were not. Its activations
+// are those of its checkpoint. relu is no analytic function and is matched by its form.
+static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf, Type widened) {
   if (expr->kind == ExprKind::Call && expr->name == "max" && llvm::is_contained(expr->arguments, leaf) &&
       llvm::any_of(expr->arguments, [](Expr argument) { return argument->isConstant(0); }))
     return ActivationKind::Relu;
@@ -42,13 +55,14 @@ static std::optional<ActivationKind> activationOf(Expr expr, Expr leaf) {
     return std::nullopt;
   for (ActivationKind kind : {ActivationKind::Silu, ActivationKind::Gelu, ActivationKind::GeluTanh,
                               ActivationKind::QuickGelu, ActivationKind::Tanh}) {
-    bool agrees = true;
-    for (int i = -128; i <= 128 && agrees; ++i) {
-      double x = 0.09375 * i + 0.01, wanted = activate(kind, x);
-      std::optional<double> value = evaluate(expr, {{leaf, x}});
-      agrees = value && std::abs(*value - wanted) <= 1e-6 * (1e-3 + std::abs(wanted)) + 1e-9;
-    }
-    if (agrees)
+    auto rounded = [&](double number) {
+      bool isInexact;
+      APFloat narrow(number);
+      narrow.convert(cast<FloatType>(widened).getFloatSemantics(), APFloat::rmNearestTiesToEven, &isInexact);
+      return narrow.convertToDouble();
+    };
+    if (agrees(expr, leaf, kind, [](double number) { return number; }) ||
+        (widened && agrees(expr, leaf, kind, rounded)))
       return kind;
   }
   return std::nullopt;
@@ -123,6 +137,10 @@ static Value raisedFrom(Operation *root, ArrayRef<Value> ends) {
   if (leaves.empty() || leaves.size() > 2)
     return {};
   OpBuilder b(root);
+  auto widened = root->getParentOfType<func::FuncOp>()->getAttrOfType<TypeAttr>(widenedAttr);
+  auto activationOfLeaf = [&](Expr expr, Expr leaf) {
+    return activationOf(expr, leaf, widened ? widened.getValue() : Type());
+  };
   // Gate and up may be parts of one product.
   auto valueOf = [&](Expr leaf) { return elementwise(b, root, exprs, trace, leaf, symbols); };
   auto create = [&](Expr gate, Expr up, ActivationKind kind) -> Value {
@@ -136,7 +154,7 @@ static Value raisedFrom(Operation *root, ArrayRef<Value> ends) {
     if (auto cap = softcapOf(element, leaves[0]))
       if (Value input = valueOf(leaves[0]))
         return SoftcapOp::create(b, root->getLoc(), result.getType(), input, b.getF64FloatAttr(*cap));
-    if (auto kind = activationOf(element, leaves[0]))
+    if (auto kind = activationOfLeaf(element, leaves[0]))
       return create(leaves[0], nullptr, *kind);
     return {};
   }
@@ -145,7 +163,7 @@ static Value raisedFrom(Operation *root, ArrayRef<Value> ends) {
     Expr rest = exprs.div(element, leaves[up]);
     if (exprs.contains(rest, leaves[up]))
       continue;
-    if (auto kind = activationOf(rest, leaves[1 - up]))
+    if (auto kind = activationOfLeaf(rest, leaves[1 - up]))
       return create(leaves[1 - up], leaves[up], *kind);
   }
   return {};

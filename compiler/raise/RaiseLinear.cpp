@@ -95,7 +95,13 @@ static Value storedOperand(OpBuilder &b, Expr element, Expr row, Expr column) {
   return isPart ? storedPart(b, element, {row, row->extent}, {column, column->extent}) : Value();
 }
 
-// x W with a stored W, whichever way it lies and whatever broadcasts it.
+// `rows` of 16-bit floats as f32, which holds each of them.
+static Value widenedRows(OpBuilder &b, Location loc, Value rows) {
+  RankedTensorType type = shaped(rows);
+  return type.getElementType().isF32() ? rows : arith::ExtFOp::create(b, loc, type.clone(b.getF32Type()), rows);
+}
+
+// x W with a stored W, whichever way it lies and whatever broadcasts it. A product of 16-bit floats sums in f32 as well.
 static bool raiseMatmul(linalg::LinalgOp op) {
   if (op.getNumDpsInputs() != 2 || !shaped(op->getResult(0)).getElementType().isF32())
     return false;
@@ -103,8 +109,9 @@ static bool raiseMatmul(linalg::LinalgOp op) {
   for (unsigned weightOperand : {1u, 0u}) {
     OpOperand *rows = op.getDpsInputOperand(1 - weightOperand), *matrix = op.getDpsInputOperand(weightOperand);
     auto in = loopsOf(op, rows), stored = loopsOf(op, matrix), out = loopsOf(op, op.getDpsInitOperand(0));
+    Type number = shaped(rows->get()).getElementType();
     if (!in || !stored || !out || in->empty() || in->size() != out->size() ||
-        !shaped(rows->get()).getElementType().isF32())
+        !(number.isF32() || number.isF16() || number.isBF16()))
       continue;
     // Same leading dimensions; the last is contracted and replaced by the matrix's own.
     if (ArrayRef(*in).drop_back() != ArrayRef(*out).drop_back())
@@ -126,7 +133,7 @@ static bool raiseMatmul(linalg::LinalgOp op) {
     std::optional<SmallVector<ReassociationIndices>> groups;
     tensor::ExpandShapeOp units = unitRows(rows->get());
     Value input = units ? units.getSrc() : uncollapsed(b, rows->get(), groups);
-    Value result = createLinear(b, op.getLoc(), input, weight, Value());
+    Value result = createLinear(b, op.getLoc(), widenedRows(b, op.getLoc(), input), weight, Value());
     Value init = op.getDpsInitOperand(0)->get();
     if (units) {
       SmallVector<OpFoldResult> sizes = units.getMixedOutputShape();

@@ -2,6 +2,7 @@
 
 #include "compiler/raise/Passes.h"
 
+#include "compiler/raise/Arrange.h"
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Remarks.h"
 #include "compiler/raise/Weights.h"
@@ -22,6 +23,13 @@ static RankedTensorType shaped(Value value) {
 
 namespace {
 
+// Numbers that a norm stores: one for each place of the last dimension, or, where dimension `heads` of four is one of heads, one for each place of
+// each head, those of one head behind those of the other.
+struct StoredNumbers {
+  Value vector;
+  std::optional<unsigned> heads;
+};
+
 // Matches the element of a value against the formulas of the norms of `input`.
 class NormMatcher {
 public:
@@ -35,13 +43,14 @@ private:
   // sum over the last dimension of `body` ^ 2, divided by the width.
   bool isMeanSquare(Expr term, double factor, llvm::function_ref<bool(Expr base, Expr index)> isBase);
   bool matchScale(Expr factor, bool centered);
-  void replace(bool centered, Value bias);
+  StoredNumbers storedNumbers(Expr element);
+  void replace(bool centered);
 
   Value input, root;
   ExprContext exprs;
   ElementTrace trace;
   SmallVector<Expr> symbols;
-  Value weight;
+  StoredNumbers weight, bias;
   double eps = 0, weightOffset = 0;
   int64_t width = 0;
 };
@@ -90,15 +99,41 @@ bool NormMatcher::matchScale(Expr base, bool centered) {
          });
 }
 
-void NormMatcher::replace(bool centered, Value bias) {
+StoredNumbers NormMatcher::storedNumbers(Expr element) {
+  if (Value vector = storedVector(element, symbols.back()))
+    return {vector, std::nullopt};
+  OpBuilder b(root.getDefiningOp());
+  auto axis = [&](unsigned d) { return Axis{symbols[d], trace.size(input, d)}; };
+  if (Value vector = storedVectorPart(b, element, axis(symbols.size() - 1))) // of the only head
+    return {vector, std::nullopt};
+  // In layer_norm and rms_norm heads are dimension 1.
+  for (unsigned heads = 1; symbols.size() == 4 && heads <= 2; ++heads)
+    if (symbols[heads]->kind == ExprKind::Symbol)
+      if (Value rows = storedRows(b, element, axis(heads), axis(3)))
+        return {rows, heads};
+  return {};
+}
+
+// `x` with dimensions 1 and 2 of its four exchanged.
+static Value exchanged(OpBuilder &b, Location loc, Value x) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  std::swap(sizes[1], sizes[2]);
+  Value init = tensor::EmptyOp::create(b, loc, sizes, shaped(x).getElementType());
+  return linalg::TransposeOp::create(b, loc, x, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
+}
+
+void NormMatcher::replace(bool centered) {
   OpBuilder b(root.getDefiningOp());
   Location loc = root.getLoc();
-  Value result;
+  bool exchanges = weight.heads == 2u;
+  Value x = exchanges ? exchanged(b, loc, input) : input, result;
   if (centered)
-    result = LayerNormOp::create(b, loc, input.getType(), input, weight, bias, b.getF64FloatAttr(asWritten(eps)));
+    result = LayerNormOp::create(b, loc, x.getType(), x, weight.vector, bias.vector, b.getF64FloatAttr(asWritten(eps)));
   else
-    result = RmsNormOp::create(b, loc, input.getType(), input, weight, b.getF64FloatAttr(asWritten(eps)),
+    result = RmsNormOp::create(b, loc, x.getType(), x, weight.vector, b.getF64FloatAttr(asWritten(eps)),
                                b.getF64FloatAttr(weightOffset));
+  if (exchanges)
+    result = exchanged(b, loc, result);
   if (result.getType() != root.getType())
     result = tensor::CastOp::create(b, loc, root.getType(), result);
   root.replaceAllUsesWith(result);
@@ -111,14 +146,13 @@ bool NormMatcher::run() {
     return false;
   Expr element = trace.element(root, symbols);
   // weight * normalised, plus a bias.
-  Value bias;
   SmallVector<std::pair<Expr, double>> terms = termsOf(element);
   if (constantOf(element) != 0 || terms.empty() || terms.size() > 2)
     return false;
   if (terms.size() == 2) {
     unsigned other = terms[0].first->kind == ExprKind::Product ? 1 : 0;
-    bias = storedVector(terms[other].first, symbols.back());
-    if (!bias || terms[other].second != 1)
+    bias = storedNumbers(terms[other].first);
+    if (!bias.vector || terms[other].second != 1)
       return false;
     terms.erase(terms.begin() + other);
   }
@@ -139,16 +173,18 @@ bool NormMatcher::run() {
     }
     // weight, or weight + offset
     SmallVector<std::pair<Expr, double>> parts = termsOf(base);
-    if (exponent != 1 || weight || parts.size() != 1 || parts[0].second != 1)
+    if (exponent != 1 || weight.vector || parts.size() != 1 || parts[0].second != 1)
       return false;
-    weight = storedVector(parts[0].first, symbols.back());
+    weight = storedNumbers(parts[0].first);
     weightOffset = constantOf(base);
-    if (!weight)
+    if (!weight.vector)
       return false;
   }
-  if (!hasScale || !hasInput || !weight || (bias && !centered) || (centered && weightOffset != 0))
+  if (!hasScale || !hasInput || !weight.vector || (centered && weightOffset != 0))
     return false;
-  replace(centered, bias);
+  if (bias.vector && (!centered || bias.heads != weight.heads))
+    return false;
+  replace(centered);
   return true;
 }
 
@@ -240,6 +276,68 @@ static void raise(linalg::LinalgOp reduction) {
   }
 }
 
+//===- heads that are normed one by one -----------------------------------===//
+
+// Norms of one head each, (batch, 1, sequence, width), that `join` puts together are one norm of all, whose weight is theirs, one behind the other.
+static void joinHeads(tensor::ConcatOp join) {
+  RankedTensorType type = join.getResultType();
+  if (join.getDim() != 1 || type.getRank() != 4 || join.getInputs().size() < 2)
+    return;
+  ExprContext exprs;
+  ElementTrace moves(exprs, TraceDepth::Moves);
+  SmallVector<Expr> symbols = moves.indexSymbols(join.getResult()), ofHead(symbols), first, second;
+  Operation *norm = join.getInputs()[0].getDefiningOp();
+  SmallVector<SmallVector<Value>> vectors; // of each head: the weight and perhaps the bias
+  Value source;
+  for (auto [h, head] : llvm::enumerate(join.getInputs())) {
+    Operation *op = head.getDefiningOp();
+    if (!isa_and_nonnull<RmsNormOp, LayerNormOp>(op) || shaped(head).getDimSize(1) != 1 ||
+        op->getName() != norm->getName() || op->getAttrs() != norm->getAttrs() ||
+        op->getNumOperands() != norm->getNumOperands())
+      return;
+    vectors.emplace_back(llvm::drop_begin(op->getOperands()));
+    if (llvm::any_of(vectors.back(), [&](Value vector) {
+          return !vector.getDefiningOp<WeightOp>() || shaped(vector) != shaped(vectors[0][0]);
+        }))
+      return;
+    ofHead[1] = exprs.constant(0);
+    Expr element = moves.element(op->getOperand(0), ofHead);
+    if (element->kind != ExprKind::Leaf || (source && element->value != source))
+      return;
+    source = element->value;
+    SmallVector<Expr> places(ArrayRef<Expr>(element->arguments));
+    if (h < 2)
+      (h == 0 ? first : second) = places;
+    for (auto [d, place] : llvm::enumerate(places))
+      if (h > 1 && place != exprs.add(first[d], exprs.mul(exprs.constant(double(h)), exprs.sub(second[d], first[d]))))
+        return;
+  }
+  SmallVector<Expr> places;
+  for (auto [begin, next] : llvm::zip_equal(first, second))
+    places.push_back(exprs.add(begin, exprs.mul(symbols[1], exprs.sub(next, begin))));
+  SmallVector<Axis> axes;
+  for (auto [d, symbol] : llvm::enumerate(symbols))
+    axes.push_back({symbol, moves.size(join.getResult(), d)});
+  OpBuilder b(join);
+  Location loc = join.getLoc();
+  std::string why;
+  Value heads = arrange(b, loc, exprs, source, places, axes, why);
+  if (!heads)
+    return;
+  Operation *all = b.clone(*norm);
+  all->setOperand(0, heads);
+  for (unsigned v = 0; v < vectors[0].size(); ++v) {
+    SmallVector<Value> ofHeads = llvm::map_to_vector(vectors, [&](ArrayRef<Value> ofHead) { return ofHead[v]; });
+    all->setOperand(v + 1, tensor::ConcatOp::create(b, loc, 0, ofHeads));
+    all->moveBefore(join);
+  }
+  all->getResult(0).setType(heads.getType());
+  Value result = all->getResult(0);
+  if (result.getType() != type)
+    result = tensor::CastOp::create(b, loc, type, result);
+  join.getResult().replaceAllUsesWith(result);
+}
+
 namespace {
 struct RaiseNorm : heddle::impl::RaiseNormBase<RaiseNorm> {
   void runInStage() override {
@@ -252,6 +350,9 @@ struct RaiseNorm : heddle::impl::RaiseNormBase<RaiseNorm> {
     for (linalg::LinalgOp reduction : llvm::reverse(reductions))
       if (!reduction->getResult(0).use_empty())
         raise(reduction);
+    SmallVector<tensor::ConcatOp> joins;
+    getOperation().walk([&](tensor::ConcatOp op) { joins.push_back(op); });
+    llvm::for_each(joins, joinHeads);
     eraseDeadOps(getOperation());
   }
 };

@@ -63,6 +63,26 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
   return known.empty() ? expr : exprs.substitute(expr, known);
 }
 
+Expr heddle::firstOfEqual(ExprContext &exprs, Expr element) {
+  auto type = element->kind == ExprKind::Leaf ? dyn_cast<RankedTensorType>(element->value.getType()) : RankedTensorType();
+  DenseElementsAttr elements = type && isa<FloatType>(type.getElementType()) ? elementsOf(element->value) : DenseElementsAttr();
+  if (!elements || elements.empty())
+    return element;
+  if (elements.isSplat())
+    return exprs.leaf(element->value, SmallVector<Expr>(type.getRank(), exprs.constant(0)));
+  SmallVector<APFloat> values(elements.getValues<APFloat>());
+  SmallVector<Expr> places(ArrayRef<Expr>(element->arguments));
+  int64_t step = values.size();
+  for (auto [d, size] : llvm::enumerate(type.getShape())) {
+    int64_t block = step; // elements of one index of the dimension before
+    step /= size;
+    auto isFirst = [&](int64_t i) { return values[i].bitwiseIsEqual(values[i - i % block + i % step]); };
+    if (llvm::all_of(llvm::seq<int64_t>(values.size()), isFirst))
+      places[d] = exprs.constant(0);
+  }
+  return exprs.leaf(element->value, places);
+}
+
 // Whether the index runs over the whole dimension; of one value it is 0.
 static bool covers(Expr index, Value value, int64_t dimension) {
   int64_t size = shaped(value).getDimSize(dimension);
@@ -134,25 +154,30 @@ static std::optional<SmallVector<int64_t>> storedSteps(RankedTensorType type, St
   return storage.getTransposed() ? SmallVector<int64_t>{1, stride} : SmallVector<int64_t>{stride, 1};
 }
 
+// Where a part of a stored tensor of plain floats lies; nothing for another element.
+static std::optional<Part> plainPartOf(Expr element, const Axis &row, const Axis &column) {
+  auto weight = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<WeightOp>() : WeightOp();
+  if (!weight || !isa<FloatType>(shaped(weight).getElementType()) || shaped(weight).getEncoding() ||
+      weight->hasAttr(Codes::attrName))
+    return std::nullopt;
+  std::optional<SmallVector<int64_t>> steps = storedSteps(shaped(weight), weight.getStorage());
+  return steps ? partOf(element, row, column, *steps) : std::nullopt;
+}
+
 Value heddle::storedPart(OpBuilder &b, Expr element, const Axis &row, const Axis &column) {
-  auto weight = element->value.getDefiningOp<WeightOp>();
-  if (!weight)
+  if (!row.extent->isConstant() || !column.extent->isConstant())
     return {};
-  RankedTensorType type = shaped(weight);
-  StorageAttr storage = weight.getStorage();
-  std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
-  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
-  if (!steps || !isPlain || !row.extent->isConstant() || !column.extent->isConstant())
-    return {};
-  std::optional<Part> part = partOf(element, row, column, *steps);
+  std::optional<Part> part = plainPartOf(element, row, column);
   if (!part || (part->rowStep != 1 && part->columnStep != 1))
     return {};
+  auto weight = cast<WeightOp>(element->value.getDefiningOp());
+  RankedTensorType type = shaped(weight);
   int64_t rows = (int64_t)row.extent->constant, columns = (int64_t)column.extent->constant;
   auto matrix = RankedTensorType::get({rows, columns}, type.getElementType());
   bool transposed = part->columnStep != 1;
   int64_t step = transposed ? part->columnStep : part->rowStep, dense = transposed ? rows : columns;
-  int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
-  StorageAttr moved = storage.getPart(offset, transposed, step == dense ? 0 : step);
+  int64_t offset = weight.getStorage().getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
+  StorageAttr moved = weight.getStorage().getPart(offset, transposed, step == dense ? 0 : step);
   return WeightOp::create(b, weight.getLoc(), matrix, (weight.getName() + "[" + part->text + "]").str(), moved);
 }
 
@@ -169,23 +194,32 @@ Value heddle::storedBias(Expr element, Expr index) {
   return vector && vector.getDefiningOp<WeightOp>() ? vector : Value();
 }
 
+// The numbers that begin at `part` of `element`'s tensor and follow each other, as a vector.
+static Value vectorAt(OpBuilder &b, Expr element, const Part &part, int64_t size) {
+  auto weight = cast<WeightOp>(element->value.getDefiningOp());
+  Type number = shaped(weight).getElementType();
+  int64_t offset = weight.getStorage().getOffset() + part.offset * (number.getIntOrFloatBitWidth() / 8);
+  return WeightOp::create(b, weight.getLoc(), RankedTensorType::get({size}, number),
+                          (weight.getName() + "[" + part.text + "]").str(),
+                          weight.getStorage().getPart(offset, false, 0));
+}
+
 Value heddle::storedVectorPart(OpBuilder &b, Expr element, const Axis &index) {
   if (Value whole = storedBias(element, index.index))
     return whole;
-  auto weight = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<WeightOp>() : WeightOp();
-  if (!weight || !index.extent->isConstant())
+  if (!index.extent->isConstant())
     return {};
-  RankedTensorType type = shaped(weight);
-  StorageAttr storage = weight.getStorage();
-  std::optional<SmallVector<int64_t>> steps = storedSteps(type, storage);
-  bool isPlain = !type.getEncoding() && isa<FloatType>(type.getElementType()) && !weight->hasAttr(Codes::attrName);
-  std::optional<Part> part = steps && isPlain ? partOf(element, index, Axis(), *steps) : std::nullopt;
-  if (!part || part->rowStep != 1)
+  std::optional<Part> part = plainPartOf(element, index, Axis());
+  return part && part->rowStep == 1 ? vectorAt(b, element, *part, (int64_t)index.extent->constant) : Value();
+}
+
+Value heddle::storedRows(OpBuilder &b, Expr element, const Axis &row, const Axis &column) {
+  if (!row.extent->isConstant() || !column.extent->isConstant())
     return {};
-  int64_t offset = storage.getOffset() + part->offset * (type.getElementTypeBitWidth() / 8);
-  return WeightOp::create(b, weight.getLoc(),
-                          RankedTensorType::get({int64_t(index.extent->constant)}, type.getElementType()),
-                          (weight.getName() + "[" + part->text + "]").str(), storage.getPart(offset, false, 0));
+  int64_t rows = (int64_t)row.extent->constant, columns = (int64_t)column.extent->constant;
+  std::optional<Part> part = plainPartOf(element, row, column);
+  bool isDense = part && part->columnStep == 1 && part->rowStep == columns;
+  return isDense ? vectorAt(b, element, *part, rows * columns) : Value();
 }
 
 double heddle::asWritten(double value) {

@@ -20,6 +20,8 @@ mlir::DenseElementsAttr elementsOf(mlir::Value value);
 mlir::DenseF64ArrayAttr linesOf(mlir::Value value);
 // `expr` with the elements at known places of weights that say them.
 Expr resolveElements(ExprContext &exprs, Expr expr);
+// The first of the elements that a stored tensor says, along dimensions along which all are equal to `element`; other elements as they are.
+Expr firstOfEqual(ExprContext &exprs, Expr element);
 // Matrices are weights of the model, whose storage says how to read them, since a constant of the module is in no file to pack from:
 // what is computed with one stays a contraction.
 
@@ -36,6 +38,8 @@ mlir::Value storedBias(Expr element, Expr index);
 // The vector whose element [index] is `element`, a part of a stored tensor of any rank: the same bytes with another storage. Null if `element` is
 // something else, or its values lie apart.
 mlir::Value storedVectorPart(mlir::OpBuilder &b, Expr element, const Axis &index);
+// The vector of the numbers of such a part, those of one row behind those of the other. Null if they do not lie so.
+mlir::Value storedRows(mlir::OpBuilder &b, Expr element, const Axis &row, const Axis &column);
 // The decimal that a 32-bit float was written as: 1e-6, not 9.99999997e-7. Configs say it so.
 double asWritten(double value);
 

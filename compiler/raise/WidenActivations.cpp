@@ -60,8 +60,10 @@ void heddle::widenActivations(func::FuncOp graph) {
   graph.walk([&](Operation *op) {
     if (isa<arith::ExtFOp, arith::TruncFOp>(op))
       casts.push_back(op);
-    if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && isNarrow(constant.getType()))
+    if (auto constant = dyn_cast<arith::ConstantOp>(op); constant && isNarrow(constant.getType())) {
+      graph->setAttr(widenedAttr, TypeAttr::get(getElementTypeOrSelf(constant.getType())));
       constant.setValueAttr(widened(constant.getValue()));
+    }
     if (!isa<WeightOp>(op))
       for (Value result : op->getResults())
         result.setType(widened(result.getType()));

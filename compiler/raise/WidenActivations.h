@@ -10,7 +10,8 @@
 namespace heddle {
 
 // Every float of 16 bits but the weights becomes f32, results included, and casts between the two vanish. A graph that reads the
-// bits of such a float stays as it is. Arguments are no floats.
+// bits of such a float stays as it is. Arguments are no floats. What the constants were rounded to is left as an attribute of the graph.
+inline constexpr llvm::StringLiteral widenedAttr = "heddle.widened";
 void widenActivations(mlir::func::FuncOp graph);
 
 } // namespace heddle

@@ -427,8 +427,15 @@ LogicalResult KernelLowering::lower(Operation *op) {
                                 : LogicalResult(success());
   for (OpOperand &operand : op->getOpOperands()) {
     auto type = dyn_cast<RankedTensorType>(operand.get().getType());
-    if (type && type.getRank() == 1 && isWeight(operand.get()))
-      operand.set(packVectors(op, operand.get()));
+    if (!type || type.getRank() != 1)
+      continue;
+    // A vector of the model, or several, one behind the other.
+    auto join = operand.get().getDefiningOp<tensor::ConcatOp>();
+    SmallVector<Value> vectors(join ? ValueRange(join.getInputs()) : ValueRange(operand.get()));
+    if (llvm::all_of(vectors, isWeight))
+      operand.set(packVectors(op, vectors));
+    if (join && join->use_empty())
+      join.erase();
   }
   return success();
 }

@@ -203,3 +203,36 @@ func.func @one_column(%x: tensor<1x?x1xf32>) -> tensor<1x?x3xf32> {
   %y = linalg.contract indexing_maps = [#x, #nk, #y] ins(%x, %w : tensor<1x?x1xf32>, tensor<3x1xf32>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
   return %y : tensor<1x?x3xf32>
 }
+
+// Products of 16-bit floats sum in f32: each of them is one.
+// CHECK-LABEL: @rows_of_16_bits
+// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f16", file = 0, offset = 0, transposed = true> : tensor<3x4xf16>
+// CHECK: %[[X:.*]] = arith.extf %{{.*}} : tensor<1x?x4xf16> to tensor<1x?x4xf32>
+// CHECK-NEXT: heddle.linear %[[X]], weights(%[[W]] : tensor<3x4xf16>) : tensor<1x?x4xf32> -> tensor<1x?x3xf32>
+// CHECK-NOT: linalg.contract
+// CHECK: return
+func.func @rows_of_16_bits(%x: tensor<1x?x4xf16>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f16", file = 0, offset = 0> : tensor<4x3xf16>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf16>
+  %zero = arith.constant 0.0 : f32
+  %init = tensor.empty(%n) : tensor<1x?x3xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%init : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf16>, tensor<4x3xf16>) outs(%start : tensor<1x?x3xf32>) -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}
+
+// What sums in 16 bits rounds more often.
+// CHECK-LABEL: @sums_of_16_bits
+// CHECK-NOT: heddle.linear
+// CHECK: linalg.contract
+func.func @sums_of_16_bits(%x: tensor<1x?x4xf16>) -> tensor<1x?x3xf16> {
+  %w = heddle.weight "w" <type = "f16", file = 0, offset = 0> : tensor<4x3xf16>
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : tensor<1x?x4xf16>
+  %zero = arith.constant 0.0 : f16
+  %init = tensor.empty(%n) : tensor<1x?x3xf16>
+  %start = linalg.fill ins(%zero : f16) outs(%init : tensor<1x?x3xf16>) -> tensor<1x?x3xf16>
+  %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf16>, tensor<4x3xf16>) outs(%start : tensor<1x?x3xf16>) -> tensor<1x?x3xf16>
+  return %y : tensor<1x?x3xf16>
+}

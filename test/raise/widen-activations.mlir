@@ -4,8 +4,8 @@
 // RUN: %heddle-opt %t/graph.mlir --heddle-bind-decoder-inputs | FileCheck %s --check-prefix=GRAPH
 // RUN: %heddle-opt %t/bits.mlir --heddle-bind-decoder-inputs | FileCheck %s --check-prefix=BITS
 
-// Weights keep their 16 bits; constants, values and loops have 32, and no cast between them is left.
-// DECODER: func.func @graph({{.*}}) -> (tensor<1x?x4xf32> {heddle.name = "logits"})
+// Weights keep their 16 bits; constants, values and loops have 32, and no cast between them is left. What constants were rounded to is kept.
+// DECODER: func.func @graph({{.*}}) -> (tensor<1x?x4xf32> {heddle.name = "logits"}) attributes {heddle.widened = bf16}
 // DECODER-DAG: %[[EPS:.*]] = arith.constant 9.53674316E-7 : f32
 // DECODER-DAG: heddle.weight "t" {{.*}} : tensor<6x4xbf16>
 // DECODER-DAG: arith.extf %{{.*}} : tensor<6x4xbf16> to tensor<6x4xf32>

@@ -101,3 +101,19 @@ func.func private @sinks_of_both_ways(%outputs: tensor<4x64xf32>, %maxima: tenso
   %0 = heddle.combine_splits <causal> ins(%outputs, %maxima, %sums, %cache sinks %sinks : tensor<4x64xf32>, tensor<4x4xf32>, tensor<4x4xf32>, <1 x 2 x 16 x bf16>, tensor<4xbf16>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, split_kv = 512 : i64} -> tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// Norms of heads, each with a vector of its own.
+// CHECK-LABEL: @vectors_one_behind_the_other
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x?x8xf32>, %[[A:.*]]: tensor<8xf32>, %[[B:.*]]: tensor<8xf32>)
+// CHECK-NOT: tensor.concat
+// CHECK: %[[W:.*]] = heddle.pack <vector> "f32"(%[[A]], %[[B]] : tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+// CHECK: heddle.layer_norm %[[X]], %[[W]]
+// CHECK-NOT: tensor.concat
+// CHECK: return
+func.func private @vectors_one_behind_the_other(%x: tensor<1x2x?x8xf32>, %a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<1x2x?x8xf32> {
+  %w = tensor.concat dim(0) %a, %b : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+  %y = heddle.layer_norm %x, %w {eps = 1.0e-5} : tensor<1x2x?x8xf32>, tensor<16xf32>
+  return %y : tensor<1x2x?x8xf32>
+}

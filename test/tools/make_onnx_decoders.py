@@ -69,6 +69,9 @@ MODELS = {
     "deepseek-v3": ("DeepseekV3", dict(q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=4, qk_rope_head_dim=4, v_head_dim=6, head_dim=4,
                                        n_routed_experts=4, num_experts_per_tok=2, n_group=2, topk_group=1, first_k_dense_replace=1,
                                        moe_intermediate_size=8, num_key_value_heads=2)),
+    # Norms of heads, each with a weight of its own: of one tensor, and one by one.
+    "dynamo-cohere": ("Cohere", dict(num_key_value_heads=1, use_qk_norm=True)),
+    "dynamo-stablelm": ("StableLm", dict(num_key_value_heads=1, qk_layernorm=True, use_parallel_residual=True)),
     "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
@@ -108,6 +111,9 @@ def model_of(family, keys, experts):
     config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
     torch.manual_seed(1)
     model = getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
+    for key, weights in model.named_parameters():
+        if ".norms." in key or (weights.dim() == 2 and "norm" in key):  # of each head: ones would say nothing of their order
+            torch.nn.init.normal_(weights, 1, 0.5)
     if model._can_set_experts_implementation():
         model.set_experts_implementation(experts)
     return model
