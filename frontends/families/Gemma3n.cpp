@@ -60,9 +60,9 @@ static constexpr TensorRule layerInputRules[] = {
 
 // Checkpoints hold projections also of the layers that attend to others' keys. Towers stand beside the text, with what embeds their tokens.
 static constexpr UnreadTensor unreadTensors[] = {
-    {"model.layers.#.self_attn.k_proj.*"},      {"model.layers.#.self_attn.v_proj.*"},
-    {"model.layers.#.self_attn.k_norm.*"},      {"model.vision_tower.*", /*isLoss=*/true},
-    {"model.audio_tower.*", /*isLoss=*/true},   {"model.embed_vision.*", /*isLoss=*/true},
+    {"model.layers.#.self_attn.k_proj.*"},    {"model.layers.#.self_attn.v_proj.*"},
+    {"model.layers.#.self_attn.k_norm.*"},    {"model.vision_tower.*", /*isLoss=*/true},
+    {"model.audio_tower.*", /*isLoss=*/true}, {"model.embed_vision.*", /*isLoss=*/true},
     {"model.embed_audio.*", /*isLoss=*/true},
 };
 
@@ -71,7 +71,8 @@ static constexpr int64_t mostStreams = 64;
 static int64_t readWithin(JsonObject &object, const char *key, int64_t fallback, int64_t low, int64_t high) {
   int64_t value = object.integer(key).value_or(fallback);
   if (value < low || value > high)
-    object.fail(key, "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high));
+    object.fail(key,
+                "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high));
   return value;
 }
 
@@ -118,7 +119,8 @@ static void readSparsity(JsonObject &object, ModelConfig &config) {
                                                    ")");
   for (double share : shares) {
     if (!(share < 1.0))
-      return object.fail("activation_sparsity_pattern", "holds " + std::to_string(share) + ", expected numbers below 1");
+      return object.fail("activation_sparsity_pattern",
+                         "holds " + std::to_string(share) + ", expected numbers below 1");
     // The reference keeps a share as f32.
     config.gateCutoffs.push_back(share > 0.0 ? std::optional<double>(deviationsAbove(double(float(share))))
                                              : std::nullopt);
@@ -160,14 +162,6 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.layerInputs.size = readWithin(object, "hidden_size_per_layer_input", 256, 1, 1 << 12);
   readSharedKeys(object, config);
   readSparsity(object, config);
-}
-
-static void readRopes3n(JsonObject &object, ModelConfig &config) {
-  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
-  double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
-  readRopesByType(object, config, theta, localTheta, /*scalesBoth=*/false);
-  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
-    config.layerRope[layer] = config.layerWindow[layer] > 0;
 }
 
 using LayerValues = ModelBuilder::LayerValues;
@@ -242,13 +236,13 @@ static LayerValues layer3n(ModelBuilder &b, int64_t layer, const LayerValues &st
   return corrected;
 }
 
-// What each layer gets of its own for each token: half of the tokens' numbers, half of a projection of their embeddings.
+// What each layer gets of its own for each token: numbers of a table, and of a projection of what all layers get.
 static LayerValues layerInputs(ModelBuilder &b, TensorHandle embedded) {
   const ModelConfig &c = b.config();
   int64_t width = c.layerInputs.size;
   TensorHandle tokens = b.embedIds("model.embed_tokens_per_layer.weight", std::sqrt(static_cast<double>(width)));
-  TensorHandle projected =
-      b.scale(b.linear(embedded, "model.per_layer_model_projection"), 1.0 / std::sqrt(static_cast<double>(c.hiddenSize)));
+  TensorHandle projected = b.scale(b.linear(embedded, "model.per_layer_model_projection"),
+                                   1.0 / std::sqrt(static_cast<double>(c.hiddenSize)));
   TensorHandle normed = b.rmsNorm(b.splitHeads(projected, c.numHiddenLayers), "model.per_layer_projection_norm");
   TensorHandle all = b.add(b.mergeHeads(normed), tokens);
   LayerValues inputs;
@@ -325,7 +319,7 @@ static constexpr Family describeGemma3n() {
   row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 5;
   row.readers.huggingFaceSizes = readSizes;
-  row.readers.huggingFaceRopes = readRopes3n;
+  row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
   row.readers.huggingFaceRest = readRest;
   row.build = build;
   return row;

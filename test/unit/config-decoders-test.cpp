@@ -427,16 +427,12 @@ TEST(DecoderConfig, gemma3n) {
   ASSERT_TRUE(config.gateCutoffs[0]);
   EXPECT_NEAR(*config.gateCutoffs[0], 1.2815515, 1e-6);
   EXPECT_FALSE(config.gateCutoffs[2]);
-  // What the class says where a file says nothing: no layer of a small model is sparse, every fifth sees all.
+  // What the class says where a file says nothing: no layer of a small model is sparse.
   config = familyConfig("gemma3n_text", {{"activation_sparsity_pattern", nullptr},
                                          {"intermediate_size", 64},
-                                         {"layer_types", nullptr},
                                          {"altup_active_idx", 2},
                                          {"altup_correct_scale", false},
-                                         {"num_kv_shared_layers", 1},
                                          {"final_logit_softcapping", nullptr}});
-  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{5, 5, 5, 5, 0, 5}));
-  EXPECT_EQ(config.keyLayers, (std::vector<int64_t>{0, 1, 2, 3, 4, 3}));
   EXPECT_FALSE(config.gateCutoffs[0]);
   EXPECT_EQ(config.streams.active, 2);
   EXPECT_FALSE(config.streams.scalesCorrected);
@@ -451,6 +447,10 @@ TEST(DecoderConfig, gemma3n) {
        {"gemma3n_text",
         {{"num_kv_shared_layers", 5}},
         "num_kv_shared_layers is 5: no layer before the last 5 is of the kind of layer 1"},
+       // Every fifth layer sees all, where nothing else is said.
+       {"gemma3n_text",
+        {{"layer_types", nullptr}},
+        "num_kv_shared_layers is 3: no layer before the last 3 is of the kind of layer 4"},
        {"gemma3n_text",
         {{"activation_sparsity_pattern", {0.5}}},
         "activation_sparsity_pattern has 1 entries, expected num_hidden_layers (6)"},
