@@ -186,6 +186,20 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.numHeads * config.latent.vHeadDim;
   case ConfigDim::NopeDim:
     return config.latent.qkNopeHeadDim;
+  case ConfigDim::Streams:
+    return config.streams.count;
+  case ConfigDim::OtherStreams:
+    return config.streams.count - 1;
+  case ConfigDim::StreamPairs:
+    return config.streams.count * config.streams.count;
+  case ConfigDim::LaurelRank:
+    return config.streams.laurelRank;
+  case ConfigDim::LayerInput:
+    return config.layerInputs.size;
+  case ConfigDim::LayerInputs:
+    return config.numHiddenLayers * config.layerInputs.size;
+  case ConfigDim::LayerInputVocab:
+    return config.layerInputs.vocabSize;
   }
   return 1;
 }
@@ -194,6 +208,7 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   bool isOfEncoder = std::string_view(rule.name).find('%') != std::string_view::npos;
   const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
   bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];
+  bool hasOwnKeys = static_cast<size_t>(layer) >= config.keyLayers.size() || config.keyLayers[layer] == layer;
   switch (rule.when) {
   case When::Always:
     return true;
@@ -285,6 +300,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.vocabSize > 1;
   case When::Merged:
     return layer + 1 < config.numHiddenLayers;
+  case When::OwnKeys:
+    return hasOwnKeys;
+  case When::OwnKeyBias:
+    return hasOwnKeys && config.attentionBias;
   }
   return true;
 }

@@ -67,6 +67,13 @@ enum class ConfigDim : uint8_t {
   LatentKeyUps /* num_heads x kv_lora_rank */,
   LatentOutput /* num_heads x v_head_dim */,
   NopeDim /* qk_nope_head_dim */,
+  Streams /* of a token */,
+  OtherStreams /* than the first */,
+  StreamPairs,
+  LaurelRank /* of a residual of low rank */,
+  LayerInput /* hidden_size_per_layer_input */,
+  LayerInputs /* that of all layers */,
+  LayerInputVocab,
 };
 
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.
@@ -116,6 +123,8 @@ enum class When : uint8_t {
   DistanceQueries,
   Texts /* of a model that sees images: it reads texts as well */,
   Merged /* another stage follows */,
+  OwnKeys /* the layer attends to keys and values of its own */,
+  OwnKeyBias,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).

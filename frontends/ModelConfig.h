@@ -89,6 +89,18 @@ struct DistanceConfig {
   bool isNormed = false;                  // norm_rel_ebd
 };
 
+// Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
+struct StreamConfig {
+  int64_t count = 0, active = 0; // altup_num_inputs, altup_active_idx
+  bool scalesCorrected = true;   // altup_correct_scale
+  int64_t laurelRank = 0;        // of the residual beside attention (arXiv:2411.07501)
+};
+
+// Embeddings of a token for each layer.
+struct LayerInputConfig {
+  int64_t vocabSize = 0, size = 0; // vocab_size_per_layer_input, hidden_size_per_layer_input; ids beyond count as 0
+};
+
 // What the numbers of a classifier become: scores that add up to 1, scores of their own each, or nothing else.
 enum class LabelScores : uint8_t { Softmax, Sigmoid, Plain };
 
@@ -262,6 +274,11 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;
+  StreamConfig streams;
+  LayerInputConfig layerInputs;
+  std::vector<int64_t> keyLayers; // (num_hidden_layers): whose keys and values a layer attends to; empty: its own
+  std::vector<std::optional<double>> gateCutoffs; // (num_hidden_layers): what its gates keep, in standard deviations
+                                                  // above their mean; none: all
   EncoderConfig encoder;
   SpeechConfig speech;
   std::optional<int64_t> bosId, padId, decoderStartId;

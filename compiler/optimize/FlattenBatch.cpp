@@ -45,7 +45,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
   // Whether `op` attends to a source, where there is an encoder: its keys and values are arguments of the layer.
   bool attendsToSource(Operation *op) {
     auto attention = dyn_cast<AttentionOp>(op);
-    return hasSources && attention && isOfSource(attention.getKey());
+    return hasSources && attention && isGivenHeads(attention.getKey());
   }
 
   // Of what is cached.
@@ -95,14 +95,15 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     if (walk.wasInterrupted())
       return failure();
     auto [heads, headDim, latent] = shape;
-    int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(), runsAttention);
+    int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(),
+                                    [](func::CallOp call) { return runsAttention(call) && !sharedFrom(call); });
     return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent, /*cross=*/false);
   }
 
   // What the encoder gives is what its decoder takes: keys and values of each layer that attends to the source.
   FailureOr<KvCacheType> crossType(func::FuncOp encoder, func::FuncOp forward, Type element) {
     SmallVector<Type> given =
-        llvm::filter_to_vector(encoder.getResultTypes(), [](Type type) { return isOfSource(type); });
+        llvm::filter_to_vector(encoder.getResultTypes(), [](Type type) { return isHeads(type); });
     SmallVector<Type> taken(forward.getArgumentTypes().drop_front(2));
     if (given.empty() || given.size() % 2 || given != taken || !llvm::all_equal(given))
       return forward.emitError("takes ") << taken.size() << " keys and values of a source, and @"
@@ -116,14 +117,22 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
   // Tokens that each layer of the cache sees, 0: all; nothing where no layer has a window.
   void noteWindows(func::FuncOp forward) {
     SmallVector<int64_t> windows;
+    DenseMap<Operation *, size_t> places; // of the layers that append, in `windows`
     for (auto call : forward.getOps<func::CallOp>()) {
       if (!runsAttention(call))
         continue;
-      windows.push_back(0);
+      int64_t reach = 0;
       getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) {
         if (!attendsToSource(op))
-          windows.back() = op.getMask().getReach();
+          reach = op.getMask().getReach();
       });
+      if (auto place = places.find(sharedFrom(call)); place != places.end()) {
+        int64_t &window = windows[place->second];
+        window = window && reach ? std::max(window, reach) : 0;
+        continue;
+      }
+      places[call] = windows.size();
+      windows.push_back(reach);
     }
     if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))
       getOperation()->setAttr(kvWindowsAttr, DenseI64ArrayAttr::get(&getContext(), windows));

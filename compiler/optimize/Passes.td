@@ -14,6 +14,8 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     what becomes of it. Where all attention is causal, @step(ids, positions, output_rows, cache) of (rows), where rows are the new tokens of a ragged batch of sequences:
     every attention appends its keys and values to the cache and reads all of them from there, and logits are computed for
     output_rows only; the head's input is the second result, the last hidden state of all rows. Layer functions take the cache and their layer's index.
+    A layer function may give the keys and values (batch, heads, sequence, head_dim) that it attends to behind its result, and another take them
+    behind its positions: it reads those of the earlier layer's index and appends none (test/optimize/flatten-batch-shared.mlir).
     If any layer has a sliding window, the module tells all of them in `heddle.kv_windows`: the runtime recycles what fell out.
 
     Where no attention is causal, a token needs all of its sequence, and there is nothing to keep:

@@ -17,14 +17,35 @@ bool heddle::runsAttention(func::CallOp call) {
   return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
 }
 
-bool heddle::isOfSource(Type type) {
+bool heddle::isHeads(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 4;
 }
 
-bool heddle::isOfSource(Value value) {
+bool heddle::isGivenHeads(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  return argument && argument.getArgNumber() >= 2 && isOfSource(argument.getType());
+  return argument && argument.getArgNumber() >= 2 && isHeads(argument.getType());
+}
+
+static SmallVector<Value> headsBehind(ValueRange values, unsigned first) {
+  SmallVector<Value> heads;
+  for (auto [index, value] : llvm::enumerate(values))
+    if (index >= first && isHeads(value.getType()))
+      heads.push_back(value);
+  return heads;
+}
+
+SmallVector<Value> heddle::headsPassed(func::CallOp call) {
+  return headsBehind(call.getOperands(), 2);
+}
+
+SmallVector<Value> heddle::headsIn(ValueRange results) {
+  return headsBehind(results, 1);
+}
+
+func::CallOp heddle::sharedFrom(func::CallOp call) {
+  SmallVector<Value> heads = headsPassed(call);
+  return heads.empty() ? func::CallOp() : heads.front().getDefiningOp<func::CallOp>();
 }
 
 // The type of a (batch, sequence, …) or (batch, heads, sequence, head_dim) tensor when rows take the place of both: (rows, …),
@@ -114,8 +135,8 @@ KvViewOp RaggedRewriter::view(Location loc, KvCacheType type, Value cache) {
 }
 
 LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
-  if (isStep() && crossType && isOfSource(op.getKey()))
-    return rewriteCrossAttention(op);
+  if (isStep() && isGivenHeads(op.getKey()))
+    return crossType ? rewriteCrossAttention(op) : rewriteSharedAttention(op);
   if (op.getBias() && !op.getBias().getDefiningOp<PositionBiasOp>())
     return op.emitError("a bias of scores has no form on the rows of a ragged batch unless it is a position_bias");
   Location loc = op.getLoc();
@@ -137,10 +158,25 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
   return success();
 }
 
+// Whether keys and values that a function takes are a pair.
+static bool areGivenTogether(AttentionOp op) {
+  return isGivenHeads(op.getValue()) && cast<BlockArgument>(op.getValue()).getArgNumber() ==
+                                            cast<BlockArgument>(op.getKey()).getArgNumber() + 1;
+}
+
+LogicalResult RaggedRewriter::rewriteSharedAttention(AttentionOp op) {
+  if (!areGivenTogether(op))
+    return op.emitError("keys of an earlier layer go with the values behind them");
+  if (failed(beginAttention(op)))
+    return failure();
+  KvViewOp seen = view(op.getLoc(), cacheType, cache);
+  attend(op, seen.getKey(), seen.getValue());
+  return success();
+}
+
 // A source was encoded whole: a token sees all of it.
 LogicalResult RaggedRewriter::rewriteCrossAttention(AttentionOp op) {
-  auto values = isOfSource(op.getValue()) ? cast<BlockArgument>(op.getValue()) : BlockArgument();
-  if (!values || values.getArgNumber() != cast<BlockArgument>(op.getKey()).getArgNumber() + 1)
+  if (!areGivenTogether(op))
     return op.emitError("keys of a source go with the values behind them");
   if (op.getMask().getCausal() || op.getMask().getWindow() || op.getBias())
     return op.emitError("a source is seen whole, without a mask or a bias");
@@ -171,24 +207,33 @@ void RaggedRewriter::rewriteCollapse(tensor::CollapseShapeOp op) {
   map.map(op.getResult(), collapsed);
 }
 
-// A layer's index in the cache is the number of attention layers called before it.
+// A layer's index in the cache is the number of layers called before it that append to it, or that of the one whose keys it attends to.
 static int64_t layerIndex(func::CallOp op) {
+  if (func::CallOp from = sharedFrom(op))
+    return layerIndex(from);
   int64_t index = 0;
   for (Operation &before : *op->getBlock()) {
     if (&before == op)
       break;
     if (auto call = dyn_cast<func::CallOp>(before))
-      index += runsAttention(call);
+      index += runsAttention(call) && !sharedFrom(call);
   }
   return index;
 }
 
+// Keys and values that a call passes are those of one earlier layer, which has appended them itself.
+static LogicalResult checkShared(func::CallOp op) {
+  func::CallOp from = sharedFrom(op);
+  SmallVector<Value> heads = headsPassed(op);
+  if (!heads.empty() && (!from || headsIn(from.getResults()) != heads || sharedFrom(from)))
+    return op.emitError("passes keys and values that are not those of one earlier layer, in its order");
+  return success();
+}
+
 // The keys and values that a call passes are in the cache of sources: those of the layer's index.
 static LogicalResult checkSources(func::CallOp op, int64_t layer) {
-  for (Value operand : op.getOperands().drop_front(2)) {
-    if (!isOfSource(operand.getType()))
-      continue;
-    if (!isOfSource(operand))
+  for (Value operand : headsPassed(op)) {
+    if (!isGivenHeads(operand))
       return op.emitError("passes keys or values of a source that are no argument of @forward");
     int64_t number = cast<BlockArgument>(operand).getArgNumber() - 2; // behind ids and positions
     if (number / 2 != layer)
@@ -201,10 +246,11 @@ static LogicalResult checkSources(func::CallOp op, int64_t layer) {
 LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
   SmallVector<Value> operands;
   int64_t index = layerIndex(op);
-  if (crossType && isStep() && failed(checkSources(op, index)))
+  if (isStep() && failed(crossType ? checkSources(op, index) : checkShared(op)))
     return failure();
-  for (Value operand : op.getOperands())
-    if (!isCached(operand))
+  SmallVector<Value> passed = cached(headsPassed(op)), given = cached(headsIn(op.getResults()));
+  for (auto [number, operand] : llvm::enumerate(op.getOperands()))
+    if (number < 2 || !llvm::is_contained(passed, operand))
       operands.push_back(map.lookup(operand));
   SmallVector<Value> extra = {sequences};
   if (isStep()) {
@@ -213,11 +259,71 @@ LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
       extra.push_back(cross);
   }
   operands.insert(operands.begin() + 2, extra.begin(), extra.end());
-  SmallVector<Type> results;
-  for (Type type : op.getResultTypes())
-    results.push_back(raggedType(cast<RankedTensorType>(type)));
+  SmallVector<Value> kept;
+  for (Value result : op.getResults())
+    if (!llvm::is_contained(given, result))
+      kept.push_back(result);
+  SmallVector<Type> results =
+      llvm::map_to_vector(kept, [](Value v) -> Type { return raggedType(cast<RankedTensorType>(v.getType())); });
   auto call = func::CallOp::create(b, op.getLoc(), op.getCallee(), results, operands);
-  map.map(op.getResults(), call.getResults());
+  map.map(kept, call.getResults());
+  return success();
+}
+
+// Keys and values that a layer gives to later ones are those that it has appended.
+LogicalResult RaggedRewriter::rewriteReturn(func::ReturnOp op) {
+  SmallVector<Value> kept, given = cached(headsIn(op.getOperands()));
+  for (auto [number, operand] : llvm::enumerate(op.getOperands()))
+    if (number < 1 || !llvm::is_contained(given, operand))
+      kept.push_back(operand);
+  auto isAppended = [&](AttentionOp attention) {
+    return given.size() == 2 && given[0] == attention.getKey() && given[1] == attention.getValue() &&
+           !isGivenHeads(given[0]);
+  };
+  if (!given.empty() && llvm::none_of(func.getOps<AttentionOp>(), isAppended))
+    return op.emitError("gives ") << given.size() << " keys and values, expected the pair that the layer attends to";
+  func::ReturnOp::create(b, op.getLoc(), llvm::map_to_vector(kept, [&](Value value) { return map.lookup(value); }));
+  return success();
+}
+
+// Loops over (batch, sequence, …), of which rows take the place of the first two; what has no such dimensions stays.
+LogicalResult RaggedRewriter::rewriteGeneric(linalg::GenericOp op) {
+  MLIRContext *context = op.getContext();
+  SmallVector<AffineMap> maps;
+  SmallVector<AffineExpr> dims = {b.getAffineConstantExpr(0)};
+  for (unsigned loop = 1; loop < op.getNumLoops(); ++loop)
+    dims.push_back(b.getAffineDimExpr(loop - 1));
+  Value ofTokens;
+  for (OpOperand &operand : op->getOpOperands()) {
+    AffineMap map = op.getMatchingIndexingMap(&operand);
+    bool hasTokens = map.getNumResults() >= 2 && map.getResult(0) == b.getAffineDimExpr(0) &&
+                     map.getResult(1) == b.getAffineDimExpr(1);
+    ArrayRef<AffineExpr> rest = map.getResults().drop_front(hasTokens ? 1 : 0);
+    if ((!hasTokens && map.isFunctionOfDim(1)) ||
+        llvm::any_of(rest, [](AffineExpr index) { return index.isFunctionOfDim(0); }))
+      return op.emitError("does not walk tokens in their order, which rows of a ragged batch have alone");
+    if (hasTokens && op.isDpsInput(&operand))
+      ofTokens = operand.get();
+    auto flat = AffineMap::get(map.getNumDims(), 0, rest, context);
+    maps.push_back(flat.replaceDimsAndSymbols(dims, {}, op.getNumLoops() - 1, 0));
+  }
+  if (!ofTokens || op.getNumLoops() < 2 || !op.getBody()->getOps<linalg::IndexOp>().empty())
+    return op.emitError("asks for more than the elements of tokens, which rows of a ragged batch have alone");
+  Value rows = tensor::DimOp::create(b, op.getLoc(), map.lookup(ofTokens), 0);
+  SmallVector<Value> inputs, inits;
+  for (Value input : op.getInputs())
+    inputs.push_back(map.lookup(input));
+  for (Value init : op.getOutputs()) {
+    auto type = raggedType(cast<RankedTensorType>(init.getType()));
+    Value room = tensor::EmptyOp::create(b, op.getLoc(), type, rows);
+    if (auto fill = init.getDefiningOp<linalg::FillOp>())
+      room = linalg::FillOp::create(b, op.getLoc(), map.lookup(fill.getInputs()[0]), room).getResult(0);
+    inits.push_back(room);
+  }
+  SmallVector<utils::IteratorType> loops(llvm::drop_begin(op.getIteratorTypesArray()));
+  auto generic = linalg::GenericOp::create(b, op.getLoc(), ValueRange(inits).getTypes(), inputs, inits, maps, loops);
+  op.getRegion().cloneInto(&generic.getRegion(), map);
+  map.map(op.getResults(), generic.getResults());
   return success();
 }
 
@@ -266,7 +372,7 @@ LogicalResult RaggedRewriter::rewriteFirstTokens(tensor::ExtractSliceOp op) {
 }
 
 LogicalResult RaggedRewriter::rewrite(Operation *op) {
-  if (isa<tensor::EmptyOp, tensor::DimOp>(op))
+  if (isa<tensor::EmptyOp, tensor::DimOp, linalg::FillOp>(op))
     return success(); // made anew where they are needed
   if (isa<PositionBiasOp>(op)) {
     if (!llvm::all_of(op->getUsers(), llvm::IsaPred<AttentionOp>))
@@ -279,6 +385,10 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     return rewriteLatentAttention(attention);
   if (auto call = dyn_cast<func::CallOp>(op))
     return rewriteCall(call);
+  if (auto end = dyn_cast<func::ReturnOp>(op))
+    return rewriteReturn(end);
+  if (auto loops = dyn_cast<linalg::GenericOp>(op))
+    return rewriteGeneric(loops);
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
     rewriteExpand(expand);
     return success();
@@ -352,7 +462,7 @@ Block *RaggedRewriter::beginBlock(bool isEntry, SmallVectorImpl<Type> &inputs) {
   for (BlockArgument argument : old.getArguments()) {
     if (argument.getArgNumber() == 2)
       addExtra(isEntry, add);
-    if (!isCached(argument))
+    if (!isStep() || !isGivenHeads(argument))
       map.map(argument, add(raggedType(cast<RankedTensorType>(argument.getType()))));
   }
   if (old.getNumArguments() == 2)
@@ -378,7 +488,7 @@ void RaggedRewriter::addExtra(bool isEntry, function_ref<Value(Type)> add) {
 void RaggedRewriter::appendSources(Operation *end) {
   SmallVector<Value> kept, ofSource;
   for (Value result : end->getOperands())
-    (isOfSource(result.getType()) ? ofSource : kept).push_back(result);
+    (isHeads(result.getType()) ? ofSource : kept).push_back(result);
   for (size_t layer = 0; layer < ofSource.size() / 2; ++layer) {
     Value key = ofSource[2 * layer], value = ofSource[2 * layer + 1];
     bool isValueLast = key.getDefiningOp()->isBeforeInBlock(value.getDefiningOp());

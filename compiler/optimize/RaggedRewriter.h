@@ -16,16 +16,22 @@ namespace heddle {
 // Whether the call runs a layer that attends.
 bool runsAttention(mlir::func::CallOp call);
 
+// The earlier call of a layer whose keys and values this one attends to; null where it has its own.
+mlir::func::CallOp sharedFrom(mlir::func::CallOp call);
+
 // The caches of a program; null where it has none. An encoder-decoder also has the keys and values of sources, one pair for each layer that
 // attends to them, in the order of the calls.
 struct RaggedCaches {
   KvCacheType own, cross;
 };
 
-// Keys or values of a source, (batch, heads, sequence, head_dim): what an encoder gives of this type, and the functions of its decoder take
-// behind what they compute on and positions.
-bool isOfSource(mlir::Type type);
-bool isOfSource(mlir::Value value);
+// Keys or values, (batch, heads, sequence, head_dim): those of a source, which an encoder gives, or of a layer that gives them to others, behind
+// what it computes. The functions of a step take them behind what they compute on and positions, and read them where they are cached.
+bool isHeads(mlir::Type type);
+bool isGivenHeads(mlir::Value value);
+// The same of what a call passes, and of what a layer gives.
+llvm::SmallVector<mlir::Value> headsPassed(mlir::func::CallOp call);
+llvm::SmallVector<mlir::Value> headsIn(mlir::ValueRange results);
 
 // Rewrites one function. Behind the positions it takes what attention needs: of a step the caches and, in a layer, the layer's index in
 // them; of an encode the sequences and, where it gives keys and values of sources, the cache that it appends them to.
@@ -39,8 +45,10 @@ public:
 
 private:
   bool isStep() const { return bool(cacheType); }
-  // Whether a function of a step takes the value no more, since the cache of sources has it.
-  bool isCached(mlir::Value value) const { return isStep() && crossType && isOfSource(value); }
+  // Those that a function of a step takes or gives no more, since a cache has them.
+  llvm::SmallVector<mlir::Value> cached(llvm::SmallVector<mlir::Value> heads) const {
+    return isStep() ? heads : llvm::SmallVector<mlir::Value>();
+  }
   mlir::Block *beginBlock(bool isEntry, llvm::SmallVectorImpl<mlir::Type> &inputs);
   void addExtra(bool isEntry, llvm::function_ref<mlir::Value(mlir::Type)> add);
   mlir::LogicalResult rewrite(mlir::Operation *op);
@@ -48,11 +56,15 @@ private:
   mlir::LogicalResult beginAttention(mlir::Operation *op);
   mlir::LogicalResult rewriteAttention(AttentionOp op);
   mlir::LogicalResult rewriteCrossAttention(AttentionOp op);
+  // Attention to keys and values of an earlier layer, which has appended them.
+  mlir::LogicalResult rewriteSharedAttention(AttentionOp op);
   // The attention over the rows that `op` becomes.
   AttentionOp attend(AttentionOp op, mlir::Value keys, mlir::Value values);
   KvViewOp view(mlir::Location loc, KvCacheType type, mlir::Value cache);
   mlir::LogicalResult rewriteLatentAttention(LatentAttentionOp op);
   mlir::LogicalResult rewriteCall(mlir::func::CallOp op);
+  mlir::LogicalResult rewriteReturn(mlir::func::ReturnOp op);
+  mlir::LogicalResult rewriteGeneric(mlir::linalg::GenericOp op);
   void rewriteExpand(mlir::tensor::ExpandShapeOp op);
   void rewriteCollapse(mlir::tensor::CollapseShapeOp op);
   void rewriteRope(RopeOp op);

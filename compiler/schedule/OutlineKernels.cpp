@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace heddle {
@@ -27,7 +28,7 @@ static bool isTensor(Value value) {
 
 // Ops that a kernel computes, row by row.
 static bool isRowWise(Operation *op) {
-  if (isa<RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, QuantizeOp, EmbeddingOp>(op))
+  if (isa<RmsNormOp, LayerNormOp, RopeOp, GluOp, SoftcapOp, QuantizeOp, EmbeddingOp, linalg::GenericOp>(op))
     return true;
   return isa<arith::ArithDialect, math::MathDialect>(op->getDialect()) && op->getNumResults() == 1 &&
          isTensor(op->getResult(0)) && !op->hasTrait<OpTrait::ConstantLike>();
@@ -36,7 +37,7 @@ static bool isRowWise(Operation *op) {
 // Ops that a kernel takes along: they say how values are looked at and cost nothing.
 static bool isShape(Operation *op) {
   return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ExtractSliceOp, tensor::EmptyOp, tensor::DimOp,
-             tensor::SplatOp, linalg::TransposeOp>(op) ||
+             tensor::SplatOp, linalg::FillOp, linalg::TransposeOp>(op) ||
          op->hasTrait<OpTrait::ConstantLike>();
 }
 
@@ -399,6 +400,19 @@ static void askOperandsForSizes(Block &block) {
     }
 }
 
+// Constants that a loop's body reads stand in it: they go where the loop goes.
+static void sinkConstants(func::FuncOp func) {
+  func.walk([](linalg::GenericOp loops) {
+    Block *body = loops.getBody();
+    llvm::SetVector<Value> outside;
+    getUsedValuesDefinedAbove(loops.getRegion(), outside);
+    OpBuilder b = OpBuilder::atBlockBegin(body);
+    for (Value value : outside)
+      if (Operation *def = value.getDefiningOp(); def && def->hasTrait<OpTrait::ConstantLike>())
+        replaceAllUsesInRegionWith(value, b.clone(*def)->getResult(0), loops.getRegion());
+  });
+}
+
 namespace {
 struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
   using OutlineKernelsBase::OutlineKernelsBase;
@@ -415,6 +429,7 @@ struct OutlineKernels : heddle::impl::OutlineKernelsBase<OutlineKernels> {
         appendRotations(func.front(), module->getAttrOfType<TargetAttr>(targetAttrName));
       }
       askOperandsForSizes(func.front());
+      sinkConstants(func);
       for (Cluster &cluster : Clustering(func.front()).run())
         if (failed(Outliner(module, std::move(cluster), singleResult, number).run()))
           return signalPassFailure();

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "frontends/families/Decoder.h"
-#include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
@@ -9,6 +9,18 @@ void rotateInWindowsOnly(ModelConfig &config) {
   for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
     if (config.layerWindow[layer] == 0)
       config.layerRope[layer] = noRope;
+}
+
+void rotateWindowsApart(ModelConfig &config) {
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    config.layerRope[layer] = config.layerWindow[layer] > 0;
+}
+
+void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config) {
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
+  readRopesByType(object, config, theta, localTheta, /*scalesBoth=*/false);
+  rotateWindowsApart(config);
 }
 
 void rotateButEvery(ModelConfig &config, int64_t interval) {

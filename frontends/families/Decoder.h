@@ -99,7 +99,11 @@ inline constexpr TensorRule normsBehindRules[] = {
 void rotateInWindowsOnly(ModelConfig &config);
 // And of so many layers the last does not.
 void rotateButEvery(ModelConfig &config, int64_t interval);
-// Those that no_rope_layers names by 0, or without it (or where it is empty, and that means the same) every no_rope_layer_interval-th.
+// Layers with a window rotate by the second embedding.
+void rotateWindowsApart(ModelConfig &config);
+// These, of rope_parameters by type of layer or under Gemma 3's older keys, where the embedding of windows is never scaled.
+void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config);
+// Which layers do not rotate: those that no_rope_layers names by 0, or without it (or where it is empty, and that means the same) every no_rope_layer_interval-th.
 void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsent);
 
 // The family's kind of norm.

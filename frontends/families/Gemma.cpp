@@ -51,26 +51,13 @@ static void readGgufGemma2(GgufKeys &keys, ModelConfig &config) {
   readGgufScales(keys, config, 46);
 }
 
-// Layers with a window rotate by an embedding of their own.
-static void alternateRopes(ModelConfig &config) {
-  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
-    config.layerRope[layer] = config.layerWindow[layer] > 0;
-}
-
 static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
   readGgufScales(keys, config, 62);
   RopeConfig local; // never scaled
   local.theta = keys.number("rope.freq_base_swa", 10000.0);
   local.rotaryDim = config.ropes[0].rotaryDim;
   config.ropes.push_back(local);
-  alternateRopes(config);
-}
-
-static void readGemma3Ropes(JsonObject &object, ModelConfig &config) {
-  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
-  double localTheta = object.number("rope_local_base_freq").value_or(10000.0);
-  readRopesByType(object, config, theta, localTheta, /*scalesBoth=*/false);
-  alternateRopes(config);
+  rotateWindowsApart(config);
 }
 
 static TensorHandle gemmaLayer(ModelBuilder &b, TensorHandle x) {
@@ -180,7 +167,7 @@ static constexpr Family describeGemma3() {
   row.defaults.ropeTheta = 1e6;
   row.windows.fullEvery = 6;
   row.windows.statesFullEvery = true;
-  row.readers.huggingFaceRopes = readGemma3Ropes;
+  row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
   row.readers.ggufRest = readGgufGemma3;
   return row;
 }

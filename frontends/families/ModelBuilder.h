@@ -48,6 +48,7 @@ struct WindowTerms {
 class ModelBuilder {
 public:
   using LayerBody = std::function<TensorHandle(TensorHandle)>;
+  using LayerValues = std::vector<TensorHandle>;
 
   virtual ~ModelBuilder() = default;
   virtual const ModelConfig &config() const = 0;
@@ -67,6 +68,8 @@ public:
   // ids (batch, sequence) -> (batch, sequence, width of the table); position embeddings by position.
   virtual TensorHandle embedTokens(const std::string &name) = 0;
   virtual TensorHandle embedPositions(const std::string &name) = 0;
+  // The same of another table, times `scale`; ids that it has no row for take the first one.
+  virtual TensorHandle embedIds(const std::string &name, double scale) = 0;
   // Of an encoder of images or of sound: (batch, sequence, ModelConfig::inputWidth()).
   virtual TensorHandle patches() = 0;
   // Of a graph: pixel_values in patches, (batch, patches, channels * patch * patch), with zeros behind the image's last row and column.
@@ -74,9 +77,15 @@ public:
   // Of an encoder: token_type_ids.
   virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
-  // Runs `body` as function @layer_<index> of (batch, sequence, hidden_size), that of a graph where it stands. Names in it are relative to `scope`. The first product outside
-  // of such functions and behind those with attention begins the logits: its input is the last hidden state.
-  virtual TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) = 0;
+  // Runs `body` as function @layer_<index> of what it reads of others, that of a graph where it stands; each is (batch, sequence, width), or keys
+  // or values that an earlier layer attended to and gave: the layer then attends to them where they are cached. Names in it are relative to `scope`.
+  // The first product outside of such functions and behind those with attention begins the logits: its input is the last hidden state.
+  virtual LayerValues layer(int64_t index, const std::string &scope, const LayerValues &inputs,
+                            const std::function<LayerValues(const LayerValues &)> &body) = 0;
+  // The same of (batch, sequence, hidden_size) alone.
+  TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) {
+    return layer(index, scope, LayerValues{x}, [&](const LayerValues &values) { return LayerValues{body(values[0])}; })[0];
+  }
 
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in). Rows that a file stores in another order (StoredOrder)
   // are read in the graph's.
@@ -91,6 +100,12 @@ public:
   // x times a number, and x within [-limit, limit]; x itself for 1, and for limit 0.
   virtual TensorHandle scale(TensorHandle x, double factor) = 0;
   virtual TensorHandle clip(TensorHandle x, double limit) = 0;
+  // The sum of `parts`, each times a number of the token's own: column begin + i of `weights` for part i.
+  virtual TensorHandle weightedSum(const std::vector<TensorHandle> &parts, TensorHandle weights, int64_t begin) = 0;
+  // x of each token times a number, so that its mean square is that of `like`; one below `least` counts as that.
+  virtual TensorHandle withMagnitudeOf(TensorHandle x, TensorHandle like, double least) = 0;
+  // What each number of a token is above its mean and so many of its standard deviations; 0 where it is below.
+  virtual TensorHandle aboveCutoff(TensorHandle x, double deviations) = 0;
   // The config's activation of `gate`, times `up`; without the factor.
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }

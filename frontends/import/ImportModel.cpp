@@ -310,14 +310,21 @@ TensorHandle ModelImporter::embedPositions(const std::string &name) {
   return embed(WeightPart{name, first, first ? config().contextLength : 0}, positions, 1.0);
 }
 
-TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, TensorHandle input, const LayerBody &body) {
+TensorHandle ModelImporter::embedIds(const std::string &name, double scale) {
+  enter(name);
+  int64_t rows = partType(WeightPart{name}).getDimSize(0);
+  return embed(name, rows < config().vocabSize ? idsWithin(b, loc, ids, rows) : ids, scale);
+}
+
+ModelBuilder::LayerValues ModelImporter::layer(int64_t index, const std::string &scope, const LayerValues &inputs,
+                                               const std::function<LayerValues(const LayerValues &)> &body) {
   if (config().family->isGraph) {
     prefix = scope;
-    TensorHandle result = body(input);
+    LayerValues results = body(inputs);
     prefix.clear();
-    return result;
+    return results;
   }
-  Value x = unwrap(input);
+  Value x = unwrap(inputs.front());
   OpBuilder::InsertPoint caller = b.saveInsertionPoint();
   Value callerPositions = positions;
   b.setInsertionPoint(entry);
@@ -334,9 +341,14 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   layerNumbers = {};
   prefix = scope;
   positions = block->getArgument(1);
-  Value result = unwrap(body(wrap(block->getArgument(0))));
-  func::ReturnOp::create(b, whole, result);
-  layerFunc.setType(b.getFunctionType(block->getArgumentTypes(), {result.getType()}));
+  LayerValues taken = {wrap(block->getArgument(0))};
+  for (TensorHandle other : ArrayRef(inputs).drop_front()) {
+    layerOperands.push_back({{}, unwrap(other)});
+    taken.push_back(wrap(block->addArgument(unwrap(other).getType(), unwrap(other).getLoc())));
+  }
+  SmallVector<Value> results = unwrap(body(taken));
+  func::ReturnOp::create(b, whole, results);
+  layerFunc.setType(b.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
 
   b.restoreInsertionPoint(caller);
   positions = callerPositions;
@@ -348,7 +360,10 @@ TensorHandle ModelImporter::layer(int64_t index, const std::string &scope, Tenso
   layerOperands.clear();
   prefix.clear();
   layerIndex = -1;
-  return wrap(func::CallOp::create(b, whole, callee, arguments).getResult(0));
+  LayerValues given;
+  for (Value result : func::CallOp::create(b, whole, callee, arguments).getResults())
+    given.push_back(wrap(result));
+  return given;
 }
 
 void ModelImporter::finish(TensorHandle x, const std::string &head, const std::string &bias) {

@@ -128,6 +128,21 @@ TensorHandle ModelImporter::clip(TensorHandle x, double limit) {
   return wrap(arith::MaximumFOp::create(b, loc, below, splat(-limit, unwrap(x))));
 }
 
+TensorHandle ModelImporter::weightedSum(const std::vector<TensorHandle> &parts, TensorHandle weights, int64_t begin) {
+  enter("weighted_sum");
+  return wrap(sumByWeights(b, loc, unwrap(parts), unwrap(weights), begin));
+}
+
+TensorHandle ModelImporter::withMagnitudeOf(TensorHandle x, TensorHandle like, double least) {
+  enter("magnitude");
+  return wrap(rowsOfMagnitude(b, loc, unwrap(x), unwrap(like), least));
+}
+
+TensorHandle ModelImporter::aboveCutoff(TensorHandle x, double deviations) {
+  enter("cutoff");
+  return wrap(rowsAboveCutoff(b, loc, unwrap(x), deviations));
+}
+
 TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation activation) {
   enter("activation");
   auto product = [&](TensorHandle gate, TensorHandle up) {
@@ -288,15 +303,17 @@ Value ModelImporter::positionBias(const DistanceBias &bias) {
 
 TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, TensorHandle values,
                                       const AttentionTerms &terms) {
-  TensorHandle k = ofPrefix(keys, virtualKeys), v = ofPrefix(values, virtualValues);
+  // What a layer takes from outside are keys of a source, or of an earlier layer, which has put its prefix before them.
+  bool isFromOutside = layerFunc && isa<BlockArgument>(unwrap(keys));
+  TensorHandle k = isFromOutside ? keys : ofPrefix(keys, virtualKeys);
+  TensorHandle v = isFromOutside ? values : ofPrefix(values, virtualValues);
   enter("attention");
   Value q = unwrap(query);
   double scale = config().attentionScale ? config().attentionScale : 1.0 / std::sqrt(double(typeOf(q).getDimSize(3)));
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
-  // What a layer takes from outside are keys of a source.
   bool isGraph = config().family->isGraph;
-  bool seesAll = isGraph ? !terms.causal : encodes || isa<BlockArgument>(unwrap(k));
+  bool seesAll = isGraph ? !terms.causal : encodes || (isFromOutside && config().family->isEncoderDecoder);
   int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
   int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
   auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk);

@@ -47,10 +47,13 @@ public:
   TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) override;
   TensorHandle embedTokens(const std::string &name) override;
   TensorHandle embedPositions(const std::string &name) override;
+  TensorHandle embedIds(const std::string &name, double scale) override;
   TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
   TensorHandle patches() override;
   TensorHandle pixelPatches() override;
-  TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) override;
+  using ModelBuilder::layer;
+  LayerValues layer(int64_t index, const std::string &scope, const LayerValues &inputs,
+                    const std::function<LayerValues(const LayerValues &)> &body) override;
   TensorHandle linear(TensorHandle x, const std::string &name) override;
   TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
                       int64_t rows) override;
@@ -59,6 +62,9 @@ public:
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
+  TensorHandle weightedSum(const std::vector<TensorHandle> &parts, TensorHandle weights, int64_t begin) override;
+  TensorHandle withMagnitudeOf(TensorHandle x, TensorHandle like, double least) override;
+  TensorHandle aboveCutoff(TensorHandle x, double deviations) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override { return gated(gate, up, config().activation); }
   TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
@@ -184,7 +190,7 @@ private:
   std::string prefix;           // scope of names while a layer is built
   mlir::func::FuncOp layerFunc; // null outside layers
   int64_t layerIndex = -1;
-  std::vector<LayerOperand> layerOperands; // behind x and the positions
+  std::vector<LayerOperand> layerOperands; // behind the first value that it reads and the positions
   mlir::Value entryMask, layerMask;        // adapterMask() of the entry, and of the layer that is being built
   mlir::Value entryNumbers, layerNumbers;  // each token's number (frontends/peft/VirtualTokens.h), of the same
   llvm::StringSet<> adaptedNames;          // weights that adapted() has met, and tables of ofPrefix()

@@ -322,6 +322,88 @@ Value heddle::scaledProducts(OpBuilder &b, Location loc, Value x, Value y, Value
   });
 }
 
+Value heddle::idsWithin(OpBuilder &b, Location loc, Value ids, int64_t limit) {
+  return generic(b, loc, roomLike(b, loc, ids), ids, b.getMultiDimIdentityMap(2), [&](OpBuilder &b, ValueRange e) {
+    Value end = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(limit)));
+    Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+    Value isBelow = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, e[0], end);
+    return arith::SelectOp::create(b, loc, isBelow, e[0], zero).getResult();
+  });
+}
+
+Value heddle::sumByWeights(OpBuilder &b, Location loc, ValueRange parts, Value weights, int64_t begin) {
+  SmallVector<Value> inputs(parts);
+  SmallVector<AffineMap> maps(parts.size(), b.getMultiDimIdentityMap(3));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    AffineExpr column = b.getAffineConstantExpr(begin + int64_t(i));
+    maps.push_back(AffineMap::get(3, 0, {b.getAffineDimExpr(0), b.getAffineDimExpr(1), column}, b.getContext()));
+    inputs.push_back(weights);
+  }
+  return generic(b, loc, roomLike(b, loc, parts[0]), inputs, maps, [&](OpBuilder &b, ValueRange e) {
+    Value sum;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Value term = arith::MulFOp::create(b, loc, e[i], e[parts.size() + i]);
+      sum = sum ? arith::AddFOp::create(b, loc, sum, term).getResult() : term;
+    }
+    return sum;
+  });
+}
+
+// The mean of `element` over the numbers of each token: (batch, sequence). `given`: further inputs of it, one for each token.
+static Value meanOfRows(OpBuilder &b, Location loc, Value x, ValueRange given, Element element) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value room = tensor::EmptyOp::create(b, loc, ArrayRef(sizes).drop_back(), b.getF32Type());
+  Value start = linalg::FillOp::create(b, loc, zero, room).getResult(0);
+  SmallVector<Value> inputs = {x};
+  llvm::append_range(inputs, given);
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(3)};
+  maps.append(given.size() + 1, mapOf(b, 3, {0, 1}));
+  SmallVector<utils::IteratorType> loops(3, utils::IteratorType::parallel);
+  loops.back() = utils::IteratorType::reduction;
+  Value sum = linalg::GenericOp::create(b, loc, start.getType(), inputs, start, maps, loops,
+                                        [&](OpBuilder &b, Location loc, ValueRange e) {
+                                          Value term = element(b, e.drop_back());
+                                          linalg::YieldOp::create(
+                                              b, loc, arith::AddFOp::create(b, loc, term, e.back()).getResult());
+                                        })
+                  .getResult(0);
+  return generic(b, loc, room, sum, b.getMultiDimIdentityMap(2), [&](OpBuilder &b, ValueRange e) -> Value {
+    Value width = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(float(typeOf(x).getDimSize(2))));
+    return arith::DivFOp::create(b, loc, e[0], width);
+  });
+}
+
+Value heddle::rowsOfMagnitude(OpBuilder &b, Location loc, Value x, Value like, double least) {
+  auto square = [&](OpBuilder &b, ValueRange e) -> Value { return arith::MulFOp::create(b, loc, e[0], e[0]); };
+  Value own = meanOfRows(b, loc, x, {}, square), wanted = meanOfRows(b, loc, like, {}, square);
+  AffineMap ofToken = mapOf(b, 3, {0, 1});
+  return generic(b, loc, roomLike(b, loc, x), {x, own, wanted}, {b.getMultiDimIdentityMap(3), ofToken, ofToken},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   Value bound = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(float(least)));
+                   Value bounded = arith::MaximumFOp::create(b, loc, e[1], bound);
+                   Value grown = arith::MulFOp::create(b, loc, e[0], math::SqrtOp::create(b, loc, e[2]));
+                   return arith::DivFOp::create(b, loc, grown, math::SqrtOp::create(b, loc, bounded));
+                 });
+}
+
+Value heddle::rowsAboveCutoff(OpBuilder &b, Location loc, Value x, double deviations) {
+  Value mean = meanOfRows(b, loc, x, {}, [](OpBuilder &, ValueRange e) { return e[0]; });
+  Value variance = meanOfRows(b, loc, x, mean, [&](OpBuilder &b, ValueRange e) -> Value {
+    Value distance = arith::SubFOp::create(b, loc, e[0], e[1]);
+    return arith::MulFOp::create(b, loc, distance, distance);
+  });
+  AffineMap ofToken = mapOf(b, 3, {0, 1});
+  return generic(b, loc, roomLike(b, loc, x), {x, mean, variance}, {b.getMultiDimIdentityMap(3), ofToken, ofToken},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   Value factor = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(float(deviations)));
+                   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+                   Value above = arith::MulFOp::create(b, loc, math::SqrtOp::create(b, loc, e[2]), factor);
+                   Value cutoff = arith::AddFOp::create(b, loc, e[1], above);
+                   return arith::MaximumFOp::create(b, loc, arith::SubFOp::create(b, loc, e[0], cutoff), zero);
+                 });
+}
+
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.
 static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, const WindowTerms &terms) {
   int64_t n = terms.tokens;

@@ -40,6 +40,14 @@ mlir::Value rowsOfLengthOne(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 mlir::Value scaledProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y, mlir::Value scale,
                            mlir::Value bias);
 
+// Ids (batch, sequence), 0 in the place of those from `limit` on.
+mlir::Value idsWithin(mlir::OpBuilder &b, mlir::Location loc, mlir::Value ids, int64_t limit);
+// What ModelBuilder::weightedSum(), withMagnitudeOf() and aboveCutoff() describe.
+mlir::Value sumByWeights(mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange parts, mlir::Value weights,
+                         int64_t begin);
+mlir::Value rowsOfMagnitude(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like, double least);
+mlir::Value rowsAboveCutoff(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, double deviations);
+
 struct QueryKeyValue {
   mlir::Value q, k, v;
 };

@@ -134,3 +134,81 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %t: tensor<?x?x
   %0 = func.call @token_positions(%q, %p, %t) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<?x?x12xf32>) -> tensor<?x2x?x4xf32>
   return %0 : tensor<?x2x?x4xf32>
 }
+
+// -----
+
+// Keys that a layer gives to others are those that it appends.
+func.func private @gives_another(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> (tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>) {
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  // expected-error @+1 {{gives 2 keys and values, expected the pair that the layer attends to}}
+  return %0, %q, %0 : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %o:3 = call @gives_another(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> (tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>)
+  return %o#0 : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+// And what another layer takes is that pair, in its order.
+func.func private @takes(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %k: tensor<?x2x?x4xf32>, %v: tensor<?x2x?x4xf32>) -> tensor<?x2x?x4xf32> {
+  %0 = heddle.attention %q, %k, %v <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func private @gives(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %v: tensor<8x8xf32>) -> (tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>) {
+  %k = arith.negf %q : tensor<?x2x?x4xf32>
+  %0 = heddle.attention %q, %k, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0, %k, %q : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8x8xf32>
+  %o:3 = call @gives(%q, %p, %w) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<8x8xf32>) -> (tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>)
+  // expected-error @+1 {{passes keys and values that are not those of one earlier layer, in its order}}
+  %r = call @takes(%o#0, %p, %o#2, %o#1) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>) -> tensor<?x2x?x4xf32>
+  return %r : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+// Loops over tokens know nothing of their order.
+func.func private @layer(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %b = tensor.dim %p, %c0 : tensor<?x?xi32>
+  %o = call @layer(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
+  %e = tensor.empty(%b, %b) : tensor<?x?xi32>
+  // expected-error @+1 {{does not walk tokens in their order, which rows of a ragged batch have alone}}
+  %t = linalg.generic {indexing_maps = [affine_map<(b, s) -> (s, b)>, affine_map<(b, s) -> (b, s)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<?x?xi32>) outs(%e : tensor<?x?xi32>) {
+  ^bb0(%in: i32, %out: i32):
+    linalg.yield %in : i32
+  } -> tensor<?x?xi32>
+  return %o : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+func.func private @layer(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %p, %c0 : tensor<?x?xi32>
+  %s = tensor.dim %p, %c1 : tensor<?x?xi32>
+  %o = call @layer(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
+  %e = tensor.empty(%b, %s) : tensor<?x?xi32>
+  // expected-error @+1 {{asks for more than the elements of tokens, which rows of a ragged batch have alone}}
+  %t = linalg.generic {indexing_maps = [affine_map<(b, s) -> (b, s)>, affine_map<(b, s) -> (b, s)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<?x?xi32>) outs(%e : tensor<?x?xi32>) {
+  ^bb0(%in: i32, %out: i32):
+    %place = linalg.index 1 : index
+    %number = arith.index_cast %place : index to i32
+    linalg.yield %number : i32
+  } -> tensor<?x?xi32>
+  return %o : tensor<?x2x?x4xf32>
+}

@@ -114,3 +114,37 @@ func.func @step(%x: tensor<?x64xf32>, %w: tensor<8192xi8>) -> tensor<?x64xf32> {
     {accumulate, format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
   return %1 : tensor<?x64xf32>
 }
+
+// -----
+
+// Loops over rows are part of a kernel as well, with what their sums begin with.
+// CHECK-LABEL: @loops_over_rows_are_part_of_a_kernel
+// CHECK-NOT: linalg.generic
+// CHECK: heddle.kernel_call @kernel_0 ins(%{{[^,]*}} : tensor<?x64xf32>)
+// CHECK-NOT: kernel_call
+// CHECK: @kernel_0
+// CHECK: linalg.fill
+// CHECK: linalg.generic
+// CHECK: arith.mulf {{.*}} : tensor<?x64xf32>
+func.func private @loops_over_rows_are_part_of_a_kernel(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %room = tensor.empty(%rows) : tensor<?xf32>
+  %start = linalg.fill ins(%zero : f32) outs(%room : tensor<?xf32>) -> tensor<?xf32>
+  %sums = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r)>], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<?x64xf32>) outs(%start : tensor<?xf32>) {
+  ^bb0(%in: f32, %sum: f32):
+    %more = arith.addf %in, %sum : f32
+    linalg.yield %more : f32
+  } -> tensor<?xf32>
+  %wide = tensor.empty(%rows) : tensor<?x64xf32>
+  %divided = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %sums : tensor<?x64xf32>, tensor<?xf32>) outs(%wide : tensor<?x64xf32>) {
+  ^bb0(%in: f32, %sum: f32, %out: f32):
+    %part = arith.divf %in, %sum : f32
+    linalg.yield %part : f32
+  } -> tensor<?x64xf32>
+  %0 = arith.mulf %divided, %x : tensor<?x64xf32>
+  return %0 : tensor<?x64xf32>
+}

@@ -412,6 +412,60 @@ TEST(DecoderConfig, gptOss) {
        {"gpt_oss", {{"attention_bias", false}}, "self_attn.k_proj.bias' and 7 more are not part of a model"}});
 }
 
+TEST(DecoderConfig, gemma3n) {
+  ModelConfig config = familyConfig("gemma3n_text");
+  EXPECT_EQ(config.intermediateSize, 64);
+  EXPECT_EQ(config.attentionScale, 1.0);
+  EXPECT_EQ(config.finalSoftcap, 30.0);
+  EXPECT_EQ(config.streams.count, 3);
+  EXPECT_EQ(config.streams.active, 0);
+  EXPECT_TRUE(config.streams.scalesCorrected);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{5, 0, 5, 5, 0, 5}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 0, 1, 1, 0, 1}));
+  EXPECT_EQ(config.ropes[1].theta, 100.0);
+  EXPECT_EQ(config.keyLayers, (std::vector<int64_t>{0, 1, 2, 2, 1, 2}));
+  ASSERT_TRUE(config.gateCutoffs[0]);
+  EXPECT_NEAR(*config.gateCutoffs[0], 1.2815515, 1e-6);
+  EXPECT_FALSE(config.gateCutoffs[2]);
+  // What the class says where a file says nothing: no layer of a small model is sparse.
+  config = familyConfig("gemma3n_text", {{"activation_sparsity_pattern", nullptr},
+                                         {"intermediate_size", 64},
+                                         {"altup_active_idx", 2},
+                                         {"altup_correct_scale", false},
+                                         {"final_logit_softcapping", nullptr}});
+  EXPECT_FALSE(config.gateCutoffs[0]);
+  EXPECT_EQ(config.streams.active, 2);
+  EXPECT_FALSE(config.streams.scalesCorrected);
+  EXPECT_EQ(config.finalSoftcap, 0.0);
+  expectRefusals(
+      {{"gemma3n_text", {{"altup_num_inputs", 0}}, "altup_num_inputs is 0, expected 1 to 64"},
+       {"gemma3n_text", {{"altup_active_idx", 3}}, "altup_active_idx is 3, expected 0 to 2"},
+       {"gemma3n_text", {{"laurel_rank", 0}}, "laurel_rank is 0, expected 1 to 65536"},
+       {"gemma3n_text", {{"vocab_size_per_layer_input", 0}}, "vocab_size_per_layer_input is 0, expected 1 to 16777216"},
+       {"gemma3n_text", {{"hidden_size_per_layer_input", 0}}, "hidden_size_per_layer_input is 0, expected 1 to 4096"},
+       {"gemma3n_text", {{"num_kv_shared_layers", 6}}, "num_kv_shared_layers is 6, expected 0 to 5"},
+       {"gemma3n_text",
+        {{"num_kv_shared_layers", 5}},
+        "num_kv_shared_layers is 5: no layer before the last 5 is of the kind of layer 1"},
+       // Every fifth layer sees all, where nothing else is said.
+       {"gemma3n_text",
+        {{"layer_types", nullptr}},
+        "num_kv_shared_layers is 3: no layer before the last 3 is of the kind of layer 4"},
+       {"gemma3n_text",
+        {{"activation_sparsity_pattern", {0.5}}},
+        "activation_sparsity_pattern has 1 entries, expected num_hidden_layers (6)"},
+       {"gemma3n_text",
+        {{"activation_sparsity_pattern", {0.5, 1.0, 0.0, 0.0, 0.0, 0.0}}},
+        "activation_sparsity_pattern holds 1.000000, expected numbers below 1"},
+       {"gemma3n_text",
+        {{"intermediate_size", {64, 64}}},
+        "intermediate_size has 2 entries, expected num_hidden_layers (6)"},
+       {"gemma3n_text",
+        {{"intermediate_size", {64, 64, 64, 64, 64, 32}}},
+        "intermediate_size holds 32 beside 64, which is not supported; expected layers of one width"},
+       {"gemma3n_text", {{"num_kv_shared_layers", 2}}, "model.layers.3.self_attn.k_norm.weight is missing"}});
+}
+
 TEST(DecoderConfig, llama4) {
   ModelConfig config = familyConfig("llama4_text");
   EXPECT_TRUE(config.windowsAreChunks);

@@ -43,6 +43,13 @@ static SmallVector<Expr> operandIndex(AffineMap map, ArrayRef<Expr> loops) {
   return llvm::map_to_vector(map.getResults(), [&](AffineExpr e) { return affineIndex(e, loops); });
 }
 
+// A value of a body, which may be a constant that stands before the loops.
+static Expr valueOf(Value value, const llvm::DenseMap<Value, Expr> &values) {
+  Expr known = values.lookup(value);
+  auto constant = value.getDefiningOp<arith::ConstantOp>();
+  return constant && !known.defined() ? constantExpr(constant.getValue()) : known;
+}
+
 // The values of a body's block; an undefined Expr where an op has no form.
 static llvm::DenseMap<Value, Expr> evaluate(Block &body, ArrayRef<Expr> arguments, ArrayRef<Expr> loops) {
   llvm::DenseMap<Value, Expr> values;
@@ -55,7 +62,7 @@ static llvm::DenseMap<Value, Expr> evaluate(Block &body, ArrayRef<Expr> argument
     } else if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       result = constantExpr(constant.getValue());
     } else {
-      SmallVector<Expr> operands = llvm::map_to_vector(op.getOperands(), [&](Value v) { return values.lookup(v); });
+      SmallVector<Expr> operands = llvm::map_to_vector(op.getOperands(), [&](Value v) { return valueOf(v, values); });
       if (op.getNumResults() == 1 && llvm::all_of(operands, [](const Expr &e) { return e.defined(); }))
         result = scalarExpr(&op, operands);
     }
@@ -97,9 +104,7 @@ static FailureOr<SmallVector<Expr>> yielded(linalg::GenericOp op, ArrayRef<Expr>
   llvm::DenseMap<Value, Expr> values = evaluate(*op.getBody(), arguments, loops);
   SmallVector<Expr> results;
   for (Value value : op.getBody()->getTerminator()->getOperands()) {
-    Expr result = values.lookup(value);
-    if (auto constant = value.getDefiningOp<arith::ConstantOp>(); constant && !result.defined())
-      result = constantExpr(constant.getValue());
+    Expr result = valueOf(value, values);
     if (!result.defined())
       return op.emitError("Halide has no form of this body");
     results.push_back(result);

@@ -1,0 +1,329 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Gemma 3n text. A token is several streams of hidden_size (AltUp, arXiv:2301.13310): a layer predicts all of them by a mixture whose coefficients
+// the active one gives, computes attention and feed-forward of the active one, and corrects all by what that changed. Beside attention there is a
+// residual of low rank (LAuReL, arXiv:2411.07501); each layer gets an embedding of its own for each token; gates of the first layers keep what lies far
+// above their mean; the last layers attend to keys and values of earlier ones.
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heddle {
+
+static constexpr TensorRule attentionRules3n[] = {
+    {"model.layers.#.self_attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::OwnKeys},
+    {"model.layers.#.self_attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::OwnKeys},
+    {"model.layers.#.self_attn.o_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.self_attn.q_proj.bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::OwnKeyBias},
+    {"model.layers.#.self_attn.v_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::OwnKeyBias},
+    {"model.layers.#.self_attn.o_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::OutputBias},
+    {"model.layers.#.self_attn.q_norm.weight", nullptr, ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", nullptr, ConfigDim::HeadDim, ConfigDim::None, When::OwnKeys},
+};
+
+static constexpr TensorRule normRules[] = {
+    {"model.layers.#.input_layernorm.weight", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.post_attention_layernorm.weight", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", nullptr, ConfigDim::Hidden},
+};
+
+static constexpr TensorRule streamRules[] = {
+    {"model.altup_projections.@.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
+     StoredOrder::Plain, ConfigDim::OtherStreams},
+    {"model.altup_unembed_projections.@.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
+     StoredOrder::Plain, ConfigDim::OtherStreams},
+    {"model.layers.#.altup.router_norm.weight", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.altup.modality_router.weight", nullptr, ConfigDim::Streams, ConfigDim::Hidden},
+    {"model.layers.#.altup.prediction_coefs.weight", nullptr, ConfigDim::StreamPairs, ConfigDim::Streams},
+    {"model.layers.#.altup.correction_coefs.weight", nullptr, ConfigDim::Streams, ConfigDim::Streams},
+    {"model.layers.#.altup.correct_output_scale", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.laurel.linear_left.weight", nullptr, ConfigDim::LaurelRank, ConfigDim::Hidden},
+    {"model.layers.#.laurel.linear_right.weight", nullptr, ConfigDim::Hidden, ConfigDim::LaurelRank},
+    {"model.layers.#.laurel.post_laurel_norm.weight", nullptr, ConfigDim::Hidden},
+};
+
+static constexpr TensorRule layerInputRules[] = {
+    {"model.embed_tokens_per_layer.weight", nullptr, ConfigDim::LayerInputVocab, ConfigDim::LayerInputs},
+    {"model.per_layer_model_projection.weight", nullptr, ConfigDim::LayerInputs, ConfigDim::Hidden},
+    {"model.per_layer_projection_norm.weight", nullptr, ConfigDim::LayerInput},
+    {"model.layers.#.per_layer_input_gate.weight", nullptr, ConfigDim::LayerInput, ConfigDim::Hidden},
+    {"model.layers.#.per_layer_projection.weight", nullptr, ConfigDim::Hidden, ConfigDim::LayerInput},
+    {"model.layers.#.post_per_layer_input_norm.weight", nullptr, ConfigDim::Hidden},
+};
+
+// Checkpoints hold projections also of the layers that attend to others' keys. Towers stand beside the text, with what embeds their tokens.
+static constexpr UnreadTensor unreadTensors[] = {
+    {"model.layers.#.self_attn.k_proj.*"},    {"model.layers.#.self_attn.v_proj.*"},
+    {"model.layers.#.self_attn.k_norm.*"},    {"model.vision_tower.*", /*isLoss=*/true},
+    {"model.audio_tower.*", /*isLoss=*/true}, {"model.embed_vision.*", /*isLoss=*/true},
+    {"model.embed_audio.*", /*isLoss=*/true},
+};
+
+static constexpr int64_t mostStreams = 64;
+
+static int64_t readWithin(JsonObject &object, const char *key, int64_t fallback, int64_t low, int64_t high) {
+  int64_t value = object.integer(key).value_or(fallback);
+  if (value < low || value > high)
+    object.fail(key,
+                "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high));
+  return value;
+}
+
+// intermediate_size may name that of each layer.
+static void readSizes(JsonObject &object, ModelConfig &config) {
+  const ConfigDefaults &defaults = config.family->defaults;
+  std::vector<int64_t> widths = object.integers("intermediate_size");
+  config.intermediateSize = widths.empty() ? defaults.intermediateSize : widths.front();
+  if (widths.size() > 1 && widths.size() != static_cast<size_t>(config.numHiddenLayers))
+    object.fail("intermediate_size", "has " + std::to_string(widths.size()) + " entries, expected num_hidden_layers (" +
+                                         std::to_string(config.numHiddenLayers) + ")");
+  for (int64_t width : widths)
+    if (width != config.intermediateSize)
+      return object.unsupported("intermediate_size", "holds " + std::to_string(width) + " beside " +
+                                                         std::to_string(config.intermediateSize) +
+                                                         ", which is not supported; expected layers of one width");
+  config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
+  config.numKvHeads = object.integer("num_key_value_heads").value_or(defaults.numKvHeads);
+  config.headDim = object.integer("head_dim").value_or(defaults.headDim);
+  checkEvenHeads(object, config);
+}
+
+// How many standard deviations above its mean a normal variable is with probability 1 - share.
+static double deviationsAbove(double share) {
+  double low = -40.0, high = 40.0;
+  for (int step = 0; step < 200; ++step) {
+    double middle = (low + high) / 2;
+    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < share ? low : high) = middle;
+  }
+  return low;
+}
+
+static void readSparsity(JsonObject &object, ModelConfig &config) {
+  constexpr int64_t sparseLayers = 10; // the first ones, of a model that says nothing and has more
+  size_t layers = static_cast<size_t>(config.numHiddenLayers);
+  std::vector<double> shares = object.numbers("activation_sparsity_pattern");
+  if (!object.has("activation_sparsity_pattern") || object.isNull("activation_sparsity_pattern")) {
+    shares.assign(layers, 0.0);
+    std::fill_n(shares.begin(), config.numHiddenLayers > sparseLayers ? sparseLayers : 0, 0.95);
+  }
+  if (shares.size() != layers)
+    object.fail("activation_sparsity_pattern", "has " + std::to_string(shares.size()) +
+                                                   " entries, expected num_hidden_layers (" + std::to_string(layers) +
+                                                   ")");
+  for (double share : shares) {
+    if (!(share < 1.0))
+      return object.fail("activation_sparsity_pattern",
+                         "holds " + std::to_string(share) + ", expected numbers below 1");
+    // The reference keeps a share as f32.
+    config.gateCutoffs.push_back(share > 0.0 ? std::optional<double>(deviationsAbove(double(float(share))))
+                                             : std::nullopt);
+  }
+}
+
+// Of the last layers each attends to what the last layer of its kind before them does.
+static void readSharedKeys(JsonObject &object, ModelConfig &config) {
+  int64_t layers = config.numHiddenLayers, shared = readWithin(object, "num_kv_shared_layers", 15, 0, layers - 1);
+  if (!object.status().isOk())
+    return;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    int64_t from = layer;
+    if (layer >= layers - shared) {
+      from = layers - shared - 1;
+      while (from >= 0 && (config.layerWindow[from] > 0) != (config.layerWindow[layer] > 0))
+        --from;
+      if (from < 0)
+        return object.fail("num_kv_shared_layers", "is " + std::to_string(shared) + ": no layer before the last " +
+                                                       std::to_string(shared) + " is of the kind of layer " +
+                                                       std::to_string(layer));
+    }
+    config.keyLayers.push_back(from);
+  }
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+  config.attentionScale = 1.0;
+  config.finalSoftcap = object.isNull("final_logit_softcapping")
+                            ? 0.0
+                            : object.number("final_logit_softcapping").value_or(config.family->defaults.finalSoftcap);
+  StreamConfig &streams = config.streams;
+  streams.count = readWithin(object, "altup_num_inputs", 4, 1, mostStreams);
+  streams.active = readWithin(object, "altup_active_idx", 0, 0, streams.count - 1);
+  streams.scalesCorrected = object.boolean("altup_correct_scale").value_or(true);
+  streams.laurelRank = readWithin(object, "laurel_rank", 64, 1, 1 << 16);
+  config.layerInputs.vocabSize = readWithin(object, "vocab_size_per_layer_input", 262144, 1, 1 << 24);
+  config.layerInputs.size = readWithin(object, "hidden_size_per_layer_input", 256, 1, 1 << 12);
+  readSharedKeys(object, config);
+  readSparsity(object, config);
+}
+
+using LayerValues = ModelBuilder::LayerValues;
+
+// What a stream says of how the streams mix: (batch, sequence, number of streams).
+static TensorHandle routing(ModelBuilder &b, TensorHandle x) {
+  TensorHandle normed = b.scale(b.rmsNorm(x, "altup.router_norm"), 1.0 / static_cast<double>(b.config().hiddenSize));
+  return b.activation(b.linear(normed, "altup.modality_router"), Activation::Tanh);
+}
+
+static LayerValues predict(ModelBuilder &b, const LayerValues &streams) {
+  const StreamConfig &c = b.config().streams;
+  TensorHandle weights = b.linear(routing(b, streams[c.active]), "altup.prediction_coefs");
+  LayerValues predicted;
+  for (int64_t i = 0; i < c.count; ++i)
+    predicted.push_back(b.add(streams[i], b.weightedSum(streams, weights, i * c.count)));
+  return predicted;
+}
+
+static LayerValues correct(ModelBuilder &b, const LayerValues &predicted, TensorHandle activated) {
+  const StreamConfig &c = b.config().streams;
+  TensorHandle weights = b.linear(routing(b, activated), "altup.correction_coefs");
+  TensorHandle innovation = b.add(activated, b.scale(predicted[c.active], -1.0));
+  LayerValues corrected;
+  for (int64_t i = 0; i < c.count; ++i)
+    corrected.push_back(b.add(b.add(predicted[i], innovation), b.weightedSum({innovation}, weights, i)));
+  return corrected;
+}
+
+// `heads`: keys and values of another layer; where it is empty, those of this one are put into it.
+static TensorHandle attention(ModelBuilder &b, TensorHandle x, LayerValues &heads) {
+  const ModelConfig &c = b.config();
+  auto project = [&](const char *name, int64_t count) { return b.splitHeads(b.linear(x, name), count); };
+  TensorHandle q = b.rope(b.rmsNorm(project("self_attn.q_proj", c.numHeads), "self_attn.q_norm"));
+  if (heads.empty()) {
+    heads.push_back(b.rope(b.rmsNorm(project("self_attn.k_proj", c.numKvHeads), "self_attn.k_norm")));
+    heads.push_back(b.rmsNorm(project("self_attn.v_proj", c.numKvHeads), "self_attn.v_norm"));
+  }
+  return b.linear(b.mergeHeads(b.attention(q, heads[0], heads[1])), "self_attn.o_proj");
+}
+
+static TensorHandle feedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
+  TensorHandle gate = b.linear(x, "mlp.gate_proj");
+  if (std::optional<double> cutoff = b.config().gateCutoffs[layer])
+    gate = b.aboveCutoff(gate, *cutoff);
+  return b.linear(b.glu(gate, b.linear(x, "mlp.up_proj")), "mlp.down_proj");
+}
+
+// What attention and feed-forward make of the active stream.
+static TensorHandle activate(ModelBuilder &b, int64_t layer, TensorHandle x, LayerValues &heads) {
+  TensorHandle normed = b.rmsNorm(x, "input_layernorm");
+  TensorHandle narrow = b.linear(b.linear(normed, "laurel.linear_left"), "laurel.linear_right");
+  TensorHandle laurel = b.add(normed, b.rmsNorm(narrow, "laurel.post_laurel_norm"));
+  x = b.add(x, b.rmsNorm(attention(b, normed, heads), "post_attention_layernorm"));
+  x = b.scale(b.add(x, laurel), std::sqrt(0.5));
+  TensorHandle fed = feedForward(b, layer, b.rmsNorm(x, "pre_feedforward_layernorm"));
+  return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
+}
+
+static LayerValues layer3n(ModelBuilder &b, int64_t layer, const LayerValues &streams, TensorHandle layerInput,
+                           LayerValues &heads) {
+  const StreamConfig &c = b.config().streams;
+  LayerValues predicted = predict(b, streams);
+  LayerValues corrected = correct(b, predicted, activate(b, layer, predicted[c.active], heads));
+  TensorHandle active = corrected[c.active];
+  if (c.scalesCorrected)
+    active = b.scaleColumns(active, "altup.correct_output_scale");
+  TensorHandle gated = b.glu(b.linear(active, "per_layer_input_gate"), layerInput);
+  TensorHandle given = b.rmsNorm(b.linear(gated, "per_layer_projection"), "post_per_layer_input_norm");
+  for (int64_t i = 1; i < c.count; ++i)
+    corrected[i] = b.add(corrected[i], given);
+  return corrected;
+}
+
+// What each layer gets of its own for each token: numbers of a table, and of a projection of what all layers get.
+static LayerValues layerInputs(ModelBuilder &b, TensorHandle embedded) {
+  const ModelConfig &c = b.config();
+  int64_t width = c.layerInputs.size;
+  TensorHandle tokens = b.embedIds("model.embed_tokens_per_layer.weight", std::sqrt(static_cast<double>(width)));
+  TensorHandle projected = b.scale(b.linear(embedded, "model.per_layer_model_projection"),
+                                   1.0 / std::sqrt(static_cast<double>(c.hiddenSize)));
+  TensorHandle normed = b.rmsNorm(b.splitHeads(projected, c.numHiddenLayers), "model.per_layer_projection_norm");
+  TensorHandle all = b.add(b.mergeHeads(normed), tokens);
+  LayerValues inputs;
+  for (int64_t layer = 0; layer < c.numHiddenLayers; ++layer)
+    inputs.push_back(b.scale(b.columns(all, layer * width, (layer + 1) * width), std::sqrt(0.5)));
+  return inputs;
+}
+
+static constexpr double leastMeanSquare = 1e-5;
+
+static void build(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  TensorHandle embedded = b.embedTokens(c.family->embedding);
+  LayerValues inputs = layerInputs(b, embedded), streams = {embedded};
+  for (int64_t i = 0; i + 1 < c.streams.count; ++i) {
+    TensorHandle other = b.linear(embedded, "model.altup_projections." + std::to_string(i));
+    streams.push_back(b.withMagnitudeOf(other, embedded, leastMeanSquare));
+  }
+  std::vector<LayerValues> headsOf(static_cast<size_t>(c.numHiddenLayers)); // of each layer that others attend to
+  for (int64_t layer = 0; layer < c.numHiddenLayers; ++layer) {
+    int64_t from = c.keyLayers[layer];
+    bool gives = from == layer && std::count(c.keyLayers.begin(), c.keyLayers.end(), layer) > 1;
+    LayerValues taken = streams;
+    taken.push_back(inputs[layer]);
+    if (from != layer)
+      taken.insert(taken.end(), headsOf[from].begin(), headsOf[from].end());
+    LayerValues given =
+        b.layer(layer, "model.layers." + std::to_string(layer) + ".", taken, [&](const LayerValues &values) {
+          auto rest = values.begin() + c.streams.count;
+          LayerValues heads(rest + 1, values.end());
+          LayerValues results = layer3n(b, layer, LayerValues(values.begin(), rest), *rest, heads);
+          if (gives)
+            results.insert(results.end(), heads.begin(), heads.end());
+          return results;
+        });
+    auto rest = given.begin() + c.streams.count;
+    streams.assign(given.begin(), rest);
+    headsOf[layer].assign(rest, given.end());
+  }
+  // A function of its own, so that what begins the logits is the head.
+  TensorHandle x = b.layer(c.numHiddenLayers, "model.", streams, [&](const LayerValues &streams) {
+    TensorHandle sum = streams[0];
+    for (size_t i = 1; i < streams.size(); ++i) {
+      TensorHandle other = b.linear(streams[i], "altup_unembed_projections." + std::to_string(i - 1));
+      sum = b.add(sum, b.withMagnitudeOf(other, streams[0], leastMeanSquare));
+    }
+    return LayerValues{b.rmsNorm(b.scale(sum, 1.0 / static_cast<double>(streams.size())), "norm")};
+  })[0];
+  finishDecoder(b, x);
+}
+
+static constexpr Family describeGemma3n() {
+  Family row;
+  row.modelType = "gemma3n_text";
+  row.wrapper = "gemma3n";
+  row.unread = unreadTensors;
+  row.rules = {embeddingRules, attentionRules3n, normRules, feedForwardRules, streamRules, layerInputRules};
+  row.defaults.vocabSize = 262400;
+  row.defaults.hiddenSize = 2048;
+  row.defaults.intermediateSize = 16384;
+  row.defaults.numLayers = 35;
+  row.defaults.numHeads = 8;
+  row.defaults.numKvHeads = 2;
+  row.defaults.headDim = 256;
+  row.defaults.context = 32768;
+  row.defaults.slidingWindow = 512;
+  row.defaults.ropeTheta = 1e6;
+  row.defaults.finalSoftcap = 30.0;
+  row.defaults.activation = Activation::GeluTanh;
+  row.defaults.tied = true;
+  row.activationKey = "hidden_activation";
+  row.biases.attentionKey = "attention_bias";
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 5;
+  row.readers.huggingFaceSizes = readSizes;
+  row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
+  row.readers.huggingFaceRest = readRest;
+  row.build = build;
+  return row;
+}
+const Family family::gemma3nText = describeGemma3n();
+
+} // namespace heddle
