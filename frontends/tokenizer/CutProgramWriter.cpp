@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <mutex>
 
 namespace heddle {
 namespace {
@@ -20,16 +21,16 @@ constexpr unsigned mostNested = 32;
 
 using Ranges = std::vector<CharacterRange>;
 
-// Every character that UTF-8 can hold, in order.
-const std::string &allCharacters() {
-  static const std::string all = [] {
-    std::string text;
-    for (char32_t c = 0; c <= 0x10FFFF; ++c)
-      if (c < 0xD800 || c > 0xDFFF)
-        appendUtf8(c, text);
-    return text;
-  }();
-  return all;
+// Characters that the engine is asked about, in order: a stretch of them that it matches stands for all between its ends. Of planes that Unicode has
+// nothing in, or leaves to its users, a few stand for all, unless a pattern names characters there by their numbers.
+std::string charactersToAsk(bool isEach) {
+  std::string text;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    bool isSurrogate = c >= 0xD800 && c <= 0xDFFF, isEmptyPlane = c >= 0x40000 && (c < 0xE0000 || c >= 0xF0000);
+    if (!isSurrogate && (isEach || !isEmptyPlane || (c + 3) % 0x10000 < 4))
+      appendUtf8(c, text);
+  }
+  return text;
 }
 
 // Instructions whose targets count from the first of them.
@@ -293,43 +294,74 @@ private:
     if (isOneOf(c, "pPx") && startsWith("{")) {
       at = std::min(pattern.find('}', at), pattern.size());
       isSupported &= eat("}");
-    } else if (c == 'p' || c == 'P') {
-      isSupported = false;
+    } else if (isOneOf(c, "pP")) { // \pL
+      isSupported &= at < pattern.size() && isalpha(static_cast<unsigned char>(pattern[at]));
+      at += at < pattern.size();
     } else if (c == 'x') {
-      for (int digit = 0; digit < 2 && at < pattern.size() && isxdigit(static_cast<unsigned char>(pattern[at])); ++digit)
+      for (int digit = 0; digit < 2 && at < pattern.size() && isxdigit(static_cast<unsigned char>(pattern[at]));
+           ++digit)
         ++at;
     }
   }
 
+  std::string withFlags(const std::string &source) const { return caseless ? "(?i:" + source + ")" : source; }
+
   uint32_t classOf(std::string_view source) {
-    std::string key = caseless ? "(?i:" + std::string(source) + ")" : std::string(source);
-    auto [found, isNew] = known.emplace(key, uint32_t(classes.size()));
-    if (isNew)
-      classes.push_back(rangesOf(source, key));
+    std::string key = withFlags(std::string(source));
+    auto [found, isNew] = indices.emplace(key, uint32_t(classes.size()));
+    if (!isNew)
+      return found->second;
+    classes.push_back(knownRangesOf(std::string(source), key));
     return found->second;
   }
 
-  // The characters that the engine matches with `key`, whose atom is `source`.
-  Ranges rangesOf(std::string_view source, const std::string &key) {
-    bool isLiteral = !caseless && source[0] != '[' && source[0] != '\\' && source[0] != '.';
-    if (isLiteral) {
-      size_t position = 0;
-      char32_t c = nextCharacter(source, position);
-      return {{c, c}};
-    }
+  // As rangesOf(), which takes milliseconds, while a process may read many tokenizers with the same classes.
+  Ranges knownRangesOf(const std::string &source, const std::string &key) {
+    static std::mutex mutex;
+    static std::map<std::string, Ranges> known;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (auto found = known.find(key); found != known.end())
+      return found->second;
+    Ranges ranges = rangesOf(source);
+    constexpr size_t mostKnown = 256;
+    if (isSupported && known.size() < mostKnown)
+      known.emplace(key, ranges);
+    return ranges;
+  }
+
+  // An atom of the characters that `source` has not.
+  static std::string complementOf(const std::string &source) {
+    if (source == ".")
+      return "\\n";
+    if (source[0] != '[')
+      return "[^" + source + "]";
+    return source[1] == '^' ? "[" + source.substr(2) : "[^" + source.substr(1);
+  }
+
+  // The characters that the engine matches with an atom. Stretches that match and stretches that do not take turns, so that it looks at each character
+  // once; where its complement is none, characters are passed one by one.
+  Ranges rangesOf(const std::string &source) {
     std::string error;
-    std::unique_ptr<Regex> runs = heddle_part_regex.compile("(?:" + key + ")++", error);
+    std::unique_ptr<Regex> inside = heddle_part_regex.compile("\\G(?:" + withFlags(source) + ")++", error),
+                           outside =
+                               heddle_part_regex.compile("\\G(?:" + withFlags(complementOf(source)) + ")++", error);
     Ranges ranges;
-    if (!runs) {
-      isSupported = false;
+    isSupported &= inside && outside;
+    if (!isSupported)
       return ranges;
-    }
-    const std::string &all = allCharacters();
-    std::unique_ptr<Regex::Matcher> matcher = runs->matcher();
-    for (size_t from = 0, begin = 0, end = 0; from < all.size() && matcher->find(all, from, begin, end, error); from = end) {
-      size_t first = begin, last = end;
-      char32_t firstCharacter = nextCharacter(all, first);
-      ranges.push_back({firstCharacter, previousCharacter(all, last)});
+    bool namesNumbers = source.find("\\x") != source.npos ||
+                        std::any_of(source.begin(), source.end(), [](char byte) { return (byte & 0xF0) == 0xF0; });
+    const std::string all = charactersToAsk(namesNumbers);
+    std::unique_ptr<Regex::Matcher> in = inside->matcher(), out = outside->matcher();
+    for (size_t at = 0, begin = 0, end = 0; at < all.size() && error.empty(); at = end) {
+      if (in->find(all, at, begin, end, error)) {
+        size_t first = begin, last = end;
+        char32_t firstCharacter = nextCharacter(all, first);
+        ranges.push_back({firstCharacter, previousCharacter(all, last)});
+      } else if (!out->find(all, at, begin, end, error)) {
+        end = at;
+        nextCharacter(all, end);
+      }
     }
     isSupported &= error.empty();
     return ranges;
@@ -339,7 +371,7 @@ private:
   size_t at = 0;
   bool caseless = false, isSupported = true;
   unsigned nested = 0;
-  std::map<std::string, uint32_t> known; // by what the engine is asked
+  std::map<std::string, uint32_t> indices; // of classes, by what the engine is asked
   std::vector<Ranges> classes;
 };
 

@@ -10,8 +10,8 @@
 
 namespace heddle {
 
-// The program of `pattern`, which finds what the engine finds; empty where the pattern uses more than programs have: anchors, what stands behind
-// the match, references, lazy or nested repetitions, and flags but for (?i:…).
+// The program of `pattern`, which finds what the engine finds; empty where the pattern uses more than programs have: anchors, what stands behind the
+// match, references, lazy or nested repetitions, and flags but for (?i:…).
 std::vector<uint32_t> writeCutProgram(std::string_view pattern);
 
 } // namespace heddle

@@ -12,7 +12,7 @@ import elf
 PARTS = {
     "regex": r"^pcre2_match_8$",
     "unicode": r"^utf8proc_",
-    "devices": r"OpenClDevice|CudaDevice|DeviceStep|DeviceEncode",
+    "devices": r"OpenClDevice|CudaDevice|^_ZN6heddle10DeviceStep6createE",
     "encoder": r"^_ZN6heddle7Encoder(3run|8allocate|7compute)E",
     "given": r"^_ZN6heddle9GivenRows3addE",
     "speech": r"LogMel|WavFile|runTranscribe",

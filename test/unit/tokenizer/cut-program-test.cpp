@@ -17,15 +17,34 @@ namespace {
 // Of pre-tokenizers that models have.
 const char *const knownPatterns[] = {
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|"
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
+    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|"
     "\\s+",
-    "(?:'[sS]|'[tT]|'[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++(?!\\S)|\\s+",
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}|"
+    "(?:'[sS]|'[tT]|'[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}| "
+    "?[^\\s\\p{L}\\p{N}]++[\\r\\n]*+|\\s++(?!\\S)|\\s+",
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|"
+    "'d)?|\\p{N}{1,3}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|"
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+    "?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|"
     "\\s+(?!\\S)|\\s+",
-    "[一-龥\xE3\x80\x80-ゟ゠-ヿ]+", "\\p{N}", "\\w+|[^\\w\\s]+", "\\s+", " ", "\\d{3}(?=\\d)", "[\\r\\n]", ".", "(?:ab|a)(?:bc|c)*d?",
-    "a{2}|b{2,}|c{0,2}x|(?:ab){1,3}", "(?i:ſ|k|straße)", "\\x41|\\x{e9}|\\t|\\.|\\]", "[]a]+|[^]a]", "\\P{L}\\pL"};
+    "[一-龥\xE3\x80\x80-ゟ゠-ヿ]+",
+    "\\p{N}",
+    "\\w+|[^\\w\\s]+",
+    "\\s+",
+    " ",
+    "\\d{3}(?=\\d)",
+    "[\\r\\n]",
+    ".",
+    "(?:ab|a)(?:bc|c)*d?",
+    "a{2}|b{2,}|c{0,2}x|(?:ab){1,3}",
+    "(?i:ſ|k|straße)",
+    "\\x41|\\x{e9}|\\t|\\.|\\]",
+    "[]a]+|[^]a]",
+    "\\P{L}\\pL",
+    "[\\x{50000}-\\x{50010}]+",
+    "[\U00050001\U0010fffd]",
+    "\\p{Co}+|\\p{Cn}"};
 
 // What a matcher finds from left to right, as begin:end, and how it ends.
 std::string matchesOf(const Regex &regex, const std::string &text) {
@@ -52,9 +71,11 @@ void expectSameMatches(const std::string &pattern, const std::vector<uint32_t> &
 }
 
 std::string randomText(std::mt19937 &random, size_t length) {
-  static const char *const pieces[] = {"a",  "b",   "c",   "A", "s", "'",  "ll", "RE", " ",      "  ", "\n",       "\r\n", "\t",
-                                       "1",  "234", "५",   "é", "ß", "ſ",  "K",  "ǅ",  "\u0301", "中", "\u3000",   "ゟ",   "🙂",
-                                       ".",  "-",   "_",   "/", "]", "[",  "x",  "d",  "\u200b", "ß",  "\U0010fffd", "\u00a0"};
+  static const char *const pieces[] = {
+      "a",    "b",      "c",  "A",          "s",      "'",          "ll",         "RE",        " ", "  ", "\n",
+      "\r\n", "\t",     "1",  "234",        "५",      "é",          "ß",          "ſ",         "K", "ǅ",  "\u0301",
+      "中",   "\u3000", "ゟ", "🙂",         ".",      "-",          "_",          "/",         "]", "[",  "x",
+      "d",    "\u200b", "ß",  "\U0010fffd", "\u00a0", "\U00050001", "\U00100000", "\U000e0100"};
   std::string text;
   for (size_t i = 0; i < length; ++i)
     text += pieces[random() % std::size(pieces)];
@@ -73,7 +94,8 @@ TEST(CutProgram, findsWhatTheEngineFinds) {
 
 // A pattern of what programs have, of which most are no tokenizer's.
 std::string randomPattern(std::mt19937 &random, int depth) {
-  static const char *const atoms[] = {"a", "b", "s", "[ab]", "[^a\\s]", "\\s", "\\p{L}", "\\d", ".", "'", "(?i:s)", "\\W"};
+  static const char *const atoms[] = {"a",      "b",   "s", "[ab]", "[^a\\s]", "\\s",
+                                      "\\p{L}", "\\d", ".", "'",    "(?i:s)",  "\\W"};
   static const char *const counts[] = {"", "", "", "?", "*", "+", "{2}", "{1,2}", "++", "?+"};
   std::string pattern;
   for (int i = 0, pieces = 1 + int(random() % 3); i < pieces; ++i) {
@@ -103,8 +125,9 @@ TEST(CutProgram, findsWhatTheEngineFindsForAnyPattern) {
 }
 
 TEST(CutProgram, isNotWrittenForMoreThanItHas) {
-  for (const char *pattern : {"^a", "a$", "a+?", "\\bword", "(?<=a)b", "(?<n>a)", "(?i)a", "(?>a)", "\\R", "\\X", "(a)\\1", "(a?)*", "(?:a+)++", "[[:alpha:]]",
-                              "\\Qa\\E", "a{,2}", "a{2", "(a", "a)", "*a", "[a", "\\", "\\p", "(?#c)a", "a**"})
+  for (const char *pattern : {"^a",  "a$",     "a+?",   "\\bword",  "(?<=a)b",     "(?<n>a)", "(?i)a",  "(?>a)", "\\R",
+                              "\\X", "(a)\\1", "(a?)*", "(?:a+)++", "[[:alpha:]]", "\\Qa\\E", "a{,2}",  "a{2",   "(a",
+                              "a)",  "*a",     "[a",    "\\",       "\\p",         "\\p1",    "(?#c)a", "a**"})
     EXPECT_TRUE(writeCutProgram(pattern).empty()) << pattern;
 }
 
@@ -143,7 +166,8 @@ TEST(CutProgram, refusesWordsThatAreNone) {
   EXPECT_EQ(errorOf(0, 4), "the program of a pattern has 21 words, expected 25");
   EXPECT_EQ(errorOf(3, 7), "instruction 0 of the program of a pattern is not valid");
   EXPECT_EQ(errorOf(4, 2), "instruction 0 of the program of a pattern is not valid"); // its class
-  EXPECT_EQ(errorOf(11, uint32_t(CutOp::Take)), "instruction 2 of the program of a pattern is not valid"); // it would be the last
+  EXPECT_EQ(errorOf(11, uint32_t(CutOp::Take)),
+            "instruction 2 of the program of a pattern is not valid"); // it would be the last
   EXPECT_EQ(errorOf(15, 9), "class 0 of the program of a pattern ends at range 9, expected one in [0, 2]");
   // No value of any word makes a program that reads beyond its end or its text.
   for (size_t word = 0; word < good.size(); ++word)
