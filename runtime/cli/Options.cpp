@@ -317,18 +317,6 @@ const Option optionTable[] = {
 
 namespace {
 
-// Whether pixel_values are among its inputs.
-bool takesPixels(const Package &package) {
-  const package::Package &metadata = package.metadata();
-  if (metadata.encoder())
-    return metadata.encoder()->image();
-  for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
-    for (const package::GraphTensor *input : *metadata.graphs()->Get(i)->inputs())
-      if (input->name()->string_view() == "pixel_values")
-        return true;
-  return false;
-}
-
 bool labelsImages(const Package &package) {
   const package::Package &metadata = package.metadata();
   return seesFiles(package) && (metadata.encoder() ? metadata.encoder()->task() == package::EncoderTask::Classify
@@ -423,8 +411,7 @@ bool isAvailable(const Option &option, const Package &package) {
     return package.metadata().adapters() && package.metadata().adapters()->size();
   case NeedsAttention:
   case NeedsEncodedIds:
-    return showsAttention(package.metadata()) && !hears(package) &&
-           !takesPixels(package) && (option.needs == NeedsAttention || isEncoder(package));
+    return showsAttention(package.metadata()) && (option.needs == NeedsAttention || isEncoder(package));
   }
   return false;
 }
@@ -459,7 +446,7 @@ std::string whyNoAttention(const Package &package) {
   const char *why =
       isGraph(package)       ? "it runs a graph, whose kernels tell of nothing"
       : hears(package)       ? "it hears sound and reads no text"
-      : takesPixels(package) ? "it sees images and reads no text"
+      : takesPixels(package.metadata()) ? "it sees images and reads no text"
       : runsOnDevice(package.metadata())
           ? "it was compiled for a device, whose memory is not read"
           : "its code does not say where its queries lie, as that of global tokens and of older compilers";
@@ -473,9 +460,9 @@ std::string whyMissing(const Option &option, const Package &package) {
     return whyNoAttention(package);
   bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTextTask;
   bool isOfImages = option.needs >= NeedsFiles && option.needs <= NeedsImageTask;
-  if ((isOfTexts || isOfImages) && takesPixels(package) && !seesFiles(package))
+  if ((isOfTexts || isOfImages) && takesPixels(package.metadata()) && !seesFiles(package))
     return missing[NeedsFiles];
-  if (isOfTexts && isEncoder(package) && !takesPixels(package) && !hasTokenizer(package))
+  if (isOfTexts && isEncoder(package) && !takesPixels(package.metadata()) && !hasTokenizer(package))
     return missing[NeedsTokenizer];
   if (option.needs >= NeedsSound && option.needs <= NeedsTimes)
     return missing[hears(package) ? option.needs : NeedsSound];

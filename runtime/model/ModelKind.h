@@ -71,9 +71,20 @@ inline bool runsOnDevice(const package::Package &metadata) {
   return metadata.target() && isDeviceTarget(metadata.target()->string_view());
 }
 
-// Whether it is known where the operands of its attention lie while it runs.
+// Whether pixel_values are among its inputs.
+inline bool takesPixels(const package::Package &metadata) {
+  if (metadata.encoder())
+    return metadata.encoder()->image();
+  for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
+    for (const package::GraphTensor *input : *metadata.graphs()->Get(i)->inputs())
+      if (input->name()->string_view() == "pixel_values")
+        return true;
+  return false;
+}
+
+// Whether a map of its attention is made: its tokens have names, and it is known where the operands lie while it runs.
 inline bool showsAttention(const package::Package &metadata) {
-  return metadata.attentions() && metadata.attentions()->size();
+  return metadata.attentions() && metadata.attentions()->size() && !hears(metadata) && !takesPixels(metadata);
 }
 
 } // namespace heddle
