@@ -55,8 +55,8 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
     add(objects);
     return arguments;
   }
-  add({"--eh-frame-hdr", "--gc-sections", "--icf=all", "--hash-style=gnu", "-z", "relro", "-z", "now", "-z", "noexecstack", "--as-needed",
-       "--build-id=none"});
+  add({"--eh-frame-hdr", "--gc-sections", "--icf=all", "--hash-style=gnu", "-z", "relro", "-z", "now", "-z",
+       "noexecstack", "--as-needed", "--build-id=none"});
   if (kind == LinkKind::Executable) {
     add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader,
          "--defsym=heddle_main_model=heddle_model_" + names.model.str(), file("Scrt1.o"), file("crti.o"),
@@ -80,8 +80,7 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 static const char *const launchObject = "heddle_halide_launch.o";
 
 static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
-                                        const Target &target, std::string &error,
-                                        ArrayRef<StringRef> parts = {}) {
+                                        const Target &target, std::string &error, ArrayRef<StringRef> parts = {}) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
     return failure();

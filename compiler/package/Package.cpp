@@ -158,9 +158,9 @@ LogicalResult Writer::run() {
   FailureOr<std::vector<std::string>> parts = objects(sha256);
   if (failed(parts))
     return failure();
-  FailureOr<std::string> elf = link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
-                                    request.variants.front().target, error,
-             partsOf(*package::GetPackage(metadata.data())));
+  FailureOr<std::string> elf =
+      link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
+           request.variants.front().target, error, partsOf(*package::GetPackage(metadata.data())));
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

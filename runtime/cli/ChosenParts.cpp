@@ -29,9 +29,9 @@ HEDDLE_USE(CommandPart, encoding);
 HEDDLE_USE(CommandPart, graphs);
 HEDDLE_USE(CommandPart, attention);
 HEDDLE_USE(SightSupport, sight);
-const heddle_program_parts_table heddle_program_parts = {
-    {&heddle_use_speech, &heddle_use_generating, &heddle_use_chat, &heddle_use_images, &heddle_use_texts,
-     &heddle_use_encoding, &heddle_use_graphs, &heddle_use_attention},
-    &heddle_use_sight};
+const heddle_program_parts_table heddle_program_parts = {{&heddle_use_speech, &heddle_use_generating, &heddle_use_chat,
+                                                          &heddle_use_images, &heddle_use_texts, &heddle_use_encoding,
+                                                          &heddle_use_graphs, &heddle_use_attention},
+                                                         &heddle_use_sight};
 
 } // extern "C"

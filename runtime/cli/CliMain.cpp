@@ -35,7 +35,7 @@ Status notLinked() {
 }
 
 const CommandPart *findPart(const package::Package &metadata, bool (*isWanted)(const CommandPart &, Command),
-                           Command command) {
+                            Command command) {
   for (const CommandPart *part : heddle_program_parts.commands)
     if (part && part->isOf(metadata) && isWanted(*part, command))
       return part;

@@ -30,12 +30,9 @@ static constexpr CommandRun images[] = {
     {Command::Classify, runClassifyImages}, {Command::Embed, runEmbedTensors}, {Command::Similarity, runSimilarity}};
 const CommandPart heddle_part_images = partOf(embedsTensors, nullptr, images);
 
-static constexpr CommandRun texts[] = {{Command::Embed, runEmbed},
-                                       {Command::Classify, runClassify},
-                                       {Command::Rerank, runRerank},
-                                       {Command::ClassifyTokens, runClassifyTokens},
-                                       {Command::FillMask, runFillMask},
-                                       {Command::AnswerQuestion, runAnswer}};
+static constexpr CommandRun texts[] = {{Command::Embed, runEmbed},       {Command::Classify, runClassify},
+                                       {Command::Rerank, runRerank},     {Command::ClassifyTokens, runClassifyTokens},
+                                       {Command::FillMask, runFillMask}, {Command::AnswerQuestion, runAnswer}};
 const CommandPart heddle_part_texts = partOf(encodesTexts, nullptr, texts);
 
 static constexpr CommandRun encoding[] = {{Command::Io, runFunctionIo}, {Command::Bench, runEncodeBench}};

@@ -444,8 +444,8 @@ namespace {
 
 std::string whyNoAttention(const Package &package) {
   const char *why =
-      isGraph(package)       ? "it runs a graph, whose kernels tell of nothing"
-      : hears(package)       ? "it hears sound and reads no text"
+      isGraph(package)                  ? "it runs a graph, whose kernels tell of nothing"
+      : hears(package)                  ? "it hears sound and reads no text"
       : takesPixels(package.metadata()) ? "it sees images and reads no text"
       : runsOnDevice(package.metadata())
           ? "it was compiled for a device, whose memory is not read"

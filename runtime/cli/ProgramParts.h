@@ -19,7 +19,7 @@ struct CommandRun {
 
 // The commands of models of one kind.
 struct CommandPart {
-  bool (*isOf)(const package::Package &metadata); // whether the model is of the kind
+  bool (*isOf)(const package::Package &metadata);                       // whether the model is of the kind
   std::string (*help)(const std::string &name, const Package &package); // the text of --help; null: another part has it
   const CommandRun *commands;
   size_t numCommands;
@@ -45,11 +45,11 @@ extern const heddle_program_parts_table heddle_program_parts;
 extern const heddle::CommandPart heddle_part_speech;     // of models that hear
 extern const heddle::CommandPart heddle_part_generating; // of those that continue or answer a text
 extern const heddle::CommandPart heddle_part_chat;       // of those with a chat template
-extern const heddle::CommandPart heddle_part_images;     // of those that read files of images, and compare or embed them
-extern const heddle::CommandPart heddle_part_texts;      // of encoders of texts
-extern const heddle::CommandPart heddle_part_encoding;   // of encoders of anything
-extern const heddle::CommandPart heddle_part_graphs;     // of graphs
-extern const heddle::CommandPart heddle_part_attention;  // of those whose attention can be shown
+extern const heddle::CommandPart heddle_part_images;    // of those that read files of images, and compare or embed them
+extern const heddle::CommandPart heddle_part_texts;     // of encoders of texts
+extern const heddle::CommandPart heddle_part_encoding;  // of encoders of anything
+extern const heddle::CommandPart heddle_part_graphs;    // of graphs
+extern const heddle::CommandPart heddle_part_attention; // of those whose attention can be shown
 extern const heddle::SightSupport heddle_part_sight;
 
 } // extern "C"

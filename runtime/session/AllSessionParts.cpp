@@ -3,4 +3,5 @@
 // For whoever opens any package: libraries and tests.
 #include "runtime/session/SessionParts.h"
 
-const heddle_session_parts_table heddle_session_parts = {&heddle_part_devices, &heddle_part_encoder, &heddle_part_given};
+const heddle_session_parts_table heddle_session_parts = {&heddle_part_devices, &heddle_part_encoder,
+                                                         &heddle_part_given};

@@ -83,8 +83,8 @@ private:
   PagedKvCache *sources;                           // null where nothing is cached
   int64_t maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
   Device *device = nullptr;                        // null on the CPU
-  std::unique_ptr<DeviceEncode> deviceEncode;       // null on the CPU
-  Status profileStatus; // what the first wait for a kernel of a device said that failed
+  std::unique_ptr<DeviceEncode> deviceEncode;      // null on the CPU
+  Status profileStatus;                            // what the first wait for a kernel of a device said that failed
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;

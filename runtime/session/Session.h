@@ -201,8 +201,8 @@ private:
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   Package &model;
-  Device *device = nullptr; // null: kernels run on the pool's threads
-  std::unique_ptr<DeviceStep> deviceStep; // null on the CPU
+  Device *device = nullptr;                                     // null: kernels run on the pool's threads
+  std::unique_ptr<DeviceStep> deviceStep;                       // null on the CPU
   const flatbuffers::Vector<uint32_t> *virtualTokens = nullptr; // (adapters); null: there are none
   int64_t vocabSize = 0, hiddenSize = 0;
   int64_t maxRows = 0, maxOutputs = 0;        // of a step

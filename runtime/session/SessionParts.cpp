@@ -15,8 +15,9 @@ Status openDevice(std::string_view target, const std::string &selector, std::uni
 
 Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
                        PagedKvCache *sources) {
-  return heddle_session_parts.encoder ? heddle_session_parts.encoder->create(package, threads, pool, outEncoder, sources)
-                                      : invalidInput(package.path() + ": no encoder");
+  return heddle_session_parts.encoder
+             ? heddle_session_parts.encoder->create(package, threads, pool, outEncoder, sources)
+             : invalidInput(package.path() + ": no encoder");
 }
 
 Status GivenRows::create(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows) {

@@ -16,13 +16,13 @@
 namespace heddle {
 
 enum class CutOp : uint32_t {
-  Accept,  // the match ends here
-  Take,    // one character of class a
-  Repeat,  // characters of class a, at least b and at most c, as many as there are; what follows may ask for some of them back
+  Accept, // the match ends here
+  Take,   // one character of class a
+  Repeat, // characters of class a, at least b and at most c, as many as there are; what follows may ask for some of them back
   Possess, // the same, and gives none back
   Either,  // goes on behind it; where that fails, at instruction a
   Jump,    // goes on at instruction a
-  Ahead    // whether the instructions behind it match from here (b: do not), up to their Accept; goes on at instruction a
+  Ahead // whether the instructions behind it match from here (b: do not), up to their Accept; goes on at instruction a
 };
 
 struct CutInstruction {

@@ -160,8 +160,8 @@ PcreMatcher::~PcreMatcher() {
 }
 
 bool PcreMatcher::find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) {
-  int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), from, PCRE2_NO_UTF_CHECK, data,
-                           context);
+  int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), from, PCRE2_NO_UTF_CHECK,
+                           data, context);
   if (result >= 0) {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(data);
     begin = range[0];

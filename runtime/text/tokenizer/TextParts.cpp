@@ -12,7 +12,8 @@ void addSteps(const Steps *steps, TextPartsNeeded &needed) {
   for (uint32_t i = 0; steps && i < steps->size(); ++i) {
     const package::TextStep &step = *steps->Get(i);
     TextOp op = step.op();
-    needed.regex |= (op == TextOp::Replace || op == TextOp::Split) && (step.flags() & 1) && !(step.program() && step.program()->size());
+    needed.regex |= (op == TextOp::Replace || op == TextOp::Split) && (step.flags() & 1) &&
+                    !(step.program() && step.program()->size());
     needed.unicode |= op <= TextOp::IsolateChinese || op == TextOp::Charsmap;
   }
 }
@@ -29,8 +30,8 @@ TextPartsNeeded textPartsOf(const package::Tokenizer &table) {
   // Filters, methods and tests of templates that ask what letters are, or compare strings whatever their case. A name that stands for something else
   // does no harm.
   std::string_view chat = table.chat_template() ? table.chat_template()->string_view() : std::string_view();
-  for (const char *name : {"upper", "lower", "title", "capitalize", "isalpha", "isdigit", "isalnum", "sort", "unique",
-                           "min", "max"})
+  for (const char *name :
+       {"upper", "lower", "title", "capitalize", "isalpha", "isdigit", "isalnum", "sort", "unique", "min", "max"})
     needed.unicode |= chat.find(name) != chat.npos;
   return needed;
 }

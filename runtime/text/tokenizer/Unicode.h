@@ -16,11 +16,11 @@ bool isControl(char32_t character);        // categories Cc, Cf, Cs and Co, with
 bool isChinese(char32_t character);        // the CJK blocks that BERT sets apart
 bool isMark(char32_t character);           // categories M*
 bool isNonspacingMark(char32_t character); // category Mn
-bool isLetter(char32_t character);          // categories L*
-bool isDecimalDigit(char32_t character);    // category Nd
+bool isLetter(char32_t character);         // categories L*
+bool isDecimalDigit(char32_t character);   // category Nd
 bool isUppercase(char32_t character);      // categories Lu and Lt
 bool isLowercase(char32_t character);      // category Ll
-char32_t toUppercase(char32_t character);   // the simple mapping
+char32_t toUppercase(char32_t character);  // the simple mapping
 void appendLowercase(char32_t character, std::string &out);
 
 // Appends `text` (well-formed) in a normal form, in O(n log n).

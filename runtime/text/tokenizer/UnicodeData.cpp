@@ -11,8 +11,10 @@
 namespace heddle {
 namespace {
 
-static_assert(static_cast<int>(Category::Lo) == UTF8PROC_CATEGORY_LO && static_cast<int>(Category::Nd) == UTF8PROC_CATEGORY_ND &&
-                  static_cast<int>(Category::Po) == UTF8PROC_CATEGORY_PO && static_cast<int>(Category::Co) == UTF8PROC_CATEGORY_CO,
+static_assert(static_cast<int>(Category::Lo) == UTF8PROC_CATEGORY_LO &&
+                  static_cast<int>(Category::Nd) == UTF8PROC_CATEGORY_ND &&
+                  static_cast<int>(Category::Po) == UTF8PROC_CATEGORY_PO &&
+                  static_cast<int>(Category::Co) == UTF8PROC_CATEGORY_CO,
               "categories have utf8proc's numbers");
 
 Category category(char32_t c) {
@@ -81,4 +83,5 @@ void appendNormalized(std::string_view text, NormalForm form, std::string &out) 
 } // namespace
 } // namespace heddle
 
-const heddle::UnicodeData heddle_part_unicode = {heddle::category, heddle::toLower, heddle::toUpper, heddle::appendNormalized};
+const heddle::UnicodeData heddle_part_unicode = {heddle::category, heddle::toLower, heddle::toUpper,
+                                                 heddle::appendNormalized};
