@@ -6,7 +6,6 @@
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/StepRows.h"
 #include "compiler/codegen/machine/ResidentMemory.h"
-#include "compiler/package/AttentionTable.h"
 #include "compiler/package/Package.h"
 #include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
@@ -290,8 +289,6 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
     hash->follow(done, all);
     request.progress.stage(llvm::formatv("packing weights, {0} of {1} MB", done / 1000000, all / 1000000).str());
   };
-  output.parts.imageDecoder = program.model.config.seeing().imageProcessing.has_value();
-  output.parts.attentionPage = hasAttentionTable(first, request.variants.front().target);
   std::string error;
   if (options.sidecar) {
     FailureOr<std::vector<std::string>> loaded = loadedCode(error);

@@ -295,7 +295,3 @@ AttentionTable heddle::attentionTable(fb::FlatBufferBuilder &b, ModuleOp module,
     table.push_back(package::CreateAttention(b, &attention));
   return table.empty() ? AttentionTable() : b.CreateVector(table);
 }
-
-bool heddle::hasAttentionTable(ModuleOp module, const Target &target) {
-  return !collectAttentions(module, target, KernelsOfOps()).empty();
-}

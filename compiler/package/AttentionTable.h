@@ -16,8 +16,6 @@ using AttentionTable = flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offs
 // find: of a device, of global tokens, and of latents whose queries are never folded.
 AttentionTable attentionTable(flatbuffers::FlatBufferBuilder &b, mlir::ModuleOp module, const Target &target,
                               llvm::ArrayRef<KernelLaunch> launches);
-// Whether there is such a table.
-bool hasAttentionTable(mlir::ModuleOp module, const Target &target);
 
 } // namespace heddle
 

@@ -44,7 +44,7 @@ std::string heddle::findLinker() {
 // The command line; `runtime` is the folder of libheddle.a, start files and stand-ins for the C library. The result goes to
 // standard output: the linker makes no temporary file of its own, which it would leave where it alone outlives us.
 static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
-                                                const Target &target, StringRef runtime) {
+                                                const Target &target, ArrayRef<StringRef> parts, StringRef runtime) {
   bool arm = target.cpu.isAArch64();
   std::string loader = arm ? "ld-linux-aarch64.so.1" : "ld-linux-x86-64.so.2";
   auto file = [&](StringRef name) { return (runtime + "/" + name).str(); };
@@ -55,14 +55,17 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
     add(objects);
     return arguments;
   }
-  add({"--eh-frame-hdr", "--gc-sections", "-z", "relro", "-z", "now", "-z", "noexecstack", "--as-needed",
-       "--build-id=none"});
-  if (kind == LinkKind::Executable)
+  add({"--eh-frame-hdr", "--gc-sections", "--icf=all", "--hash-style=gnu", "-z", "relro", "-z", "now", "-z",
+       "noexecstack", "--as-needed", "--build-id=none"});
+  if (kind == LinkKind::Executable) {
     add({"-pie", "-dynamic-linker", (arm ? "/lib/" : "/lib64/") + loader,
          "--defsym=heddle_main_model=heddle_model_" + names.model.str(), file("Scrt1.o"), file("crti.o"),
-         file("heddle_main.o")});
-  else
+         file("heddle_main.o"), file("heddle_chosen_parts.o")});
+    for (StringRef part : parts)
+      add({("--defsym=heddle_use_" + part + "=heddle_part_" + part).str()});
+  } else {
     add({"-shared", "-Bsymbolic", "-soname", names.library.str(), file("crti.o")});
+  }
   add(objects);
   // Nothing in a model's code calls the runtime: the library's users do.
   if (kind == LinkKind::SharedLibrary)
@@ -75,13 +78,9 @@ static std::vector<std::string> linkerArguments(LinkKind kind, ArrayRef<std::str
 
 // What code for a device is linked with before anything else is.
 static const char *const launchObject = "heddle_halide_launch.o";
-// What an executable that reads files of images is linked with.
-static const char *const imageDecoderObject = "heddle_image_decoder.o";
-// And one whose attention can be shown.
-static const char *const attentionPageObject = "heddle_attention_page.o";
 
 static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
-                                        const Target &target, std::string &error) {
+                                        const Target &target, std::string &error, ArrayRef<StringRef> parts = {}) {
   auto fail = [&](const llvm::Twine &message) -> FailureOr<std::string> {
     error = message.str();
     return failure();
@@ -100,7 +99,7 @@ static FailureOr<std::string> runLinker(LinkKind kind, ArrayRef<std::string> obj
     failed = scratch.add(objects[i], paths[i]);
   if (failed)
     return fail("cannot write temporary files: " + failed.message());
-  std::vector<std::string> arguments = linkerArguments(kind, paths, names, target, runtime);
+  std::vector<std::string> arguments = linkerArguments(kind, paths, names, target, parts, runtime);
   SmallVector<StringRef> views(arguments.begin(), arguments.end());
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(output), StringRef(log)};
   std::string launchError;
@@ -122,17 +121,10 @@ FailureOr<std::string> heddle::mergeObjects(ArrayRef<std::string> objects, Strin
 }
 
 FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects, const LinkNames &names,
-                                    const Target &target, std::string &error, const LinkParts &parts) {
+                                    const Target &target, std::string &error, ArrayRef<StringRef> parts) {
   std::vector<std::string> inputs = objects.vec();
-  SmallVector<StringRef> ofRuntime;
-  if (target.isDevice())
-    ofRuntime.push_back(launchObject);
-  if (parts.imageDecoder && kind == LinkKind::Executable)
-    ofRuntime.push_back(imageDecoderObject);
-  if (parts.attentionPage && kind == LinkKind::Executable)
-    ofRuntime.push_back(attentionPageObject);
-  for (StringRef name : ofRuntime) {
-    std::string path = sysrootFolder(target) + "/" + name.str();
+  if (target.isDevice()) {
+    std::string path = sysrootFolder(target) + "/" + launchObject;
     auto object = llvm::MemoryBuffer::getFile(path);
     if (!object) {
       error = path + ": the runtime for this target is not installed";
@@ -141,7 +133,7 @@ FailureOr<std::string> heddle::link(LinkKind kind, ArrayRef<std::string> objects
     inputs.push_back((*object)->getBuffer().str());
   }
   if (kind == LinkKind::Executable)
-    return runLinker(kind, inputs, names, target, error);
+    return runLinker(kind, inputs, names, target, error, parts);
   // Kernels call each other across objects; once these are one, nobody else sees a kernel's name.
   FailureOr<std::string> merged = mergeObjects(inputs, ("heddle_model_" + names.model).str(), target, error);
   if (failed(merged) || kind == LinkKind::Relocatable)

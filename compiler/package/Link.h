@@ -16,16 +16,11 @@ struct LinkNames {
   llvm::StringRef library; // the file by which programs that were linked with a shared library look for it
 };
 
-// What of the runtime only some executables hold, as objects beside libheddle.a.
-struct LinkParts {
-  bool imageDecoder = false;
-  bool attentionPage = false; // of --attention-map
-};
-
-// The linked bytes of `objects`, with the runtime for executables and libraries, and for a device what Halide's code calls.
+// The linked bytes of `objects`, with the runtime for executables and libraries, and for a device what Halide's code calls. An executable holds the
+// `parts` of the runtime (Parts.h) alone, other outputs all.
 // On failure `error` says in one line what was missing or what the linker said.
 mlir::FailureOr<std::string> link(LinkKind kind, llvm::ArrayRef<std::string> objects, const LinkNames &names,
-                                  const Target &target, std::string &error, const LinkParts &parts = {});
+                                  const Target &target, std::string &error, llvm::ArrayRef<llvm::StringRef> parts = {});
 
 // `objects` as one relocatable object in which `symbol` is the only name that others see.
 mlir::FailureOr<std::string> mergeObjects(llvm::ArrayRef<std::string> objects, llvm::StringRef symbol,

@@ -5,6 +5,7 @@
 #include "compiler/package/CodeHash.h"
 #include "compiler/package/Elf.h"
 #include "compiler/package/OutputFile.h"
+#include "compiler/package/Parts.h"
 #include "compiler/package/SharedWeights.h"
 #include "compiler/package/Sidecar.h"
 #include "runtime/model/PackageHeader.h"
@@ -25,7 +26,7 @@ static uint64_t alignUp(uint64_t value, uint64_t alignment) {
 
 // No linked file is larger: every input once, page padding and dynamic tables.
 static uint64_t linkedBound(const PackageRequest &request) {
-  uint64_t bytes = 1 << 20;
+  uint64_t bytes = 1 << 19;
   for (const ScheduledModel &variant : request.variants)
     for (const std::string &object : variant.code.objects)
       bytes += object.size();
@@ -157,8 +158,9 @@ LogicalResult Writer::run() {
   FailureOr<std::vector<std::string>> parts = objects(sha256);
   if (failed(parts))
     return failure();
-  FailureOr<std::string> elf = link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
-                                    request.variants.front().target, error, request.parts);
+  FailureOr<std::string> elf =
+      link(request.kind, *parts, {request.name, llvm::sys::path::filename(request.output)},
+           request.variants.front().target, error, partsOf(*package::GetPackage(metadata.data())));
   if (failed(elf))
     return failure();
   if (elf->size() > weightsOffset)

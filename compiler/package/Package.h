@@ -34,7 +34,6 @@ struct PackageRequest {
   std::function<void(uint64_t done, uint64_t all)> progress = {}; // in bytes of weights
   // Of a sidecar: what its bytes depend on beside the packings of `variants`, the model and the code that packs it.
   std::string packedFrom = {};
-  LinkParts parts = {};
 };
 
 // Writes the output beside its final name and renames it when it is whole: on failure, also by a signal, nothing is left and a

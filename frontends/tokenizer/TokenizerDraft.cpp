@@ -2,6 +2,7 @@
 #include "frontends/tokenizer/TokenizerDraft.h"
 
 #include "bytes/Status.h"
+#include "frontends/tokenizer/CutProgramWriter.h"
 #include "runtime/text/template/Template.h"
 #include "runtime/text/tokenizer/Tokenizer.h"
 #include "runtime/text/tokenizer/Unicode.h"
@@ -148,8 +149,11 @@ static Steps writeSteps(flatbuffers::FlatBufferBuilder &builder, const std::vect
     auto bytes = step.bytes.empty()
                      ? 0
                      : builder.CreateVector(reinterpret_cast<const uint8_t *>(step.bytes.data()), step.bytes.size());
+    bool isRegex = (step.op == package::TextOp::Replace || step.op == package::TextOp::Split) && (step.flags & 1);
+    std::vector<uint32_t> words = isRegex ? writeCutProgram(step.pattern) : std::vector<uint32_t>();
+    auto program = words.empty() ? 0 : builder.CreateVector(words);
     offsets.push_back(package::CreateTextStep(builder, step.op, pattern, content, bytes, step.flags, step.behavior,
-                                              step.left, step.right));
+                                              step.left, step.right, program));
   }
   return builder.CreateVector(offsets);
 }

@@ -169,8 +169,6 @@ Status writeTensors(const OpenedModel &program, const std::string &path, const A
 Status checkAttentionFile(const std::string &path) {
   if (!isTensors(path) && (path.size() < 5 || path.compare(path.size() - 5, 5, ".html") != 0))
     return invalidInput("--attention-map: '" + path + "' ends neither with .html nor with .safetensors");
-  if (!isTensors(path) && !heddle_attention_page)
-    return invalidInput("--attention-map: this program is linked without the page: it writes FILE.safetensors");
   return checkOutputFile(path);
 }
 

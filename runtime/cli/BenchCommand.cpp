@@ -101,8 +101,7 @@ private:
 
   void measureLimits() {
     limits.readBandwidth = measureReadBandwidth(session->threadPool(), 5);
-    const flatbuffers::String *target = program.metadata().target();
-    if (options.profile && !(target && isDeviceTarget(target->string_view())))
+    if (options.profile && !runsOnDevice(program.metadata()))
       limits.peaks = measurePeaks(session->threadPool(), 5);
   }
 

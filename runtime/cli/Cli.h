@@ -4,6 +4,7 @@
 #ifndef HEDDLE_RUNTIME_CLI_CLI_H
 #define HEDDLE_RUNTIME_CLI_CLI_H
 
+#include "runtime/model/ModelKind.h"
 #include "runtime/session/BeamSearch.h"
 #include "runtime/session/Generator.h"
 #include "runtime/session/Package.h"
@@ -97,17 +98,23 @@ struct OpenedModel {
 };
 
 Status parseCommandLine(int argc, char **argv, const Package &package, CliOptions &options);
-std::string helpText(const std::string &name, const Package &package);
+// The text of --help, by the kind of model.
+std::string generatingHelp(const std::string &name, const Package &package);
+std::string soundHelp(const std::string &name, const Package &package);
+std::string encoderHelp(const std::string &name, const Package &package);
+std::string graphHelp(const std::string &name, const Package &package);
 
 // Set by Ctrl-C; commands end at the next token or chunk.
 bool wasInterrupted();
 void clearInterrupt();
 Progress promptProgress(); // shows the progress of long prompts on a terminal
 
-// Whether the source of an encoder-decoder is sound.
-bool hears(const Package &package);
-// Whether it reads files of images.
-bool seesFiles(const Package &package);
+inline bool hears(const Package &package) {
+  return hears(package.metadata());
+}
+inline bool seesFiles(const Package &package) {
+  return seesFiles(package.metadata());
+}
 // Numbers in [-1, 1) that look random and are the same every time.
 void fillWithNoise(std::vector<float> &numbers);
 

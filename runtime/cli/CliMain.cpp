@@ -1,10 +1,11 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // heddle_runtime_main: opens the model, reads the command line, runs the command, and turns a failure into a line and a code.
-#include "runtime/cli/Cli.h"
+#include "runtime/cli/ProgramParts.h"
 #include "runtime/include/heddle/heddle.h"
 #include "runtime/text/tokenizer/TokenDecoder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -28,41 +29,32 @@ void onInterrupt(int) {
   errno = savedErrno;
 }
 
+// Of what the options of a model have made sure that it can do.
+Status notLinked() {
+  return Status::failure("this program was linked without the command");
+}
+
+const CommandPart *findPart(const package::Package &metadata, bool (*isWanted)(const CommandPart &, Command),
+                            Command command) {
+  for (const CommandPart *part : heddle_program_parts.commands)
+    if (part && part->isOf(metadata) && isWanted(*part, command))
+      return part;
+  return nullptr;
+}
+
+const CommandRun *findRun(const CommandPart &part, Command command) {
+  const CommandRun *end = part.commands + part.numCommands;
+  const CommandRun *found =
+      std::find_if(part.commands, end, [&](const CommandRun &run) { return run.command == command; });
+  return found == end ? nullptr : found;
+}
+
 Status dispatch(OpenedModel &program) {
-  package::Task task = program.metadata().task();
-  bool isGraph = task == package::Task::Graph, isEncoder = task == package::Task::Encode;
-  bool seesImages = seesFiles(*program.package);
-  switch (program.options.command) {
-  case Command::Generate:
-    return runGenerate(program);
-  case Command::Chat:
-    return runChat(program);
-  case Command::Io:
-    return isGraph || isEncoder ? runFunctionIo(program) : runIo(program);
+  const Package &package = *program.package;
+  Command command = program.options.command;
+  switch (command) {
   case Command::Replay:
     return runReplay(program);
-  case Command::Bench:
-    return isGraph ? runGraphBench(program) : isEncoder ? runEncodeBench(program) : runBench(program);
-  case Command::Perplexity:
-    return runPerplexity(program);
-  case Command::Transcribe:
-    return runTranscribe(program);
-  case Command::Embed:
-    return isGraph || seesImages ? runEmbedTensors(program) : runEmbed(program);
-  case Command::Classify:
-    return seesImages ? runClassifyImages(program) : runClassify(program);
-  case Command::Similarity:
-    return runSimilarity(program);
-  case Command::Rerank:
-    return runRerank(program);
-  case Command::ClassifyTokens:
-    return runClassifyTokens(program);
-  case Command::FillMask:
-    return runFillMask(program);
-  case Command::AnswerQuestion:
-    return runAnswer(program);
-  case Command::AttentionMap:
-    return runAttentionMap(program);
   case Command::Info:
     return runInfo(program);
   case Command::Check:
@@ -75,10 +67,18 @@ Status dispatch(OpenedModel &program) {
     return runLicenses(program);
   case Command::Version:
     return writeOut(std::string("heddle runtime ") + heddle_version_string() + "\n");
-  case Command::Help:
-    return writeOut(helpText(program.name, *program.package));
+  case Command::Help: {
+    const CommandPart *part =
+        findPart(package.metadata(), [](const CommandPart &part, Command) { return part.help != nullptr; }, command);
+    return part ? writeOut(part->help(program.name, package)) : notLinked();
   }
-  return Status();
+  default:
+    break;
+  }
+  const CommandPart *part = findPart(
+      package.metadata(), [](const CommandPart &part, Command wanted) { return findRun(part, wanted) != nullptr; },
+      command);
+  return part ? findRun(*part, command)->run(program) : notLinked();
 }
 
 // What has to be known before the file is opened, and so before it is known which options it has.

@@ -3,7 +3,7 @@
 // BIN --help: what this model can do, and no more.
 #include "runtime/cli/Options.h"
 #include "runtime/cli/TextRun.h"
-
+#include "runtime/model/ModelKind.h"
 #include "runtime/session/Graph.h"
 #include "runtime/session/TokenBatch.h"
 
@@ -33,6 +33,8 @@ std::string tensorExamples(const std::string &name, const Package &package) {
   return text;
 }
 
+} // namespace
+
 std::string graphHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
   std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It " +
@@ -47,6 +49,8 @@ std::string graphHelp(const std::string &name, const Package &package) {
   return text + exitCodes;
 }
 
+namespace {
+
 // What an encoder that reads texts is mostly called for.
 std::string textExamples(const std::string &name, const Package &package) {
   std::string text;
@@ -59,6 +63,8 @@ std::string textExamples(const std::string &name, const Package &package) {
     text += "  " + name + " --answer --question \"Who wrote it?\" < article.txt\n";
   return text;
 }
+
+} // namespace
 
 std::string encoderHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
@@ -85,17 +91,9 @@ std::string soundHelp(const std::string &name, const Package &package) {
          "logits, last_hidden_state, encoder_last_hidden_state; with -n ids, generated_logits\n" + exitCodes;
 }
 
-} // namespace
-
-std::string helpText(const std::string &name, const Package &package) {
-  if (isGraph(package))
-    return graphHelp(name, package);
-  if (isEncoder(package))
-    return encoderHelp(name, package);
+std::string generatingHelp(const std::string &name, const Package &package) {
   const package::Package &metadata = package.metadata();
-  if (hears(package))
-    return soundHelp(name, package);
-  bool hasTokenizer = metadata.tokenizer() && metadata.tokenizer()->model() != package::TokenizerModel::None;
+  bool hasTokenizer = heddle::hasTokenizer(metadata);
   std::string text = name + ": " + modelName(metadata) + ", compiled by Heddle. It ";
   if (isEncoderDecoder(package))
     text += "answers a text of up to " + std::to_string(metadata.encoder()->context()) + " tokens with one of up to " +

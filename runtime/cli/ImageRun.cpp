@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/cli/ImageRun.h"
 
+#include "runtime/cli/ProgramParts.h"
 #include "runtime/cli/TextRun.h"
 
 #include <algorithm>
@@ -86,11 +87,17 @@ Status PromptImages::create(OpenedModel &program, Session &session) {
   HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, session, given));
   if (program.options.images.empty())
     return Status();
+  if (!heddle_program_parts.sight)
+    return Status::failure("this program was linked without what reads images");
+  return heddle_program_parts.sight->addImages(program, *given);
+}
+
+static Status addImages(OpenedModel &program, GivenRows &given) {
   PixelReader pixels(program.metadata());
   for (const std::string &file : program.options.images) {
     StoredTensor values;
     HEDDLE_RETURN_IF_ERROR(pixels.read(file, values));
-    HEDDLE_RETURN_IF_ERROR(given->add({values}, file));
+    HEDDLE_RETURN_IF_ERROR(given.add({values}, file));
   }
   return Status();
 }
@@ -122,3 +129,5 @@ Status TextTower::read(const std::string &text, size_t index, std::vector<float>
 }
 
 } // namespace heddle
+
+const heddle::SightSupport heddle_part_sight = {heddle::addImages};

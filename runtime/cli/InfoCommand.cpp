@@ -3,17 +3,18 @@
 // BIN --info and --licenses.
 #include "runtime/cli/Cli.h"
 #include "runtime/include/heddle/heddle.h"
+#include "runtime/session/SessionParts.h"
+#include "runtime/text/tokenizer/TextParts.h"
 
 namespace heddle {
 namespace {
 
 // Which device the model would run on, or why on none.
 Status addDevice(const OpenedModel &program, std::string &out) {
-  const flatbuffers::String *target = program.metadata().target();
-  if (!target || !isDeviceTarget(target->string_view()))
+  if (!runsOnDevice(program.metadata()))
     return Status();
   std::unique_ptr<Device> device;
-  Status status = Device::open(target->string_view(), program.options.device, device);
+  Status status = openDevice(program.metadata().target()->string_view(), program.options.device, device);
   if (status.code() == StatusCode::InvalidInput)
     return status;
   out += packageFact("device", status.isOk() ? device->description() : "none: " + status.message());
@@ -36,8 +37,12 @@ bool hasHalidePtx(const package::Package &metadata) {
   return hasHalideKernels(metadata) && metadata.target() && metadata.target()->string_view().substr(0, 5) == "cuda:";
 }
 
-bool readsImages(const package::Package &metadata) {
-  return metadata.image_processing();
+bool hasRegex(const package::Package &) {
+  return heddle_text_parts.regex;
+}
+
+bool hasUnicode(const package::Package &) {
+  return heddle_text_parts.unicode;
 }
 
 // A part of the program that comes from somewhere, under an SPDX expression.
@@ -50,10 +55,10 @@ struct Part {
 const Part parts[] = {
     {"Apache-2.0 WITH LLVM-exception", "Heddle: the runtime, and what its compiler generates", nullptr},
     {"Apache-2.0", "FlatBuffers (Google): headers", nullptr},
-    {"BSD-3-Clause", "PCRE2 (University of Cambridge)", nullptr},
-    {"MIT OR Unlicense", "stb_image (Sean Barrett and others): PNG and JPEG files", readsImages},
-    {"MIT", "utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others)", nullptr},
-    {"Unicode-DFS-2015", "Unicode data in utf8proc (Unicode, Inc.)", nullptr},
+    {"BSD-3-Clause", "PCRE2 (University of Cambridge)", hasRegex},
+    {"MIT OR Unlicense", "stb_image (Sean Barrett and others): PNG and JPEG files", seesFiles},
+    {"MIT", "utf8proc (Jan Behrens, Public Software Group, Steven G. Johnson and others)", hasUnicode},
+    {"Unicode-DFS-2015", "Unicode data in utf8proc (Unicode, Inc.)", hasUnicode},
     {"GPL-3.0-or-later WITH GCC-exception-3.1", "GCC: headers of libstdc++, arithmetic of libgcc", nullptr},
     {"LGPL-2.1-or-later WITH GCC-exception-2.0-note", "the GNU C library: start files", nullptr},
     {"MIT", "Halide (MIT CSAIL, Google, Facebook, Adobe, NVIDIA and others): arithmetic in kernels", hasHalideKernels},

@@ -315,48 +315,7 @@ const Option optionTable[] = {
 
 } // namespace
 
-bool isGraph(const Package &package) {
-  return package.metadata().task() == package::Task::Graph;
-}
-
-bool isEncoder(const Package &package) {
-  return package.metadata().task() == package::Task::Encode;
-}
-
-bool isEncoderDecoder(const Package &package) {
-  return package.metadata().task() == package::Task::Seq2Seq;
-}
-
-bool hears(const Package &package) {
-  return isEncoderDecoder(package) && package.metadata().encoder()->audio();
-}
-
-bool generates(const Package &package) {
-  return package.metadata().task() == package::Task::Generate || isEncoderDecoder(package);
-}
-
-bool seesFiles(const Package &package) {
-  return package.metadata().image_processing();
-}
-
 namespace {
-
-bool hasTokenizer(const Package &package) {
-  const package::Tokenizer *tokenizer = package.metadata().tokenizer();
-  return tokenizer && tokenizer->model() != package::TokenizerModel::None;
-}
-
-// Whether pixel_values are among its inputs.
-bool takesPixels(const Package &package) {
-  const package::Package &metadata = package.metadata();
-  if (metadata.encoder())
-    return metadata.encoder()->image();
-  for (unsigned i = 0; metadata.graphs() && i < metadata.graphs()->size(); ++i)
-    for (const package::GraphTensor *input : *metadata.graphs()->Get(i)->inputs())
-      if (input->name()->string_view() == "pixel_values")
-        return true;
-  return false;
-}
 
 bool labelsImages(const Package &package) {
   const package::Package &metadata = package.metadata();
@@ -371,8 +330,7 @@ bool comparesImages(const Package &package) {
 } // namespace
 
 bool takesArguments(const Package &package) {
-  return isEncoder(package) || (seesFiles(package) && !generates(package)) ||
-         (isGraph(package) && hasTokenizer(package));
+  return isEncoder(package) || embedsTensors(package.metadata());
 }
 
 const Option *findOption(std::string_view name, const Package &package) {
@@ -412,8 +370,7 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsTokenizer:
     return readsPrompts;
   case NeedsTemplate:
-    return readsPrompts && !isEncoderDecoder(package) && tokenizer->chat_template() &&
-           tokenizer->chat_template()->size();
+    return chats(package.metadata());
   case NeedsEmbedding:
     return encoder && encoder->embedding();
   case NeedsLabels:
@@ -447,15 +404,14 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsGraph:
     return isGraph(package);
   case NeedsDevice:
-    return package.metadata().target() && isDeviceTarget(package.metadata().target()->string_view());
+    return runsOnDevice(package.metadata());
   case NeedsVariants:
     return package.onDisk().numVariants() > 1;
   case NeedsAdapters:
     return package.metadata().adapters() && package.metadata().adapters()->size();
   case NeedsAttention:
   case NeedsEncodedIds:
-    return package.metadata().attentions() && package.metadata().attentions()->size() && !hears(package) &&
-           !takesPixels(package) && (option.needs == NeedsAttention || isEncoder(package));
+    return showsAttention(package.metadata()) && (option.needs == NeedsAttention || isEncoder(package));
   }
   return false;
 }
@@ -488,10 +444,10 @@ namespace {
 
 std::string whyNoAttention(const Package &package) {
   const char *why =
-      isGraph(package)       ? "it runs a graph, whose kernels tell of nothing"
-      : hears(package)       ? "it hears sound and reads no text"
-      : takesPixels(package) ? "it sees images and reads no text"
-      : isDeviceTarget(package.metadata().target()->string_view())
+      isGraph(package)                  ? "it runs a graph, whose kernels tell of nothing"
+      : hears(package)                  ? "it hears sound and reads no text"
+      : takesPixels(package.metadata()) ? "it sees images and reads no text"
+      : runsOnDevice(package.metadata())
           ? "it was compiled for a device, whose memory is not read"
           : "its code does not say where its queries lie, as that of global tokens and of older compilers";
   return std::string(missing[NeedsAttention]) + ": " + why;
@@ -504,9 +460,9 @@ std::string whyMissing(const Option &option, const Package &package) {
     return whyNoAttention(package);
   bool isOfTexts = option.needs >= NeedsEmbedding && option.needs <= NeedsTextTask;
   bool isOfImages = option.needs >= NeedsFiles && option.needs <= NeedsImageTask;
-  if ((isOfTexts || isOfImages) && takesPixels(package) && !seesFiles(package))
+  if ((isOfTexts || isOfImages) && takesPixels(package.metadata()) && !seesFiles(package))
     return missing[NeedsFiles];
-  if (isOfTexts && isEncoder(package) && !takesPixels(package) && !hasTokenizer(package))
+  if (isOfTexts && isEncoder(package) && !takesPixels(package.metadata()) && !hasTokenizer(package))
     return missing[NeedsTokenizer];
   if (option.needs >= NeedsSound && option.needs <= NeedsTimes)
     return missing[hears(package) ? option.needs : NeedsSound];

@@ -5,6 +5,7 @@
 #define HEDDLE_RUNTIME_CLI_OPTIONS_H
 
 #include "runtime/cli/Cli.h"
+#include "runtime/model/ModelKind.h"
 
 namespace heddle {
 
@@ -83,10 +84,21 @@ struct Option {
   Status (*set)(CliOptions &options, char **values); // values after the option
 };
 
-bool isGraph(const Package &package);
-bool isEncoder(const Package &package);
-bool isEncoderDecoder(const Package &package);
-bool generates(const Package &package);
+inline bool isGraph(const Package &package) {
+  return isGraph(package.metadata());
+}
+inline bool isEncoder(const Package &package) {
+  return isEncoder(package.metadata());
+}
+inline bool isEncoderDecoder(const Package &package) {
+  return isEncoderDecoder(package.metadata());
+}
+inline bool generates(const Package &package) {
+  return generates(package.metadata());
+}
+inline bool hasTokenizer(const Package &package) {
+  return hasTokenizer(package.metadata());
+}
 // Whether arguments are texts or files, as many as there are, instead of a prompt.
 bool takesArguments(const Package &package);
 // What the model is there for: "continues a prompt".

@@ -28,7 +28,7 @@ public:
 
   Status run() {
     const CliOptions &options = program.options;
-    if (metadata.target() && isDeviceTarget(metadata.target()->string_view()))
+    if (runsOnDevice(metadata))
       return invalidInput("--replay: this model was compiled for a device, whose memory it does not read");
     HEDDLE_RETURN_IF_ERROR(input.open(options.ioInput));
     ReplayHeader header;

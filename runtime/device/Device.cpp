@@ -2,25 +2,17 @@
 #include "runtime/device/Device.h"
 
 #include "bytes/MutexLock.h"
+#include "runtime/model/ModelKind.h"
 
 #include <cstdlib>
 
 namespace heddle {
-namespace {
-
-constexpr std::string_view cudaPrefix = "cuda:";
-
-} // namespace
-
-bool isDeviceTarget(std::string_view target) {
-  return target == "opencl" || target.substr(0, cudaPrefix.size()) == cudaPrefix;
-}
 
 Status Device::open(std::string_view target, const std::string &selector, std::unique_ptr<Device> &outDevice) {
   if (target == "opencl")
     return openOpenCl(selector, outDevice);
-  if (isDeviceTarget(target))
-    return openCuda(target.substr(cudaPrefix.size()), selector, outDevice);
+  if (isCudaTarget(target))
+    return openCuda(target.substr(cudaTargetPrefix.size()), selector, outDevice);
   return Status::failure("no device is called '" + std::string(target) + "'");
 }
 

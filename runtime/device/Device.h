@@ -23,9 +23,6 @@
 
 namespace heddle {
 
-// Whether a package's target is a device: "opencl", "cuda:sm_80".
-bool isDeviceTarget(std::string_view target);
-
 // What a device was asked for since it was opened. Transfers are those within graphs as well.
 struct DeviceCounts {
   uint64_t launches = 0;                        // of kernels, one by one

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What heddle_image_decoder.o is to the runtime: an object of its own, so that programs of models that see no images lack its code. C.
+// stb_image behind two functions, in C.
 #ifndef HEDDLE_RUNTIME_IMAGE_IMAGEDECODER_H
 #define HEDDLE_RUNTIME_IMAGE_IMAGEDECODER_H
 
@@ -21,10 +21,9 @@ typedef struct heddle_pixels {
 } heddle_pixels;
 
 // Decodes a PNG or JPEG file of `size` bytes. As Pillow's convert("RGB"): alpha is dropped; of numbers of 16 bits the upper eight bits count, but of
-// gray without alpha those up to 255, and white beyond. Returns null, or in a few words what is wrong with the file. Both functions are null
-// where the object is not linked.
-__attribute__((weak)) const char *heddle_decode_image(const uint8_t *bytes, size_t size, heddle_pixels *out_pixels);
-__attribute__((weak)) void heddle_free_pixels(heddle_pixels *pixels);
+// gray without alpha those up to 255, and white beyond. Returns null, or in a few words what is wrong with the file.
+const char *heddle_decode_image(const uint8_t *bytes, size_t size, heddle_pixels *out_pixels);
+void heddle_free_pixels(heddle_pixels *pixels);
 
 #ifdef __cplusplus
 }

@@ -8,8 +8,6 @@
 namespace heddle {
 
 Status readImage(const std::string &path, const uint8_t *bytes, uint64_t size, Image &outImage) {
-  if (!heddle_decode_image)
-    return Status::failure(path + ": this program was linked without the decoder of images");
   int orientation = 1;
   HEDDLE_RETURN_IF_ERROR(readOrientation(path, bytes, size, orientation));
   heddle_pixels pixels = {0, 0, nullptr};

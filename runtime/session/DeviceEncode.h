@@ -12,8 +12,9 @@
 
 namespace heddle {
 
-class DeviceEncode {
+class DeviceEncode { // of the part `devices` (SessionParts.h)
 public:
+  virtual ~DeviceEncode() = default;
   struct Sizes {
     uint64_t arenaBytes;
     int64_t maxRows, positions;        // positions: of the rotary tables
@@ -21,13 +22,13 @@ public:
     std::vector<int64_t> outputWidths; // by output
     bool hasSources = false;           // it appends to a cache of them
   };
-  Status create(Device &device, const Sizes &sizes, RopeTables &rope);
+  virtual Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
   // `step` as for the host. Uploads what it names, which stays as it is until end() has returned, and puts the device's
   // addresses in its place. `sources`: the cache that the encode appends to, or null.
-  Status begin(heddle_step &step, const PagedKvCache *sources);
+  virtual Status begin(heddle_step &step, const PagedKvCache *sources);
   // Waits, and downloads `counts[i]` rows of each output to where `outputs` says.
-  Status end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs);
+  virtual Status end(const std::vector<int64_t> &counts, const std::vector<float *> &outputs);
 
 private:
   Status upload(heddle_step &step, const PagedKvCache *sources);

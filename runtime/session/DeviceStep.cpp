@@ -1,8 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/DeviceStep.h"
 
+#include "runtime/session/DeviceEncode.h"
+#include "runtime/session/SessionParts.h"
+
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace heddle {
 namespace {
@@ -37,7 +41,8 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
   HEDDLE_RETURN_IF_ERROR(inputs.allocate(*device, inputBytes, "inputs"));
-  static constexpr uint32_t noCounts[HEDDLE_DEVICE_COUNTERS] = {};
+  // Not constant: zeros that nothing writes need no room in the file.
+  static uint32_t noCounts[HEDDLE_DEVICE_COUNTERS];
   HEDDLE_RETURN_IF_ERROR(counters.allocate(*device, sizeof noCounts, "counters"));
   HEDDLE_RETURN_IF_ERROR(device->upload(counters.data(), noCounts, sizeof noCounts));
   int64_t rowBytes = (sizes.vocabSize + sizes.hiddenSize) * int64_t(sizeof(float));
@@ -219,3 +224,12 @@ Status DeviceStep::downloadLogits(int64_t numOutputs, float *outLogits) {
 }
 
 } // namespace heddle
+
+const heddle::DeviceSupport heddle_part_devices = {
+    heddle::Device::open,
+    []() -> std::unique_ptr<heddle::DeviceStep> {
+      return std::unique_ptr<heddle::DeviceStep>(new (std::nothrow) heddle::DeviceStep);
+    },
+    []() -> std::unique_ptr<heddle::DeviceEncode> {
+      return std::unique_ptr<heddle::DeviceEncode>(new (std::nothrow) heddle::DeviceEncode);
+    }};

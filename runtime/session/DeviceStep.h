@@ -17,15 +17,16 @@
 
 namespace heddle {
 
-class DeviceStep {
+class DeviceStep { // of the part `devices` (SessionParts.h)
 public:
+  virtual ~DeviceStep() = default;
   struct Sizes {
     uint64_t arenaBytes;
     int64_t maxRows, maxOutputs; // of a step
     int64_t maxSequences, context, vocabSize, hiddenSize;
     int64_t sourceContext; // 0: it has no sources
   };
-  Status create(Device &device, const Sizes &sizes, RopeTables &rope);
+  virtual Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
   // Where what a step gives goes; null: it stays on the device, until the next step.
   struct Results {
@@ -41,13 +42,13 @@ public:
   };
   // `step` as for the host, its rows at most maxRows, of which maxOutputs have outputs. Uploads what it names, puts the device's addresses in its place, launches, waits, and
   // downloads the results. `sources`: the cache of step.sources.
-  Status run(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, const Results &results,
-             const Code &code);
+  virtual Status run(heddle_step &step, const PagedKvCache &cache, const PagedKvCache &sources, const Results &results,
+                     const Code &code);
   // Of the last step, of which they stayed there.
-  Status downloadLogits(int64_t numOutputs, float *outLogits);
+  virtual Status downloadLogits(int64_t numOutputs, float *outLogits);
 
   // Why every step is launched kernel by kernel; a success where a token's is a graph.
-  const Status &graphRefusal() const { return graphs.refusal(); }
+  virtual const Status &graphRefusal() const { return graphs.refusal(); }
 
 private:
   // Whether a step may be launched as a graph: whether all that it downloads goes to locked memory.

@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/Encoder.h"
 
+#include "runtime/session/SessionParts.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -27,8 +29,8 @@ std::vector<int32_t> positionsOf(const package::Package &metadata, const std::ve
   return positions;
 }
 
-Status Encoder::create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
-                       PagedKvCache *sources) {
+Status Encoder::createLinked(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
+                             PagedKvCache *sources) {
   if (package.metadata().task() != (sources ? package::Task::Seq2Seq : package::Task::Encode))
     return invalidInput(package.path() + ": no encoder");
   std::unique_ptr<Encoder> encoder(new (std::nothrow) Encoder(package, sources));
@@ -80,7 +82,10 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   }
   HEDDLE_RETURN_IF_ERROR(places.reserve(maxRows, "sequences"));
   HEDDLE_RETURN_IF_ERROR(sequenceRows.reserve(2 * maxRows, "sequences"));
-  return device ? deviceEncode.create(*device, sizes, rope) : Status();
+  if (!device)
+    return Status();
+  deviceEncode = heddle_session_parts.devices->makeEncode();
+  return deviceEncode ? deviceEncode->create(*device, sizes, rope) : outOfMemory();
 }
 
 Status Encoder::check(const EncoderInput *inputs, size_t numInputs) const {
@@ -199,14 +204,14 @@ Status Encoder::runStep(heddle_step &step) {
     runStepOn(*pool, model.code().encode, step, observer);
     return Status();
   }
-  HEDDLE_RETURN_IF_ERROR(deviceEncode.begin(step, sources));
+  HEDDLE_RETURN_IF_ERROR(deviceEncode->begin(step, sources));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
   runStepOn(*pool, model.code().encode, step);
   std::vector<int64_t> counts;
   for (const package::EncoderOutput *output : *model.metadata().encoder()->outputs())
     counts.push_back(output->of_sequences() ? numSequences : rows);
-  Status ended = deviceEncode.end(counts, outputRows);
+  Status ended = deviceEncode->end(counts, outputRows);
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;
@@ -287,3 +292,5 @@ Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding t
 }
 
 } // namespace heddle
+
+const heddle::EncoderSupport heddle_part_encoder = {heddle::Encoder::createLinked};

@@ -40,19 +40,23 @@ using TakeEncoding = void (*)(void *user, size_t index, const float *const *outp
 // The position of each of `ids`, of a whole row, by the rule of the package.
 std::vector<int32_t> positionsOf(const package::Package &metadata, const std::vector<int64_t> &ids);
 
-class Encoder {
+class Encoder { // the part `encoder` (SessionParts.h)
 public:
+  virtual ~Encoder() = default;
   // `pool` null: `threads` of its own, 0: defaultThreadCount(). `sources`: of an encoder-decoder, the cache that it writes.
   static Status create(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
                        PagedKvCache *sources = nullptr);
+  // The same, where the part is linked: for its table.
+  static Status createLinked(Package &package, int32_t threads, ThreadPool *pool, std::unique_ptr<Encoder> &outEncoder,
+                             PagedKvCache *sources);
 
   // `take` may be null. `sequences`: of an encoder-decoder, (numInputs) different ones of the cache, which then hold the inputs alone.
-  Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user,
-             const int32_t *sequences = nullptr);
+  virtual Status run(const EncoderInput *inputs, size_t numInputs, TakeEncoding take, void *user,
+                     const int32_t *sequences = nullptr);
   void setProgress(Progress newProgress) { progress = newProgress; }
   void observeKernels(KernelObserver newObserver) { observer = newObserver; }
   // Counts from here on what steps spend in each kernel; in `shared`, where there is one, which counts the steps of a session besides.
-  void profileKernels(StepProfile *shared = nullptr);
+  virtual void profileKernels(StepProfile *shared = nullptr);
   StepProfile &kernelProfile() { return *profile; } // empty without profileKernels()
   ThreadPool &threadPool() { return *pool; }
 
@@ -79,8 +83,8 @@ private:
   PagedKvCache *sources;                           // null where nothing is cached
   int64_t maxRows = 0, rows = 0, numSequences = 0; // rows and sequences of the step
   Device *device = nullptr;                        // null on the CPU
-  DeviceEncode deviceEncode;
-  Status profileStatus; // what the first wait for a kernel of a device said that failed
+  std::unique_ptr<DeviceEncode> deviceEncode;      // null on the CPU
+  Status profileStatus;                            // what the first wait for a kernel of a device said that failed
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;

@@ -1,18 +1,18 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/GivenRows.h"
 
+#include "runtime/session/SessionParts.h"
+
 #include <algorithm>
 #include <numeric>
 
 namespace heddle {
 
-Status GivenRows::create(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows) {
-  const package::GivenRows *table = package.metadata().given();
-  if (!table)
-    return invalidInput(package.path() + ": the model is given no rows: it takes ids of its vocabulary");
-  std::unique_ptr<GivenRows> rows(new GivenRows(*table, session));
+Status GivenRows::createLinked(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows) {
+  const package::GivenRows &table = *package.metadata().given();
+  std::unique_ptr<GivenRows> rows(new GivenRows(table, session));
   HEDDLE_RETURN_IF_ERROR(
-      TensorFunction::create(package, table->graph(), /*threads=*/0, &session.threadPool(), rows->function));
+      TensorFunction::create(package, table.graph(), /*threads=*/0, &session.threadPool(), rows->function));
   outRows = std::move(rows);
   return Status();
 }
@@ -67,3 +67,5 @@ int64_t countGiven(const package::Package &metadata, const std::vector<int32_t> 
 }
 
 } // namespace heddle
+
+const heddle::GivenSupport heddle_part_given = {heddle::GivenRows::createLinked};

@@ -10,20 +10,23 @@
 
 namespace heddle {
 
-class GivenRows {
+class GivenRows { // the part `given` (SessionParts.h)
 public:
+  virtual ~GivenRows() = default;
   // Of a model that is given rows; its graph runs on the threads of `session`, which outlives this.
   static Status create(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows);
+  // The same, where the part is linked: for its table.
+  static Status createLinked(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows);
 
   // Computes the rows of all items of `inputs` and gives them to the session. `where` begins messages.
-  Status add(const std::vector<StoredTensor> &inputs, const std::string &where);
+  virtual Status add(const std::vector<StoredTensor> &inputs, const std::string &where);
   // The inputs of the graph.
   const std::vector<TensorDeclaration> &inputs() const { return function->inputs(); }
 
   // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item.
-  Status expand(std::vector<int32_t> &ids) const;
+  virtual Status expand(std::vector<int32_t> &ids) const;
   // Each of these tokens in `ids` becomes the id of a row, from row `next` on, which then is the next one.
-  void replace(std::vector<int32_t> &ids, size_t &next) const;
+  virtual void replace(std::vector<int32_t> &ids, size_t &next) const;
   int64_t numRows() const { return int64_t(rowIds.size()); }
   int32_t token() const { return tokenId; }
 

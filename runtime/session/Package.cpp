@@ -3,7 +3,9 @@
 
 #include "bytes/MutexLock.h"
 #include "runtime/model/CpuFeatures.h"
+#include "runtime/model/ModelKind.h"
 #include "runtime/model/Variants.h"
+#include "runtime/session/SessionParts.h"
 #include "runtime/session/ThreadPool.h"
 
 #include <cstdlib>
@@ -93,7 +95,7 @@ Package::~Package() {
 // Opens the device and puts the weights on it; the log is to say `outNote`.
 Status Package::startDevice(std::string_view target, std::string_view selector, std::string &outNote) {
   std::unique_ptr<Device> opened;
-  HEDDLE_RETURN_IF_ERROR(Device::open(target, std::string(selector), opened));
+  HEDDLE_RETURN_IF_ERROR(heddle::openDevice(target, std::string(selector), opened));
   std::string note = "device: " + opened->description();
   Status status = deviceWeights.allocate(*opened, weightsSize(), "weights");
   if (status.isOk())

@@ -2,6 +2,7 @@
 #include "runtime/session/Session.h"
 
 #include "runtime/session/HostChoice.h"
+#include "runtime/session/SessionParts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -76,13 +77,17 @@ Status Session::allocate(const SessionOptions &options) {
   }
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, contextLength));
   uint64_t arenaBytes = plan.fixed() + plan.per_row() * maxRows;
-  if (device)
-    HEDDLE_RETURN_IF_ERROR(deviceStep.create(*device,
-                                             {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize,
-                                              hiddenSize, encoder ? int64_t(metadata.encoder()->context()) : 0},
-                                             rope));
-  else
+  if (device) {
+    deviceStep = heddle_session_parts.devices->makeStep();
+    if (!deviceStep)
+      return outOfMemory();
+    HEDDLE_RETURN_IF_ERROR(deviceStep->create(*device,
+                                              {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize,
+                                               hiddenSize, encoder ? int64_t(metadata.encoder()->context()) : 0},
+                                              rope));
+  } else {
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
+  }
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
   int64_t outputLimit = std::max<int64_t>(maxRows, sequenceLimit);
   HEDDLE_RETURN_IF_ERROR(logitRows.reserve(outputLimit * vocabSize * sizeof(float), "logits"));
@@ -140,7 +145,7 @@ Status Session::append(int32_t sequence, const int32_t *newIds, int32_t count, F
 const float *Session::logits(size_t feed) {
   if (!isAnswered(feed))
     return nullptr;
-  if (areLogitsKept && !deviceStep.downloadLogits(numChosen, logitRows.as<float>() + firstChosen * vocabSize).isOk())
+  if (areLogitsKept && !deviceStep->downloadLogits(numChosen, logitRows.as<float>() + firstChosen * vocabSize).isOk())
     return nullptr;
   areLogitsKept = false;
   return logitRows.as<float>() + outputOfFeed[feed] * vocabSize;
@@ -469,7 +474,7 @@ Status Session::runStep(heddle_step &step, const Chunk &chunk) {
     auto &self = *static_cast<Session *>(session);
     runStepOn(*self.pool, self.model.code().step, onDevice);
   };
-  Status ended = deviceStep.run(step, cache, sourceCache, results, {runCode, this});
+  Status ended = deviceStep->run(step, cache, sourceCache, results, {runCode, this});
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;

@@ -131,7 +131,7 @@ public:
   // Of the device, whoever asked for it; none on the CPU.
   bool hasDevice() const { return device; }
   // Why a device's tokens are launched kernel by kernel; a success where they are graphs.
-  const Status &graphRefusal() const { return deviceStep.graphRefusal(); }
+  Status graphRefusal() const { return deviceStep ? deviceStep->graphRefusal() : Status(); }
   DeviceCounts deviceCounts() const { return device ? device->counts() : DeviceCounts(); }
   StepProfile &kernelProfile() { return profile; } // empty without SessionOptions::profile
   void setProgress(Progress newProgress);
@@ -201,8 +201,8 @@ private:
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   Package &model;
-  Device *device = nullptr; // null: kernels run on the pool's threads
-  DeviceStep deviceStep;
+  Device *device = nullptr;                                     // null: kernels run on the pool's threads
+  std::unique_ptr<DeviceStep> deviceStep;                       // null on the CPU
   const flatbuffers::Vector<uint32_t> *virtualTokens = nullptr; // (adapters); null: there are none
   int64_t vocabSize = 0, hiddenSize = 0;
   int64_t maxRows = 0, maxOutputs = 0;        // of a step

@@ -8,8 +8,6 @@ import time
 
 import elf
 
-SHF_ALLOC, SHT_NOBITS = 2, 8
-
 
 def memory_of(pid):
     """Resident bytes of a process and its children that are no file's pages."""
@@ -50,8 +48,8 @@ def seconds_to_output(command):
 
 
 def loaded_bytes(path):
-    """Of an object or a program: the bytes of the sections that are loaded, from the file: neither symbols nor packages nor weights."""
-    return sum(section.size for section in elf.Elf(path).sections if section.flags & SHF_ALLOC and section.type != SHT_NOBITS)
+    """Of an object or a program."""
+    return elf.Elf(path).loaded_bytes()
 
 
 def allocations(command, counter):

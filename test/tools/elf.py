@@ -6,7 +6,8 @@ import struct
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 0x6474E551, 0x6474E552
 PF_X, PF_W, PF_R = 1, 2, 4
 ET_EXEC, ET_DYN = 2, 3
-SHT_SYMTAB, SHT_DYNSYM, SHT_GNU_VERNEED = 2, 11, 0x6FFFFFFE
+SHF_ALLOC = 2
+SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM, SHT_GNU_VERNEED = 2, 8, 11, 0x6FFFFFFE
 DT_NEEDED, DT_STRTAB, DT_RPATH, DT_FLAGS, DT_RUNPATH, DT_TEXTREL, DT_FLAGS_1 = 1, 5, 15, 30, 29, 22, 0x6FFFFFFB
 DF_TEXTREL, DF_BIND_NOW, DF_1_NOW, DF_1_PIE = 4, 8, 1, 0x08000000
 
@@ -61,6 +62,10 @@ class Elf:
             if section.type == SHT_DYNSYM:
                 return _string(self.section_bytes(self.sections[section.link]), index)
         raise ValueError(f"{self.file_name}: no dynamic symbol table")
+
+    def loaded_bytes(self):
+        """Of the sections that are loaded, from the file: neither symbols nor packages nor weights."""
+        return sum(section.size for section in self.sections if section.flags & SHF_ALLOC and section.type != SHT_NOBITS)
 
     def needed(self):
         return [self._dynamic_string(value) for value in self.dynamic()[DT_NEEDED]]

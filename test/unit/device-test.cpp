@@ -1,4 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/model/ModelKind.h"
 #include "runtime/session/DeviceStep.h"
 #include "test/unit/FakeDevice.h"
 #include "test/unit/TestModel.h"

@@ -156,6 +156,8 @@ private:
   TemplateValue listMethod(const TemplateValue &object, const std::string &name, const TemplateArguments &arguments);
   TemplateValue split(const TemplateText &text, const TemplateArguments &arguments, bool fromRight);
   TemplateValue members(const TemplateValue &dict, bool keys, bool values);
+  // Fails the evaluation where the program has no tables of letters: a template that finds a name for them which textPartsOf() does not see.
+  bool knowsLetters();
   TemplateText mapCase(const TemplateText &text, CaseMapping mapping);
   TemplateText strip(const TemplateText &text, const TemplateValue *characters, bool left, bool right);
   TemplateText replace(const TemplateText &text, const TemplateText &from, const TemplateText &to, int64_t count);

@@ -1,21 +1,24 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/text/template/TemplateEvaluator.h"
+#include "runtime/text/tokenizer/TextParts.h"
 #include "runtime/text/tokenizer/Unicode.h"
-
-#include <utf8proc.h>
 
 #include <algorithm>
 
 namespace heddle {
 
-static char32_t upper(char32_t c) {
-  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+bool TemplateEvaluator::knowsLetters() {
+  if (!heddle_text_parts.unicode)
+    fail("this program was linked without the tables of letters");
+  return heddle_text_parts.unicode;
 }
 
 // Each character keeps where it comes from.
 TemplateText TemplateEvaluator::mapCase(const TemplateText &text, CaseMapping mapping) {
   constexpr std::string_view betweenWords = "-({[<"; // of Jinja's title, beside white space
   TemplateText out;
+  if (!knowsLetters())
+    return out;
   bool raise = mapping != CaseMapping::Lower;
   size_t range = 0;
   for (size_t position = 0; position < text.bytes.size();) {
@@ -25,7 +28,7 @@ TemplateText TemplateEvaluator::mapCase(const TemplateText &text, CaseMapping ma
     char32_t c = nextCharacter(text.bytes, position);
     std::string mapped;
     if (raise)
-      appendUtf8(upper(c), mapped);
+      appendUtf8(toUppercase(c), mapped);
     else
       appendLowercase(c, mapped);
     out.append(mapped, trusted);
@@ -206,13 +209,10 @@ static bool allCharacters(std::string_view text, std::string_view what) {
   bool holds = !text.empty();
   for (size_t position = 0; position < text.size() && holds;) {
     char32_t c = nextCharacter(text, position);
-    utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-    bool letter = category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
-    bool digit = category == UTF8PROC_CATEGORY_ND;
     holds = what == "isspace"   ? isWhiteSpace(c)
-            : what == "isdigit" ? digit
-            : what == "isalpha" ? letter
-                                : letter || digit;
+            : what == "isdigit" ? isDecimalDigit(c)
+            : what == "isalpha" ? isLetter(c)
+                                : isLetter(c) || isDecimalDigit(c);
   }
   return holds;
 }
@@ -226,7 +226,7 @@ TemplateValue TemplateEvaluator::textMethod(const TemplateText &text, const std:
   if (name == "upper" || name == "lower" || name == "title" || name == "capitalize")
     return heap.text(mapCase(text, caseMapping(name, CaseMapping::TitleOfLetters)));
   if (name == "isspace" || name == "isdigit" || name == "isalpha" || name == "isalnum")
-    return heap.boolean(allCharacters(text.bytes, name));
+    return heap.boolean((name == "isspace" || knowsLetters()) && allCharacters(text.bytes, name));
   if (name == "isupper" || name == "islower")
     return heap.boolean(test(name.substr(2), heap.text(text), TemplateArguments()));
   if (name == "splitlines") {

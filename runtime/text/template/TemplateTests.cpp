@@ -56,7 +56,7 @@ bool TemplateEvaluator::test(const std::string &name, const TemplateValue &value
   if (name == "callable")
     return kind == ValueKind::Macro || kind == ValueKind::Function || kind == ValueKind::Method;
   if (name == "lower" || name == "upper")
-    return hasCase(toText(value), name == "lower");
+    return knowsLetters() && hasCase(toText(value), name == "lower");
   if (name == "odd" || name == "even") {
     if (!isNumber(value)) {
       fail("test '" + name + "' needs a number, not " + kindName(value));

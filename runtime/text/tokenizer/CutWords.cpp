@@ -63,7 +63,7 @@ static bool split(const package::TextStep &step, const Regex *regex, CutText &cu
   Cutter cutter(step.behavior(), step.flags() & 2, words);
   std::unique_ptr<Regex::Matcher> matcher;
   if (regex)
-    matcher.reset(new Regex::Matcher(*regex));
+    matcher = regex->matcher();
   std::string_view pattern = view(step.pattern());
   for (const TextRange &word : cut.words) {
     std::string_view text = std::string_view(cut.text).substr(word.begin, word.end - word.begin);

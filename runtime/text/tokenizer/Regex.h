@@ -12,33 +12,23 @@ namespace heddle {
 
 class Regex {
 public:
-  // Null, with the reason in `error`, if the pattern is malformed, too long (64 KiB), or uses what tokenizers have no
-  // business with: recursion, subroutine calls, conditions, verbs, class intersections.
-  static std::unique_ptr<Regex> compile(std::string_view pattern, std::string &error);
-  ~Regex();
-  Regex(const Regex &) = delete;
-  Regex &operator=(const Regex &) = delete;
+  virtual ~Regex() = default;
 
   // Finds matches in a subject from left to right. One per thread; `subject` is well-formed UTF-8.
   class Matcher {
   public:
-    explicit Matcher(const Regex &regex);
-    ~Matcher();
-    Matcher(const Matcher &) = delete;
-    Matcher &operator=(const Matcher &) = delete;
-
+    virtual ~Matcher() = default;
     // The first match at or after `from`: true with [begin, end), or false, with `error` set if a limit was hit.
-    bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error);
-
-  private:
-    const Regex &regex;
-    void *matchData = nullptr;
-    void *matchContext = nullptr;
+    virtual bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) = 0;
   };
+  virtual std::unique_ptr<Matcher> matcher() const = 0;
+};
 
-private:
-  Regex() = default;
-  void *code = nullptr;
+// What compiles patterns, a part of the runtime: PCRE2.
+struct RegexEngine {
+  // Null, with the reason in `error`, if the pattern is malformed, too long (64 KiB), or uses what tokenizers have no
+  // business with: recursion, subroutine calls, conditions, verbs, class intersections.
+  std::unique_ptr<Regex> (*compile)(std::string_view pattern, std::string &error);
 };
 
 } // namespace heddle

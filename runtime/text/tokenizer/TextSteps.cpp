@@ -1,6 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/text/tokenizer/TextSteps.h"
 #include "runtime/text/tokenizer/Charsmap.h"
+#include "runtime/text/tokenizer/CutProgram.h"
+#include "runtime/text/tokenizer/TextParts.h"
 #include "runtime/text/tokenizer/Unicode.h"
 
 namespace heddle {
@@ -24,7 +26,9 @@ bool TextSteps::compile(const package::TextStep &step, bool normalizer, std::uni
     return false;
   }
   if ((op == TextOp::Replace || op == TextOp::Split) && (step.flags() & 1)) {
-    regex = Regex::compile(view(step.pattern()), error);
+    const auto *program = step.program();
+    regex = program && program->size() ? CutProgram::create(program->data(), program->size(), error)
+                                       : heddle_text_parts.regex->compile(view(step.pattern()), error);
     return regex != nullptr;
   }
   return op != TextOp::Charsmap || Charsmap::check(step.bytes(), error);
@@ -54,8 +58,19 @@ bool TextSteps::compileAll(const Steps *steps, const char *field, bool normalize
   return true;
 }
 
+// Which parts a program is linked with is found from the same table.
+static bool checkParts(const package::Tokenizer &table, std::string &error) {
+  if (heddle_text_parts.regex && heddle_text_parts.unicode)
+    return true;
+  TextPartsNeeded needed = textPartsOf(table);
+  if ((!needed.regex || heddle_text_parts.regex) && (!needed.unicode || heddle_text_parts.unicode))
+    return true;
+  error = "the tokenizer needs what this program was linked without";
+  return false;
+}
+
 bool TextSteps::create(const package::Tokenizer &table, std::string &error) {
-  return compileAll(table.normalizer(), "normalizer", true, normalizers, error) &&
+  return checkParts(table, error) && compileAll(table.normalizer(), "normalizer", true, normalizers, error) &&
          compileAll(table.pre_tokenizer(), "pre_tokenizer", false, cutters, error);
 }
 
@@ -159,10 +174,10 @@ static void replaceLiteral(std::string_view text, std::string_view pattern, std:
 
 static bool replaceMatches(std::string_view text, const Regex &regex, std::string_view content, size_t limit,
                            TextOrigins *origins, std::string &out, std::string &error) {
-  Regex::Matcher matcher(regex);
+  std::unique_ptr<Regex::Matcher> matcher = regex.matcher();
   Replacement replacement(text, origins, out);
   size_t begin = 0, end = 0;
-  for (size_t from = 0; from <= text.size() && matcher.find(text, from, begin, end, error);) {
+  for (size_t from = 0; from <= text.size() && matcher->find(text, from, begin, end, error);) {
     replacement.replace(begin, end, content);
     from = end;
     if (out.size() > limit)

@@ -1,5 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/text/tokenizer/Regex.h"
+//
+// The full engine for patterns of pre-tokenizers.
+#include "runtime/text/tokenizer/TextParts.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -9,18 +11,19 @@
 #include <new>
 
 namespace heddle {
+namespace {
 
-static constexpr size_t maxPattern = 64 << 10;
-static constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
+constexpr size_t maxPattern = 64 << 10;
+constexpr uint32_t matchLimit = 20000000, depthLimit = 100000, heapLimitKib = 64 << 10, nestLimit = 64;
 
 // PCRE2's memory comes from where all other does, so that the runtime has one answer to its lack.
-static pcre2_general_context *createContext() {
+pcre2_general_context *createContext() {
   return pcre2_general_context_create([](size_t size, void *) { return ::operator new(size); },
                                       [](void *memory, void *) { ::operator delete(memory); }, nullptr);
 }
 
 // What the pattern uses that is not supported, or null. Escapes are skipped in pairs.
-static const char *unsupportedConstruct(std::string_view pattern) {
+const char *unsupportedConstruct(std::string_view pattern) {
   bool inClass = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     std::string_view rest = pattern.substr(i);
@@ -58,7 +61,7 @@ static const char *unsupportedConstruct(std::string_view pattern) {
 
 // `pattern` with \w as Oniguruma and Unicode's regular expressions (UTS 18, annex C) read it, which is not PCRE2's: marks are word
 // characters, numbers that are no decimal digits are not.
-static std::string withUnicodeWords(std::string_view pattern) {
+std::string withUnicodeWords(std::string_view pattern) {
   static constexpr const char *members = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
   std::string out;
   bool inClass = false;
@@ -80,7 +83,37 @@ static std::string withUnicodeWords(std::string_view pattern) {
   return out;
 }
 
-std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &error) {
+class PcreRegex : public Regex {
+public:
+  explicit PcreRegex(pcre2_code *code) : code(code) {}
+  PcreRegex(const PcreRegex &) = delete;
+  PcreRegex &operator=(const PcreRegex &) = delete;
+  ~PcreRegex() override { pcre2_code_free(code); }
+  std::unique_ptr<Regex::Matcher> matcher() const override;
+
+private:
+  pcre2_code *code;
+};
+
+class PcreMatcher : public Regex::Matcher {
+public:
+  explicit PcreMatcher(const pcre2_code *code);
+  PcreMatcher(const PcreMatcher &) = delete;
+  PcreMatcher &operator=(const PcreMatcher &) = delete;
+  ~PcreMatcher() override;
+  bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) override;
+
+private:
+  const pcre2_code *code;
+  pcre2_match_data *data;
+  pcre2_match_context *context;
+};
+
+std::unique_ptr<Regex::Matcher> PcreRegex::matcher() const {
+  return std::unique_ptr<Regex::Matcher>(new PcreMatcher(code));
+}
+
+std::unique_ptr<Regex> compile(std::string_view pattern, std::string &error) {
   if (pattern.size() > maxPattern) {
     error = "regex pattern of " + std::to_string(pattern.size()) + " bytes exceeds the limit of " +
             std::to_string(maxPattern);
@@ -108,49 +141,43 @@ std::unique_ptr<Regex> Regex::compile(std::string_view pattern, std::string &err
     error = "regex pattern is not valid (" + std::string(text) + "): " + printable(pattern, 200);
     return nullptr;
   }
-  std::unique_ptr<Regex> regex(new Regex);
-  regex->code = compiled;
-  return regex;
+  return std::unique_ptr<Regex>(new PcreRegex(compiled));
 }
 
-Regex::~Regex() {
-  pcre2_code_free(static_cast<pcre2_code *>(code));
-}
-
-Regex::Matcher::Matcher(const Regex &regex) : regex(regex) {
+PcreMatcher::PcreMatcher(const pcre2_code *code) : code(code) {
   pcre2_general_context *general = createContext();
-  matchData = pcre2_match_data_create(1, general);
-  pcre2_match_context *context = pcre2_match_context_create(general);
+  data = pcre2_match_data_create(1, general);
+  context = pcre2_match_context_create(general);
   pcre2_general_context_free(general);
   pcre2_set_match_limit(context, matchLimit);
   pcre2_set_depth_limit(context, depthLimit);
   pcre2_set_heap_limit(context, heapLimitKib);
-  matchContext = context;
 }
 
-Regex::Matcher::~Matcher() {
-  pcre2_match_data_free(static_cast<pcre2_match_data *>(matchData));
-  pcre2_match_context_free(static_cast<pcre2_match_context *>(matchContext));
+PcreMatcher::~PcreMatcher() {
+  pcre2_match_data_free(data);
+  pcre2_match_context_free(context);
 }
 
-bool Regex::Matcher::find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) {
-  auto *data = static_cast<pcre2_match_data *>(matchData);
-  int code =
-      pcre2_match(static_cast<pcre2_code *>(regex.code), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(),
-                  from, PCRE2_NO_UTF_CHECK, data, static_cast<pcre2_match_context *>(matchContext));
-  if (code >= 0) {
+bool PcreMatcher::find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) {
+  int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), from, PCRE2_NO_UTF_CHECK,
+                           data, context);
+  if (result >= 0) {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(data);
     begin = range[0];
     end = range[1];
     return true;
   }
-  if (code != PCRE2_ERROR_NOMATCH) {
+  if (result != PCRE2_ERROR_NOMATCH) {
     char text[160] = "";
-    pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
+    pcre2_get_error_message(result, reinterpret_cast<PCRE2_UCHAR *>(text), sizeof text);
     error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
             std::to_string(subject.size()) + " bytes: " + text;
   }
   return false;
 }
 
+} // namespace
 } // namespace heddle
+
+const heddle::RegexEngine heddle_part_regex = {heddle::compile};
