@@ -5,8 +5,10 @@ namespace heddle {
 
 // The name of a file may come from another one (a shard, a part of a split model): a message shows it as it does such text.
 static Status shown(Status opened, const std::string &path) {
-  return opened.isOk() ? opened
-                       : std::move(opened).saying(errorIn(path, opened.message().substr(path.size() + 2)).message());
+  if (opened.isOk())
+    return opened;
+  std::string message = errorIn(path, opened.message().substr(path.size() + 2)).message();
+  return std::move(opened).saying(message);
 }
 
 Expected<std::shared_ptr<MappedFile>> openShared(const std::string &path) {

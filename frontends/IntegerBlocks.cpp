@@ -57,9 +57,9 @@ static void readIq3s(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *low = block + 2, *high = low + 64, *signs = high + 8;
   out.scale = load<uint16_t>(block);
   readNibbleScales(signs + 32, 32, out);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     int8_t *values = out.integers + 8 * octet;
-    for (int point = 2 * octet; point < 2 * octet + 2; ++point)
+    for (size_t point = 2 * octet; point < 2 * octet + 2; ++point)
       readPoint(iq3sPoints[low[point] | (high[point / 8] >> (point % 8) & 1) << 8], 3, iq3sMagnitudes,
                 values + 4 * (point % 2));
     applySigns(signs[octet], values);
@@ -70,7 +70,7 @@ static void readIq3s(const uint8_t *block, IntegerBlock &out) {
 static void readIq3xxs(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *indices = block + 2, *words = indices + 64;
   out.scale = load<uint16_t>(block);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     auto word = load<uint32_t>(words + octet / 4 * 4);
     int8_t *values = out.integers + 8 * octet;
     out.scales[octet / 2] = int8_t(2 * (word >> 28) + 1);
@@ -87,7 +87,7 @@ static constexpr int8_t iq2Magnitudes[3] = {8, 25, 43};
 // f16 d, 8 times 4 indices and a word: signs of four octets, 7 bits each, and a scale of 4 bits
 static void readIq2xxs(const uint8_t *block, IntegerBlock &out) {
   out.scale = load<uint16_t>(block);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     const uint8_t *indices = block + 2 + octet / 4 * 8;
     auto word = load<uint32_t>(indices + 4);
     out.scales[octet / 2] = int8_t(2 * (word >> 28) + 1);
@@ -101,7 +101,7 @@ static void readIq2xs(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *words = block + 2;
   out.scale = load<uint16_t>(block);
   readNibbleScales(words + 64, 16, out);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     auto word = load<uint16_t>(words + 2 * octet);
     readPoint(iq2xsPoints[word & 511], 2, iq2Magnitudes, out.integers + 8 * octet);
     applySigns(evenSigns(word >> 9), out.integers + 8 * octet);
@@ -113,7 +113,7 @@ static void readIq2s(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *low = block + 2, *signs = low + 32, *high = signs + 32;
   out.scale = load<uint16_t>(block);
   readNibbleScales(high + 8, 16, out);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     int index = low[octet] | (high[octet / 4] >> (octet % 4 * 2) & 3) << 8;
     readPoint(iq2sPoints[index], 2, iq2Magnitudes, out.integers + 8 * octet);
     applySigns(signs[octet], out.integers + 8 * octet);
@@ -130,7 +130,7 @@ static constexpr int8_t ternary[3] = {-1, 0, 1};
 static void readIq1s(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *low = block + 2, *words = low + 32;
   out.scale = load<uint16_t>(block);
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     auto word = load<uint16_t>(words + octet / 4 * 2);
     int sign = word >> 15 ? -1 : 1;
     out.scales[octet / 2] = int8_t(sign * (2 * (word >> 12 & 7) + 1));
@@ -146,13 +146,13 @@ static void readIq1s(const uint8_t *block, IntegerBlock &out) {
 static void readIq1m(const uint8_t *block, IntegerBlock &out) {
   const uint8_t *low = block, *high = low + 32, *words = high + 16;
   out.scale = 0;
-  for (int i = 0; i < 16; ++i) {
+  for (size_t i = 0; i < 16; ++i) {
     auto word = load<uint16_t>(words + i / 4 * 2);
     out.scales[i] = int8_t(2 * (word >> (i % 4 * 3) & 7) + 1);
     if (i % 4 == 0)
       out.scale |= uint16_t(word >> 12 << i);
   }
-  for (int octet = 0; octet < octets; ++octet) {
+  for (size_t octet = 0; octet < octets; ++octet) {
     int ofOctet = high[octet / 2] >> (octet % 2 * 4), delta = ofOctet & 8 ? -1 : 1;
     int8_t *values = out.integers + 8 * octet;
     readPoint(iq1Points[low[octet] | (ofOctet & 7) << 8], 2, ternary, values);

@@ -429,7 +429,7 @@ std::string fieldName(const ModelConfig &config, std::string_view name) {
     return std::string(name);
   bool isGguf = config.source == "gguf";
   std::string prefix = isGguf ? std::string(config.family->gguf) + "." : "";
-  auto spelled = [&](std::string own) {
+  auto spelled = [&](const std::string &own) {
     auto alias = config.spelled.find(own);
     return alias == config.spelled.end() ? own : alias->second;
   };

@@ -138,6 +138,7 @@ Expected<SharedFile> ModelFiles::openRaw(const std::string &name) {
 
 std::vector<SharedFile> ModelFiles::opened() const {
   std::vector<SharedFile> all;
+  all.reserve(files.size());
   for (const auto &[path, file] : files)
     all.push_back(file);
   return all;
