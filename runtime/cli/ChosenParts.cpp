@@ -9,6 +9,7 @@
 
 #define HEDDLE_USE(type, name) extern const heddle::type heddle_use_##name __attribute__((weak, visibility("hidden")))
 
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 
 HEDDLE_USE(RegexEngine, regex);
@@ -35,3 +36,4 @@ const heddle_program_parts_table heddle_program_parts = {{&heddle_use_speech, &h
                                                          &heddle_use_sight};
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming)

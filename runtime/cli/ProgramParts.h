@@ -33,6 +33,8 @@ struct SightSupport {
 
 } // namespace heddle
 
+// Names of the linker; constants that are initialised as such.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-dynamic-static-initializers)
 extern "C" {
 
 // Where two parts have a command of a model, the first one's counts.
@@ -53,5 +55,6 @@ extern const heddle::CommandPart heddle_part_attention; // of those whose attent
 extern const heddle::SightSupport heddle_part_sight;
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming, bugprone-dynamic-static-initializers)
 
 #endif

@@ -44,6 +44,8 @@ Status openDevice(std::string_view target, const std::string &selector, std::uni
 
 } // namespace heddle
 
+// Names of the linker; constants that are initialised as such.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-dynamic-static-initializers)
 extern "C" {
 
 struct heddle_session_parts_table {
@@ -58,5 +60,6 @@ extern const heddle::EncoderSupport heddle_part_encoder;
 extern const heddle::GivenSupport heddle_part_given;
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming, bugprone-dynamic-static-initializers)
 
 #endif

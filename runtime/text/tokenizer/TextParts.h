@@ -9,6 +9,8 @@
 #include "runtime/text/tokenizer/Regex.h"
 #include "runtime/text/tokenizer/UnicodeData.h"
 
+// Names of the linker; constants that are initialised as such.
+// NOLINTBEGIN(readability-identifier-naming, bugprone-dynamic-static-initializers)
 extern "C" {
 
 struct heddle_text_parts_table {
@@ -21,6 +23,7 @@ extern const heddle::RegexEngine heddle_part_regex;
 extern const heddle::UnicodeData heddle_part_unicode;
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming, bugprone-dynamic-static-initializers)
 
 namespace heddle {
 
