@@ -46,7 +46,7 @@ public:
 private:
   bool isStep() const { return bool(cacheType); }
   // Those that a function of a step takes or gives no more, since a cache has them.
-  llvm::SmallVector<mlir::Value> cached(llvm::SmallVector<mlir::Value> heads) const {
+  llvm::SmallVector<mlir::Value> cached(const llvm::SmallVector<mlir::Value> &heads) const {
     return isStep() ? heads : llvm::SmallVector<mlir::Value>();
   }
   mlir::Block *beginBlock(bool isEntry, llvm::SmallVectorImpl<mlir::Type> &inputs);

@@ -52,7 +52,8 @@ static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower)
     object.fail("projector_hidden_act",
                 "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
   tower.hasHeadBias = object.boolean("multimodal_projector_bias").value_or(true);
-  const char *key = object.has("image_token_index") ? "image_token_index" : "image_token_id";
+  // Where a file has both names, the reference takes the newer one.
+  const char *key = object.has("image_token_id") ? "image_token_id" : "image_token_index";
   tower.seen.token = object.bounded(key, object.integer(key).value_or(32000), 0, text.vocabSize - 1);
 }
 
