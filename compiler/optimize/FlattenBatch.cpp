@@ -102,8 +102,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
 
   // What the encoder gives is what its decoder takes: keys and values of each layer that attends to the source.
   FailureOr<KvCacheType> crossType(func::FuncOp encoder, func::FuncOp forward, Type element) {
-    SmallVector<Type> given =
-        llvm::filter_to_vector(encoder.getResultTypes(), [](Type type) { return isHeads(type); });
+    SmallVector<Type> given = llvm::filter_to_vector(encoder.getResultTypes(), [](Type type) { return isHeads(type); });
     SmallVector<Type> taken(forward.getArgumentTypes().drop_front(2));
     if (given.empty() || given.size() % 2 || given != taken || !llvm::all_equal(given))
       return forward.emitError("takes ") << taken.size() << " keys and values of a source, and @"

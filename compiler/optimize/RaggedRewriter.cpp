@@ -160,8 +160,8 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
 
 // Whether keys and values that a function takes are a pair.
 static bool areGivenTogether(AttentionOp op) {
-  return isGivenHeads(op.getValue()) && cast<BlockArgument>(op.getValue()).getArgNumber() ==
-                                            cast<BlockArgument>(op.getKey()).getArgNumber() + 1;
+  return isGivenHeads(op.getValue()) &&
+         cast<BlockArgument>(op.getValue()).getArgNumber() == cast<BlockArgument>(op.getKey()).getArgNumber() + 1;
 }
 
 LogicalResult RaggedRewriter::rewriteSharedAttention(AttentionOp op) {

@@ -64,8 +64,10 @@ Expr heddle::resolveElements(ExprContext &exprs, Expr expr) {
 }
 
 Expr heddle::firstOfEqual(ExprContext &exprs, Expr element) {
-  auto type = element->kind == ExprKind::Leaf ? dyn_cast<RankedTensorType>(element->value.getType()) : RankedTensorType();
-  DenseElementsAttr elements = type && isa<FloatType>(type.getElementType()) ? elementsOf(element->value) : DenseElementsAttr();
+  auto type =
+      element->kind == ExprKind::Leaf ? dyn_cast<RankedTensorType>(element->value.getType()) : RankedTensorType();
+  DenseElementsAttr elements =
+      type && isa<FloatType>(type.getElementType()) ? elementsOf(element->value) : DenseElementsAttr();
   if (!elements || elements.empty())
     return element;
   if (elements.isSplat())

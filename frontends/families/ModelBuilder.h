@@ -84,7 +84,8 @@ public:
                             const std::function<LayerValues(const LayerValues &)> &body) = 0;
   // The same of (batch, sequence, hidden_size) alone.
   TensorHandle layer(int64_t index, const std::string &scope, TensorHandle x, const LayerBody &body) {
-    return layer(index, scope, LayerValues{x}, [&](const LayerValues &values) { return LayerValues{body(values[0])}; })[0];
+    return layer(index, scope, LayerValues{x},
+                 [&](const LayerValues &values) { return LayerValues{body(values[0])}; })[0];
   }
 
   // x W^T (+ <name>.bias where the model has one), W being <name>.weight (out, in). Rows that a file stores in another order (StoredOrder)
