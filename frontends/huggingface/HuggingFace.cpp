@@ -159,7 +159,7 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
   std::vector<int64_t> stored = tensor.shape, matrix = {rows, columns};
   while (stored.size() > 1 && stored[0] == 1)
     stored.erase(stored.begin());
-  bool isVector = columns == 1 && stored == std::vector<int64_t>{rows};
+  bool isVector = std::min(rows, columns) == 1 && stored == std::vector<int64_t>{std::max(rows, columns)};
   bool isConvolution =
       columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
   bool isOverFrames = stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};

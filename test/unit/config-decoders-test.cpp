@@ -431,12 +431,10 @@ TEST(DecoderConfig, gemma3n) {
   config = familyConfig("gemma3n_text", {{"activation_sparsity_pattern", nullptr},
                                          {"intermediate_size", 64},
                                          {"altup_active_idx", 2},
-                                         {"altup_correct_scale", false},
-                                         {"final_logit_softcapping", nullptr}});
+                                         {"altup_correct_scale", false}});
   EXPECT_FALSE(config.gateCutoffs[0]);
   EXPECT_EQ(config.streams.active, 2);
   EXPECT_FALSE(config.streams.scalesCorrected);
-  EXPECT_EQ(config.finalSoftcap, 0.0);
   expectRefusals(
       {{"gemma3n_text", {{"altup_num_inputs", 0}}, "altup_num_inputs is 0, expected 1 to 64"},
        {"gemma3n_text", {{"altup_active_idx", 3}}, "altup_active_idx is 3, expected 0 to 2"},
@@ -463,7 +461,7 @@ TEST(DecoderConfig, gemma3n) {
        {"gemma3n_text",
         {{"intermediate_size", {64, 64, 64, 64, 64, 32}}},
         "intermediate_size holds 32 beside 64, which is not supported; expected layers of one width"},
-       {"gemma3n_text", {{"num_kv_shared_layers", 2}}, "model.layers.3.self_attn.k_norm.weight is missing"}});
+       {"gemma3n_text", {{"num_kv_shared_layers", 2}}, "model.layers.3.self_attn.k_proj.weight is missing"}});
 }
 
 TEST(DecoderConfig, llama4) {
