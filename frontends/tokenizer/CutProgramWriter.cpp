@@ -59,6 +59,9 @@ public:
   explicit Writer(std::string_view pattern) : pattern(pattern) {}
 
   std::vector<uint32_t> write() {
+    constexpr size_t mostBytes = 1024; // of a pattern: what its copies and classes cost is bounded by that
+    if (pattern.size() > mostBytes)
+      return {};
     Fragment all = alternatives();
     if (!isSupported || at != pattern.size())
       return {};
@@ -149,8 +152,10 @@ private:
     bool wasCaseless = caseless, isAhead = false, isNegative = false;
     if (eat("(?i:"))
       caseless = true;
-    else if (eat("(?=") || startsWith("(?!"))
-      isAhead = true, isNegative = eat("(?!");
+    else if (eat("(?="))
+      isAhead = true;
+    else if (eat("(?!"))
+      isAhead = isNegative = true;
     else if (!eat("(?:") && (startsWith("(?") || startsWith("(*") || !eat("(")))
       return refuse();
     if (++nested > mostNested)
@@ -329,22 +334,12 @@ private:
     return ranges;
   }
 
-  // An atom of the characters that `source` has not.
-  static std::string complementOf(const std::string &source) {
-    if (source == ".")
-      return "\\n";
-    if (source[0] != '[')
-      return "[^" + source + "]";
-    return source[1] == '^' ? "[" + source.substr(2) : "[^" + source.substr(1);
-  }
-
   // The characters that the engine matches with an atom. Stretches that match and stretches that do not take turns, so that it looks at each character
   // once; where its complement is none, characters are passed one by one.
   Ranges rangesOf(const std::string &source) {
     std::string error;
     std::unique_ptr<Regex> inside = heddle_part_regex.compile("\\G(?:" + withFlags(source) + ")++", error),
-                           outside =
-                               heddle_part_regex.compile("\\G(?:" + withFlags(complementOf(source)) + ")++", error);
+                           outside = heddle_part_regex.compile("\\G(?:(?!" + withFlags(source) + ")(?s:.))++", error);
     Ranges ranges;
     isSupported &= inside && outside;
     if (!isSupported)

@@ -12,7 +12,7 @@ namespace {
 
 // As of the engine: what a pattern that backtracks without end runs into.
 constexpr uint64_t stepLimit = 20000000;
-constexpr size_t frameLimit = 4 << 20;
+constexpr size_t frameLimit = 100000;
 constexpr unsigned nestLimit = 64;
 
 // Where a match goes on when what follows fails. With `least` before `position`, characters of a Repeat are given back one by one, down to there.
@@ -28,10 +28,11 @@ public:
   bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) override {
     text = subject;
     steps = 0;
+    mostSteps = stepLimit + 64 * uint64_t(text.size());
     for (begin = from;; nextCharacter(text, begin)) {
       if (run(0, begin, end, 0))
         return true;
-      if (steps > stepLimit) {
+      if (steps > mostSteps) {
         error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
                 std::to_string(text.size()) + " bytes: match limit exceeded";
         return false;
@@ -71,8 +72,8 @@ private:
   bool run(uint32_t pc, size_t position, size_t &end, unsigned depth) {
     const size_t base = frames.size();
     for (;; ++steps) {
-      if (steps > stepLimit || frames.size() > frameLimit || depth > nestLimit) {
-        steps = stepLimit + 1;
+      if (steps > mostSteps || frames.size() > frameLimit || depth > nestLimit) {
+        steps = mostSteps + 1;
         frames.resize(base);
         return false;
       }
@@ -124,6 +125,7 @@ private:
   std::string_view text;
   std::vector<Frame> frames;
   uint64_t steps = 0;
+  uint64_t mostSteps = 0; // of one call of find
 };
 
 } // namespace
