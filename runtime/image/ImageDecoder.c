@@ -76,22 +76,18 @@ static uint8_t *decodeGray16(Source *source, int *width, int *height) {
   return rgb;
 }
 
-// Whether a Huffman table of a JPEG has more than 256 codes: stb_image of Debian 12 writes behind its own tables then.
+// Whether what may be a Huffman table of a JPEG has more than 256 codes: stb_image of Debian 12 writes behind its own tables then. Every
+// marker counts, wherever it stands, since a damaged file is not walked by all readers alike.
 static int hasLargeTable(const uint8_t *bytes, size_t size) {
   if (size < 2 || bytes[0] != 0xff || bytes[1] != 0xd8)
     return 0;
-  for (size_t at = 2; at + 4 <= size;) {
-    uint8_t marker = bytes[at + 1];
-    if (bytes[at] != 0xff || marker == 0xff) {
-      ++at;
+  for (size_t at = 2; at + 21 <= size; ++at) {
+    if (bytes[at] != 0xff || bytes[at + 1] != 0xc4)
       continue;
-    }
-    if (marker <= 1 || (marker >= 0xd0 && marker <= 0xd9)) { // without a length
-      at += 2;
-      continue;
-    }
-    size_t length = (size_t)bytes[at + 2] << 8 | bytes[at + 3], end = at + 2 + (length < 2 ? 2 : length);
-    for (size_t table = at + 4; marker == 0xc4 && table + 17 <= end && table + 17 <= size;) {
+    size_t end = at + 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
+    // A table may begin before the segment's end and go on behind it.
+    for (size_t table = at + 4;
+         table < end && table + 17 <= size && bytes[table] <= 0x1f && (bytes[table] & 15) <= 3;) {
       size_t codes = 0;
       for (size_t i = 1; i <= 16; ++i)
         codes += bytes[table + i];
@@ -99,7 +95,6 @@ static int hasLargeTable(const uint8_t *bytes, size_t size) {
         return 1;
       table += 17 + codes;
     }
-    at = end;
   }
   return 0;
 }
@@ -107,12 +102,12 @@ static int hasLargeTable(const uint8_t *bytes, size_t size) {
 const char *heddle_decode_image(const uint8_t *bytes, size_t size, heddle_pixels *out_pixels) {
   int width = 0, height = 0, channels = 0;
   Source header = {bytes, size, 0, 0}, source = header, depth = header;
+  if (hasLargeTable(bytes, size))
+    return "a Huffman table has more than 256 codes";
   if (!stbi_info_from_callbacks(&callbacks, &header, &width, &height, &channels))
     return "neither PNG nor JPEG, or damaged at its beginning";
   if (width < 1 || height < 1 || height > HEDDLE_MOST_PIXELS / width)
     return "more than 134217728 pixels";
-  if (hasLargeTable(bytes, size))
-    return "a Huffman table has more than 256 codes";
   uint8_t *rgb = channels == 1 && stbi_is_16_bit_from_callbacks(&callbacks, &depth)
                      ? decodeGray16(&source, &width, &height)
                      : stbi_load_from_callbacks(&callbacks, &source, &width, &height, &channels, 3);
