@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -55,13 +56,7 @@ public:
   // Runs the step `parts`, whose rows are those of q, as (rows, numHeads * valueDim).
   std::vector<float> run(const PagedCache &cache, const std::vector<StepPart> &parts, const std::vector<float> &q,
                          int32_t threads = 1, Body body = Body::Whole) const {
-    std::vector<heddle_sequence> sequences;
-    int64_t rows = 0, longest = 1;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      sequences.push_back({int32_t(rows), parts[i].rows, parts[i].past, 0, cache.pages(i)});
-      rows += parts[i].rows;
-      longest = std::max<int64_t>(longest, parts[i].past + parts[i].rows);
-    }
+    auto [sequences, rows, longest] = stepOf(cache, parts);
     int64_t width = spec.numHeads * spec.valueDim(), stride = width + 5;
     std::vector<float> out((rows + 2) * stride, canary);
     float *first = out.data() + stride;
@@ -74,12 +69,49 @@ public:
     return takeRows(out, rows, stride, width);
   }
 
+  // How many states of splits each thread writes, of a row, a head and a split each.
+  std::vector<int64_t> splitsOfThreads(const PagedCache &cache, const std::vector<StepPart> &parts,
+                                       const std::vector<float> &q, int32_t threads) const {
+    auto [sequences, rows, longest] = stepOf(cache, parts);
+    SplitBuffers buffers(spec, rows, longest);
+    std::vector<int64_t> counts;
+    for (int32_t thread = 0; thread < threads; ++thread) {
+      callSplitKernel(cache, sequences, q, buffers, thread, threads);
+      int64_t before = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+      counts.push_back(buffers.maxima.size() - llvm::count(buffers.maxima, canary) - before);
+    }
+    return counts;
+  }
+
   std::vector<double> reference(const PagedCache &cache, const std::vector<StepPart> &parts,
                                 const std::vector<float> &q) const {
     return referenceAttention(spec, cache, parts, q, sinks, positions);
   }
 
 private:
+  struct Step {
+    std::vector<heddle_sequence> sequences;
+    int64_t rows = 0, longest = 1;
+  };
+  static Step stepOf(const PagedCache &cache, const std::vector<StepPart> &parts) {
+    Step step;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      step.sequences.push_back({int32_t(step.rows), parts[i].rows, parts[i].past, 0, cache.pages(i)});
+      step.rows += parts[i].rows;
+      step.longest = std::max<int64_t>(step.longest, parts[i].past + parts[i].rows);
+    }
+    return step;
+  }
+
+  struct SplitBuffers {
+    SplitBuffers(const AttentionSpec &spec, int64_t rows, int64_t longest)
+        : maxSplits((longest + spec.splitKv - 1) / spec.splitKv),
+          outputs(rows * maxSplits * spec.numHeads * spec.valueDim() + 16, canary),
+          maxima(rows * maxSplits * spec.numHeads + 16, canary), sums(maxima) {}
+    int64_t maxSplits;
+    std::vector<float> outputs, maxima, sums;
+  };
+
   void callWhole(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
                  float *out, int64_t stride, int32_t thread, int32_t threads) const {
     int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
@@ -113,27 +145,30 @@ private:
 
   void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
                  float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
-    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
-    int64_t k = cache.keyOffset(), v = cache.valueOffset(), maxSplits = (longest + spec.splitKv - 1) / spec.splitKv;
-    size_t states = rows * maxSplits * spec.numHeads;
-    std::vector<float> outputs(states * spec.valueDim() + 16, canary), maxima(states + 16, canary),
-        sums(states + 16, canary);
+    SplitBuffers buffers(spec, rows, longest);
     for (int32_t thread = 0; thread < threads; ++thread)
-      if (spec.positions.kind)
-        library->find<SplitWithPositions>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                             sequences.data(), count, k, v, qStride, maxSplits,
-                                                             positions.data(), thread, threads);
-      else
-        library->find<SplitWithoutPositions>("attention_split")(q.data(), outputs.data(), maxima.data(), sums.data(),
-                                                                sequences.data(), count, k, v, qStride, maxSplits,
-                                                                thread, threads);
+      callSplitKernel(cache, sequences, q, buffers, thread, threads);
     for (int32_t thread = 0; thread < threads; ++thread)
-      library->find<Combine>("combine_splits")(outputs.data(), maxima.data(), sums.data(), out, sequences.data(), count,
-                                               stride, maxSplits, spec.hasSinks ? sinks.data() : nullptr, thread,
-                                               threads);
-    for (const std::vector<float> *buffer : {&outputs, &maxima, &sums})
+      library->find<Combine>("combine_splits")(buffers.outputs.data(), buffers.maxima.data(), buffers.sums.data(), out,
+                                               sequences.data(), sequences.size(), stride, buffers.maxSplits,
+                                               spec.hasSinks ? sinks.data() : nullptr, thread, threads);
+    for (const std::vector<float> *buffer : {&buffers.outputs, &buffers.maxima, &buffers.sums})
       for (size_t i = buffer->size() - 16; i < buffer->size(); ++i)
         EXPECT_EQ((*buffer)[i], canary) << "behind the states of splits";
+  }
+
+  void callSplitKernel(const PagedCache &cache, const std::vector<heddle_sequence> &sequences,
+                       const std::vector<float> &q, SplitBuffers &to, int32_t thread, int32_t threads) const {
+    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
+    int64_t k = cache.keyOffset(), v = cache.valueOffset();
+    if (spec.positions.kind)
+      library->find<SplitWithPositions>("attention_split")(q.data(), to.outputs.data(), to.maxima.data(),
+                                                           to.sums.data(), sequences.data(), count, k, v, qStride,
+                                                           to.maxSplits, positions.data(), thread, threads);
+    else
+      library->find<SplitWithoutPositions>("attention_split")(q.data(), to.outputs.data(), to.maxima.data(),
+                                                              to.sums.data(), sequences.data(), count, k, v, qStride,
+                                                              to.maxSplits, thread, threads);
   }
 
   AttentionSpec spec;
@@ -184,6 +219,52 @@ const std::vector<StepPart> shortSteps = {{0, 1}, {63, 2}, {40, 33}, {0, 17}, {5
 TEST(Attention, RaggedBatch) {
   check(makeSpec(8, 2, 64, KvType::BF16), raggedSteps);
   check(makeSpec(3, 1, 32, KvType::F32), raggedSteps);
+}
+
+// Runs that leave a rest, that scratch has no room for as a whole, of several tokens, and more threads than heads.
+TEST(Attention, RunsOfHeadsLeaveTheSameBits) {
+  const std::vector<StepPart> parts = {{200, 1}, {1030, 1}, {63, 2}, {600, 3}, {0, 6}, {0, 0}};
+  std::vector<std::string> targets = KernelLibrary::runnableTargets();
+  llvm::append_range(targets, KernelLibrary::bf16Targets());
+  for (const std::string &target : targets)
+    for (auto [heads, kvHeads] : {std::pair(5, 5), {20, 20}, {12, 4}, {27, 9}}) {
+      SCOPED_TRACE(target + ", " + std::to_string(kvHeads));
+      AttentionSpec spec = makeSpec(heads, kvHeads, 32, KvType::BF16);
+      spec.products = llvm::is_contained(KernelLibrary::bf16Targets(), target) ? Products::Bf16 : Products::F32;
+      spec.window = kvHeads == 4 ? 300 : 0;
+      Attention attention(spec, target);
+      PagedCache cache(spec, lengthsOf(parts), 11);
+      std::vector<float> q = queriesOf(spec, parts, 5), out = attention.run(cache, parts, q);
+      EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10);
+      for (int32_t threads : {2, 7, 64})
+        for (Body body : {Body::Whole, Body::Split})
+          EXPECT_TRUE(sameBits(out, attention.run(cache, parts, q, threads, body))) << threads << " threads";
+    }
+}
+
+// No thread has more than a head and a split above another, whatever a window hides.
+TEST(Attention, ThreadsShareTheSplitsThatAreSeen) {
+  struct Case {
+    int64_t kvHeads, window, visible; // splits of 512 keys that the token sees
+    int32_t past, threads;
+  };
+  for (const Case &c : {Case{4, 1024, 2, 8191, 8},
+                        {4, 1024, 3, 8000, 8},
+                        {1, 700, 2, 5000, 2},
+                        {8, 0, 17, 8700, 16},
+                        {4, 0, 9, 4600, 8},
+                        {5, 0, 3, 1100, 2},
+                        {2, 0, 2, 1000, 7}}) {
+    SCOPED_TRACE(std::to_string(c.kvHeads) + " heads, " + std::to_string(c.threads) + " threads");
+    AttentionSpec spec = makeSpec(2 * c.kvHeads, c.kvHeads, 32, KvType::BF16);
+    spec.window = c.window;
+    const std::vector<StepPart> parts = {{c.past, 1}};
+    PagedCache cache(spec, lengthsOf(parts), 11);
+    std::vector<int64_t> counts = Attention(spec).splitsOfThreads(cache, parts, queriesOf(spec, parts, 5), c.threads);
+    int64_t group = spec.group(), all = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+    EXPECT_EQ(all, c.kvHeads * group * c.visible);
+    EXPECT_LE(*llvm::max_element(counts) - *llvm::min_element(counts), group);
+  }
 }
 
 TEST(Attention, LongPrefill) {

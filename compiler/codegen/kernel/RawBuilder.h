@@ -51,6 +51,7 @@ public:
   Value divideUp(Value a, int64_t b) { return divide(add(a, b - 1), b); }
   Value remainder(Value a, Value b);
   Value divide(Value a, Value b);
+  Value divideUp(Value a, Value b) { return divide(add(a, sub(b, constant(1))), b); }
   // An i32 as i64.
   Value extend(Value integer);
   Value lessThan(Value a, Value b);

@@ -15,95 +15,99 @@ using namespace heddle;
 
 namespace {
 
-// How the attention of a step is divided: an item is a tile of a sequence's tokens, a run of heads (AttentionTile::forEachHead) and a split of the
-// keys. Tiles of many rows take heads one by one. What is computed side by side changes no row's bits.
+// How the attention of a step is divided among threads. A tile of a sequence's tokens takes the heads in runs (AttentionTile::forEachHead), one by
+// one where it has many rows. What is computed side by side changes no row's bits.
 class AttentionItems {
 public:
   AttentionItems(RawBuilder &b, AttentionTile &emitter, Value sequences, Value numSequences, Value thread,
                  Value numThreads)
       : b(b), emitter(emitter), sequences(sequences), numSequences(numSequences), thread(thread),
-        numThreads(numThreads) {}
+        numThreads(numThreads), headTiles(b.constant(emitter.headTiles())) {}
 
   // `body` for every (tile, run) that is this thread's: item i of the step belongs to thread i mod numThreads, as later tiles see more keys.
   void forEachRun(llvm::function_ref<void(const TileValues &)> body);
-  // `body` for every (tile, run, split) that is this thread's, where a sequence has `splits`: an equal part of neighbours each, so that the page
-  // that is asked for behind a split's last is the one that is read next.
-  void forEachSplit(llvm::function_ref<Value(const SequenceValues &)> splits,
-                    llvm::function_ref<void(const TileValues &, Value split)> body);
+  // `body` for every (tile, split, run) that is this thread's. Of all (tile, split, head), of the splits that a row of their sequence sees, each thread
+  // has an equal part of neighbours: the page that is asked for behind a split's last is mostly the one that is read next.
+  void forEachSplit(int64_t splitKv, llvm::function_ref<void(const TileValues &, Value split)> body);
 
 private:
-  // Of a sequence: heads of a run, runs, and items.
-  struct Plan {
-    Value heads, runs, items;
-  };
-  Plan plan(const SequenceValues &sequence, Value splits);
-  TileValues runAt(const SequenceValues &sequence, const Plan &plan, Value index);
+  // The most heads of a run.
+  Value mostHeads(const SequenceValues &sequence);
+  // Heads [first, end) of tile number `tile`.
+  TileValues runAt(const SequenceValues &sequence, Value tile, Value first, Value end);
 
   RawBuilder &b;
   AttentionTile &emitter;
-  Value sequences, numSequences, thread, numThreads;
+  Value sequences, numSequences, thread, numThreads, headTiles;
 };
 
 } // namespace
 
-// As many heads as leave each thread a run.
-AttentionItems::Plan AttentionItems::plan(const SequenceValues &sequence, Value splits) {
-  Value tokens = b.constant(emitter.tokens()), headTiles = b.constant(emitter.headTiles()), one = b.constant(1);
-  auto divideUp = [&](Value a, Value by) { return b.divide(b.add(a, b.sub(by, one)), by); };
-  Plan plan = {one, headTiles, Value()};
-  if (emitter.takesHeadRuns()) {
-    // A sequence may have no rows, or no keys.
-    Value ofThread = b.max(divideUp(b.mul(headTiles, splits), numThreads), one);
-    Value most = b.min(emitter.maxHeadTiles(b.max(b.min(tokens, sequence.numRows), one)), ofThread);
-    plan.runs = divideUp(headTiles, most);
-    plan.heads = divideUp(headTiles, plan.runs);
-    plan.runs = divideUp(headTiles, plan.heads);
-  }
-  plan.items = b.mul(b.mul(b.divideUp(sequence.numRows, emitter.tokens()), plan.runs), splits);
-  return plan;
+Value AttentionItems::mostHeads(const SequenceValues &sequence) {
+  // A sequence may have no rows.
+  return emitter.maxHeadTiles(b.max(b.min(b.constant(emitter.tokens()), sequence.numRows), b.constant(1)));
 }
 
-TileValues AttentionItems::runAt(const SequenceValues &sequence, const Plan &plan, Value index) {
-  Value token = b.mul(b.divide(index, plan.runs), emitter.tokens());
-  Value headTile = b.mul(b.remainder(index, plan.runs), plan.heads);
-  Value firstHead = b.mul(headTile, emitter.group());
+TileValues AttentionItems::runAt(const SequenceValues &sequence, Value tile, Value first, Value end) {
+  Value token = b.mul(tile, emitter.tokens()), firstHead = b.mul(first, emitter.group());
   TileValues run = {sequence, token, b.min(b.constant(emitter.tokens()), b.sub(sequence.numRows, token)),
                     b.divide(firstHead, emitter.headsPerKvHead()), firstHead};
   if (emitter.takesHeadRuns())
-    run.headTiles = b.min(plan.heads, b.sub(b.constant(emitter.headTiles()), headTile));
+    run.headTiles = b.sub(end, first);
   return run;
 }
 
 void AttentionItems::forEachRun(llvm::function_ref<void(const TileValues &)> body) {
   b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange itemsBefore) {
     SequenceValues sequence = loadSequence(b, sequences, index);
-    Plan plan = this->plan(sequence, b.constant(1));
+    // As many heads as leave each thread a run.
+    Value heads = b.min(mostHeads(sequence), b.divideUp(headTiles, numThreads)), runs = b.divideUp(headTiles, heads);
+    Value items = b.mul(b.divideUp(sequence.numRows, emitter.tokens()), runs);
     // The first item i of the sequence with (itemsBefore + i) mod numThreads = thread.
     Value ahead = b.remainder(itemsBefore[0], numThreads);
     Value first = b.remainder(b.sub(b.add(thread, numThreads), ahead), numThreads);
-    b.loop(first, plan.items, numThreads, [&](Value item) { body(runAt(sequence, plan, item)); });
-    return SmallVector<Value>{b.add(itemsBefore[0], plan.items)};
+    b.loop(first, items, numThreads, [&](Value item) {
+      Value head = b.mul(b.remainder(item, runs), heads);
+      body(runAt(sequence, b.divide(item, runs), head, b.min(b.add(head, heads), headTiles)));
+    });
+    return SmallVector<Value>{b.add(itemsBefore[0], items)};
   });
 }
 
-void AttentionItems::forEachSplit(llvm::function_ref<Value(const SequenceValues &)> splits,
-                                  llvm::function_ref<void(const TileValues &, Value split)> body) {
-  auto forEachSequence = [&](llvm::function_ref<void(const SequenceValues &, const Plan &, Value before)> visit) {
-    return b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
-      SequenceValues sequence = loadSequence(b, sequences, index);
-      Plan plan = this->plan(sequence, splits(sequence));
-      visit(sequence, plan, before[0]);
-      return SmallVector<Value>{b.add(before[0], plan.items)};
-    })[0];
+void AttentionItems::forEachSplit(int64_t splitKv, llvm::function_ref<void(const TileValues &, Value split)> body) {
+  struct Splits {
+    Value first, count;
   };
-  Value total = forEachSequence([](const SequenceValues &, const Plan &, Value) {});
+  auto splitsOf = [&](const SequenceValues &sequence) {
+    auto [begin, end] = emitter.visibleKeys(sequence, b.constant(0), sequence.numRows);
+    Value first = b.divide(begin, splitKv);
+    return Splits{first, b.max(b.sub(b.divideUp(end, splitKv), first), b.constant(0))};
+  };
+  auto forEachSequence =
+      [&](llvm::function_ref<void(const SequenceValues &, Splits, Value before, Value count)> visit) {
+        return b.fold(b.constant(0), numSequences, {b.constant(0)}, [&](Value index, ValueRange before) {
+          SequenceValues sequence = loadSequence(b, sequences, index);
+          Splits splits = splitsOf(sequence);
+          Value groups = b.mul(b.divideUp(sequence.numRows, emitter.tokens()), splits.count);
+          Value count = b.mul(groups, headTiles);
+          visit(sequence, splits, before[0], count);
+          return SmallVector<Value>{b.add(before[0], count)};
+        })[0];
+      };
+  Value total = forEachSequence([](const SequenceValues &, Splits, Value, Value) {});
   Value begin = b.divide(b.mul(total, thread), numThreads);
   Value end = b.divide(b.mul(total, b.add(thread, 1)), numThreads);
-  forEachSequence([&](const SequenceValues &sequence, const Plan &plan, Value before) {
-    Value first = b.max(b.sub(begin, before), b.constant(0)), last = b.min(b.sub(end, before), plan.items);
-    Value count = splits(sequence);
-    b.loop(first, last, 1,
-           [&](Value item) { body(runAt(sequence, plan, b.divide(item, count)), b.remainder(item, count)); });
+  forEachSequence([&](const SequenceValues &sequence, Splits splits, Value before, Value count) {
+    auto inSequence = [&](Value item) { return b.min(b.max(b.sub(item, before), b.constant(0)), count); };
+    Value first = inSequence(begin), last = inSequence(end);
+    Value heads = mostHeads(sequence);
+    // A group is the heads of a tile and a split; of the first and the last, a thread may have a part.
+    b.loop(b.divide(first, headTiles), b.divideUp(last, headTiles), 1, [&](Value group) {
+      Value before = b.mul(group, headTiles), endHead = b.min(b.sub(last, before), headTiles);
+      Value tile = b.divide(group, splits.count), split = b.add(b.remainder(group, splits.count), splits.first);
+      b.loop(b.max(b.sub(first, before), b.constant(0)), endHead, heads,
+             [&](Value head) { body(runAt(sequence, tile, head, b.min(b.add(head, heads), endHead)), split); });
+    });
   });
 }
 
@@ -173,8 +177,7 @@ func::FuncOp heddle::buildAttentionSplit(ModuleOp module, StringRef name, const 
   AttentionTile emitter(b, spec, target);
   emitter.allocate(/*forHeadRuns=*/true);
   AttentionItems items(b, emitter, call.sequences, call.numSequences, thread, numThreads);
-  auto count = [&](const SequenceValues &sequence) { return b.divideUp(sequence.length, spec.splitKv); };
-  items.forEachSplit(count, [&](const TileValues &run, Value split) {
+  items.forEachSplit(spec.splitKv, [&](const TileValues &run, Value split) {
     auto [begin, end] = emitter.visibleKeys(run.sequence, run.firstToken, run.numTokens);
     Value splitBegin = b.mul(split, spec.splitKv), splitEnd = b.add(splitBegin, spec.splitKv);
     Value firstKey = b.max(begin, splitBegin), endKey = b.min(end, splitEnd);
