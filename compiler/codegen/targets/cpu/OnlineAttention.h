@@ -12,7 +12,7 @@
 namespace heddle {
 
 // A function called with an AttentionCall, in the form that the spec asks for.
-// Every thread needs stack for a tile: about 200 KB at head_dim 128, 1 MB at 1024.
+// Every thread needs stack for a tile, or for a run of heads: about 260 KB at head_dim 128, 1 MB at 1024.
 mlir::func::FuncOp buildAttention(mlir::ModuleOp module, llvm::StringRef name, const AttentionSpec &spec,
                                   const CpuTarget &target);
 
