@@ -18,9 +18,34 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
+// Whether a body adds the product of its inputs to its output, each as it is or widened to the type that is multiplied. The interface lets any
+// chain of unary ops stand between them: a sign, an exponential, a product that was rounded.
+static bool addsProduct(linalg::GenericOp op) {
+  Block *body = op.getBody();
+  auto isInput = [&](Value value) {
+    if (Operation *cast = value.getDefiningOp(); isa_and_nonnull<arith::ExtFOp, arith::ExtSIOp, arith::ExtUIOp>(cast))
+      value = cast->getOperand(0);
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && argument.getOwner() == body && argument.getArgNumber() < 2;
+  };
+  Operation *sum = body->getTerminator()->getOperand(0).getDefiningOp();
+  if (!isa_and_nonnull<arith::AddFOp, arith::AddIOp>(sum))
+    return false;
+  Value output = body->getArgument(2);
+  for (unsigned product : {0u, 1u}) {
+    Operation *factors = sum->getOperand(product).getDefiningOp();
+    if (sum->getOperand(1 - product) == output && isa_and_nonnull<arith::MulFOp, arith::MulIOp>(factors))
+      return llvm::all_of(factors->getOperands(), isInput);
+  }
+  return false;
+}
+
 bool heddle::isContraction(Operation *op) {
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
-  return linalgOp && linalg::isaContractionOpInterface(linalgOp);
+  if (!linalgOp || !linalg::isaContractionOpInterface(linalgOp))
+    return false;
+  auto generic = dyn_cast<linalg::GenericOp>(op);
+  return !generic || addsProduct(generic);
 }
 
 static constexpr unsigned maxLevel = 4000;

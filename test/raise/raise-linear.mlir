@@ -236,3 +236,55 @@ func.func @sums_of_16_bits(%x: tensor<1x?x4xf16>) -> tensor<1x?x3xf16> {
   %y = linalg.contract indexing_maps = [#x, #kn, #y] ins(%x, %w : tensor<1x?x4xf16>, tensor<4x3xf16>) outs(%start : tensor<1x?x3xf16>) -> tensor<1x?x3xf16>
   return %y : tensor<1x?x3xf16>
 }
+
+// A product that something stands around is none: here its sign, there a rounding to 16 bits.
+// CHECK-LABEL: @negated_products
+// CHECK-NOT: heddle.linear
+// CHECK: linalg.generic
+func.func @negated_products(%x: tensor<1x?x4xf32>, %start: tensor<1x?x3xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x3xf32>
+  %y = linalg.generic {indexing_maps = [#x, #kn, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<1x?x4xf32>, tensor<4x3xf32>) outs(%start : tensor<1x?x3xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %n = arith.negf %p : f32
+    %sum = arith.addf %acc, %n : f32
+    linalg.yield %sum : f32
+  } -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}
+
+// CHECK-LABEL: @rounded_products
+// CHECK-NOT: heddle.linear
+// CHECK: linalg.generic
+func.func @rounded_products(%x: tensor<1x?x4xf16>, %start: tensor<1x?x3xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f16", file = 0, offset = 0> : tensor<4x3xf16>
+  %y = linalg.generic {indexing_maps = [#x, #kn, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<1x?x4xf16>, tensor<4x3xf16>) outs(%start : tensor<1x?x3xf32>) {
+  ^bb0(%a: f16, %b: f16, %acc: f32):
+    %p = arith.mulf %a, %b : f16
+    %wide = arith.extf %p : f16 to f32
+    %sum = arith.addf %acc, %wide : f32
+    linalg.yield %sum : f32
+  } -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}
+
+// As it is where each factor is widened.
+// CHECK-LABEL: @widened_factors
+// CHECK: heddle.linear
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @widened_factors(%x: tensor<1x?x4xf16>, %start: tensor<1x?x3xf32>) -> tensor<1x?x3xf32> {
+  %w = heddle.weight "w" <type = "f16", file = 0, offset = 0> : tensor<4x3xf16>
+  %y = linalg.generic {indexing_maps = [#x, #kn, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<1x?x4xf16>, tensor<4x3xf16>) outs(%start : tensor<1x?x3xf32>) {
+  ^bb0(%a: f16, %b: f16, %acc: f32):
+    %wideA = arith.extf %a : f16 to f32
+    %wideB = arith.extf %b : f16 to f32
+    %p = arith.mulf %wideA, %wideB : f32
+    %sum = arith.addf %acc, %p : f32
+    linalg.yield %sum : f32
+  } -> tensor<1x?x3xf32>
+  return %y : tensor<1x?x3xf32>
+}
