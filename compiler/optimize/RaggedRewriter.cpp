@@ -17,9 +17,11 @@ bool heddle::runsAttention(func::CallOp call) {
   return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
 }
 
+// A weight of four dimensions knows all of them.
 bool heddle::isHeads(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.getRank() == 4;
+  return tensor && tensor.getRank() == 4 && !tensor.isDynamicDim(1) && tensor.isDynamicDim(2) &&
+         !tensor.isDynamicDim(3);
 }
 
 bool heddle::isGivenHeads(Value value) {
@@ -307,20 +309,26 @@ LogicalResult RaggedRewriter::rewriteGeneric(linalg::GenericOp op) {
     auto flat = AffineMap::get(map.getNumDims(), 0, rest, context);
     maps.push_back(flat.replaceDimsAndSymbols(dims, {}, op.getNumLoops() - 1, 0));
   }
-  if (!ofTokens || op.getNumLoops() < 2 || !op.getBody()->getOps<linalg::IndexOp>().empty())
+  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+  bool walksTokens =
+      kinds.size() >= 2 && kinds[0] == utils::IteratorType::parallel && kinds[1] == utils::IteratorType::parallel;
+  if (!ofTokens || !walksTokens || !op.getBody()->getOps<linalg::IndexOp>().empty())
     return op.emitError("asks for more than the elements of tokens, which rows of a ragged batch have alone");
   Value rows = tensor::DimOp::create(b, op.getLoc(), map.lookup(ofTokens), 0);
   SmallVector<Value> inputs, inits;
   for (Value input : op.getInputs())
     inputs.push_back(map.lookup(input));
-  for (Value init : op.getOutputs()) {
+  for (OpOperand &operand : op.getDpsInitsMutable()) {
+    Value init = operand.get();
+    if (op.payloadUsesValueFromOperand(&operand) && !init.getDefiningOp<linalg::FillOp>())
+      return op.emitError("adds to numbers that were computed, which rows of a ragged batch do not");
     auto type = raggedType(cast<RankedTensorType>(init.getType()));
     Value room = tensor::EmptyOp::create(b, op.getLoc(), type, rows);
     if (auto fill = init.getDefiningOp<linalg::FillOp>())
       room = linalg::FillOp::create(b, op.getLoc(), map.lookup(fill.getInputs()[0]), room).getResult(0);
     inits.push_back(room);
   }
-  SmallVector<utils::IteratorType> loops(llvm::drop_begin(op.getIteratorTypesArray()));
+  SmallVector<utils::IteratorType> loops(llvm::drop_begin(kinds));
   auto generic = linalg::GenericOp::create(b, op.getLoc(), ValueRange(inits).getTypes(), inputs, inits, maps, loops);
   op.getRegion().cloneInto(&generic.getRegion(), map);
   map.map(op.getResults(), generic.getResults());

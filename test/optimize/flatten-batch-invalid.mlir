@@ -212,3 +212,44 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?
   } -> tensor<?x?xi32>
   return %o : tensor<?x2x?x4xf32>
 }
+
+// -----
+
+// What was computed for tokens is not where loops over rows begin.
+func.func private @layer(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %o = call @layer(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
+  // expected-error @+1 {{adds to numbers that were computed, which rows of a ragged batch do not}}
+  %t = linalg.generic {indexing_maps = [affine_map<(b, s) -> (b, s)>, affine_map<(b, s) -> (b, s)>], iterator_types = ["parallel", "parallel"]}
+      ins(%p : tensor<?x?xi32>) outs(%p : tensor<?x?xi32>) {
+  ^bb0(%in: i32, %out: i32):
+    %sum = arith.addi %in, %out : i32
+    linalg.yield %sum : i32
+  } -> tensor<?x?xi32>
+  return %o : tensor<?x2x?x4xf32>
+}
+
+// -----
+
+// A sum over the tokens of a sequence.
+func.func private @layer(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %0 : tensor<?x2x?x4xf32>
+}
+func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+  %zero = arith.constant 0 : i32
+  %o = call @layer(%q, %p) : (tensor<?x2x?x4xf32>, tensor<?x?xi32>) -> tensor<?x2x?x4xf32>
+  %e = tensor.empty() : tensor<4xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<4xi32>) -> tensor<4xi32>
+  // expected-error @+1 {{asks for more than the elements of tokens, which rows of a ragged batch have alone}}
+  %t = linalg.generic {indexing_maps = [affine_map<(b, s, d) -> (b, s)>, affine_map<(b, s, d) -> (d)>], iterator_types = ["reduction", "reduction", "parallel"]}
+      ins(%p : tensor<?x?xi32>) outs(%f : tensor<4xi32>) {
+  ^bb0(%in: i32, %out: i32):
+    %sum = arith.addi %in, %out : i32
+    linalg.yield %sum : i32
+  } -> tensor<4xi32>
+  return %o : tensor<?x2x?x4xf32>
+}
