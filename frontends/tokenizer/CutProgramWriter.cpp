@@ -66,6 +66,7 @@ public:
     if (!isSupported || at != pattern.size())
       return {};
     all.code.push_back({CutOp::Accept, 0, 0, 0});
+    keepWhatNothingTakes(all.code);
     if (all.code.size() > mostInstructions)
       return {};
     uint32_t numRanges = 0;
@@ -84,6 +85,26 @@ public:
   }
 
 private:
+  // Characters that are given back are no use to a class that has none of them: \s+x would try each of them again for each space that it begins at.
+  void keepWhatNothingTakes(std::vector<CutInstruction> &code) const {
+    for (size_t pc = 0; pc + 1 < code.size(); ++pc) {
+      const CutInstruction &next = code[pc + 1];
+      bool takesOne = next.op == CutOp::Take || ((next.op == CutOp::Repeat || next.op == CutOp::Possess) && next.b > 0);
+      if (code[pc].op == CutOp::Repeat && takesOne && areDisjoint(classes[code[pc].a], classes[next.a]))
+        code[pc].op = CutOp::Possess;
+    }
+  }
+
+  // Both in order.
+  static bool areDisjoint(const Ranges &a, const Ranges &b) {
+    for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+      if (a[i].first <= b[j].last && b[j].first <= a[i].last)
+        return false;
+      a[i].last < b[j].last ? ++i : ++j;
+    }
+    return true;
+  }
+
   Fragment refuse() {
     isSupported = false;
     return {};

@@ -344,8 +344,7 @@ const Option *findOption(std::string_view name, const Package &package) {
 bool isAvailable(const Option &option, const Package &package) {
   const package::Tokenizer *tokenizer = package.metadata().tokenizer();
   bool readsPrompts = generates(package) && hasTokenizer(package);
-  const package::Encoder *encoder =
-      isEncoder(package) && hasTokenizer(package) ? package.metadata().encoder() : nullptr;
+  const package::Encoder *encoder = encodesTexts(package.metadata()) ? package.metadata().encoder() : nullptr;
   switch (option.needs) {
   case Nothing:
     return true;

@@ -12,6 +12,8 @@ namespace {
 
 // As of the engine: what a pattern that backtracks without end runs into.
 constexpr uint64_t stepLimit = 20000000;
+// The engine counts from each place where a match could begin anew. All together take seconds at most.
+constexpr uint64_t searchLimit = 1000000000;
 constexpr size_t frameLimit = 100000;
 constexpr unsigned nestLimit = 64;
 
@@ -27,12 +29,13 @@ public:
 
   bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) override {
     text = subject;
-    steps = 0;
-    mostSteps = stepLimit + 64 * uint64_t(text.size());
+    uint64_t before = 0;
     for (begin = from;; nextCharacter(text, begin)) {
+      steps = 0;
       if (run(0, begin, end, 0))
         return true;
-      if (steps > mostSteps) {
+      before += steps;
+      if (steps > stepLimit || before > searchLimit) {
         error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
                 std::to_string(text.size()) + " bytes: match limit exceeded";
         return false;
@@ -72,8 +75,8 @@ private:
   bool run(uint32_t pc, size_t position, size_t &end, unsigned depth) {
     const size_t base = frames.size();
     for (;; ++steps) {
-      if (steps > mostSteps || frames.size() > frameLimit || depth > nestLimit) {
-        steps = mostSteps + 1;
+      if (steps > stepLimit || frames.size() > frameLimit || depth > nestLimit) {
+        steps = stepLimit + 1;
         frames.resize(base);
         return false;
       }
@@ -125,7 +128,6 @@ private:
   std::string_view text;
   std::vector<Frame> frames;
   uint64_t steps = 0;
-  uint64_t mostSteps = 0; // of one call of find
 };
 
 } // namespace

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 using namespace heddle;
@@ -99,6 +100,39 @@ TEST(CutProgram, findsWhatTheEngineFinds) {
   }
 }
 
+// A class is asked of the engine once, stretch by stretch: none of all characters is missed.
+TEST(CutProgram, classesAreTheEnginesForEveryCharacter) {
+  std::string all;
+  for (char32_t character = 0; character <= 0x10ffff; ++character)
+    if (character < 0xd800 || character > 0xdfff)
+      appendUtf8(character, all);
+  for (const char *atom : {"[^^a]", "[\\^]", "[]]", "[^]]", ".", "\\w", "\\W", "\\D", "\\S", "\\H", "\\V", "[^\\W_]",
+                           "[^\\w]", "\\P{Lu}", "(?i:[k-s])", "(?i:ß)", "x"}) {
+    std::string pattern = std::string(atom) + "+";
+    if (atom[0] == '(')
+      pattern = "(?i:" + std::string(atom).substr(4, strlen(atom) - 5) + "+)";
+    std::vector<uint32_t> words = writeCutProgram(pattern);
+    ASSERT_FALSE(words.empty()) << pattern;
+    std::string error;
+    std::unique_ptr<Regex> program = CutProgram::create(words.data(), words.size(), error),
+                           engine = heddle_part_regex.compile(pattern, error);
+    EXPECT_TRUE(matchesOf(*program, all) == matchesOf(*engine, all)) << pattern;
+  }
+}
+
+// Each space could begin a match, and give back all that follow it; and each letter could be the first of a long text.
+TEST(CutProgram, takesRunsThatMatchNothing) {
+  for (auto [pattern, text] :
+       {std::pair("\\s+x", std::string(20000, ' ') + "y"), {"(?:foo|bar)", std::string(1 << 20, 'b')}}) {
+    std::vector<uint32_t> words = writeCutProgram(pattern);
+    ASSERT_FALSE(words.empty()) << pattern;
+    std::string error;
+    std::unique_ptr<Regex> program = CutProgram::create(words.data(), words.size(), error);
+    ASSERT_TRUE(program) << error;
+    EXPECT_EQ(matchesOf(*program, text), "") << pattern;
+  }
+}
+
 // A pattern of what programs have, of which most are no tokenizer's.
 std::string randomPattern(std::mt19937 &random, int depth) {
   static const char *const atoms[] = {"a",      "b",   "s", "[ab]", "[^a\\s]", "\\s",
@@ -132,9 +166,10 @@ TEST(CutProgram, findsWhatTheEngineFindsForAnyPattern) {
 }
 
 TEST(CutProgram, isNotWrittenForMoreThanItHas) {
-  for (const char *pattern : {"^a",  "a$",     "a+?",   "\\bword",  "(?<=a)b",     "(?<n>a)", "(?i)a",  "(?>a)", "\\R",
-                              "\\X", "(a)\\1", "(a?)*", "(?:a+)++", "[[:alpha:]]", "\\Qa\\E", "a{,2}",  "a{2",   "(a",
-                              "a)",  "*a",     "[a",    "\\",       "\\p",         "\\p1",    "(?#c)a", "a**"})
+  for (const char *pattern :
+       {"^a",  "a$",     "a+?",   "\\bword",  "(?<=a)b",     "(?<n>a)", "(?i)a",  "(?>a)", "\\R",
+        "\\X", "(a)\\1", "(a?)*", "(?:a+)++", "[[:alpha:]]", "\\Qa\\E", "a{,2}",  "a{2",   "(a",
+        "a)",  "*a",     "[a",    "\\",       "\\p",         "\\p1",    "(?#c)a", "a**",   "(?=(?!a)b"})
     EXPECT_TRUE(writeCutProgram(pattern).empty()) << pattern;
 }
 
