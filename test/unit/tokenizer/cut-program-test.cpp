@@ -122,8 +122,9 @@ TEST(CutProgram, classesAreTheEnginesForEveryCharacter) {
 
 // Each space could begin a match, and give back all that follow it; and each letter could be the first of a long text.
 TEST(CutProgram, takesRunsThatMatchNothing) {
-  for (auto [pattern, text] :
-       {std::pair("\\s+x", std::string(20000, ' ') + "y"), {"(?:foo|bar)", std::string(1 << 20, 'b')}}) {
+  const std::pair<const char *, std::string> cases[] = {{"\\s+x", std::string(20000, ' ') + "y"},
+                                                        {"(?:foo|bar)", std::string(1 << 20, 'b')}};
+  for (const auto &[pattern, text] : cases) {
     std::vector<uint32_t> words = writeCutProgram(pattern);
     ASSERT_FALSE(words.empty()) << pattern;
     std::string error;
