@@ -77,7 +77,8 @@ static uint8_t *decodeGray16(Source *source, int *width, int *height) {
 }
 
 // Whether what may be a Huffman table of a JPEG has more than 256 codes: stb_image of Debian 12 writes behind its own tables then. Every
-// marker counts, wherever it stands, since a damaged file is not walked by all readers alike.
+// marker counts, wherever it stands, since a damaged file is not walked by all readers alike: bytes of a
+// comment or a profile that look like such a table refuse a good file, one in some hundred megabytes of them.
 static int hasLargeTable(const uint8_t *bytes, size_t size) {
   if (size < 2 || bytes[0] != 0xff || bytes[1] != 0xd8)
     return 0;

@@ -118,6 +118,26 @@ TEST(Images, refusalsSayWhat) {
   EXPECT_NE(refusal(large).find("more than 134217728 pixels"), std::string::npos);
 }
 
+// More codes than the decoder has room for, in every table of both kinds of JPEG; and bytes of a comment that look like a marker are no table.
+TEST(Images, largeHuffmanTablesAreRefused) {
+  for (const char *name : {"photo.jpg", "progressive.jpg"}) {
+    const std::string good = contents(name);
+    int tables = 0;
+    for (size_t at = good.find("\xff\xc4"); at != std::string::npos; at = good.find("\xff\xc4", at + 1), ++tables) {
+      std::string large = good;
+      large[at + 5 + 14] = large[at + 5 + 15] = char(0xff);
+      EXPECT_EQ(
+          refusal(large),
+          "f: is no image that can be read (a Huffman table has more than 256 codes): expected a PNG or JPEG file")
+          << name << " at " << at;
+    }
+    EXPECT_GT(tables, 1);
+    std::string comment("\xff\xfe\0\x20\xff\xc4", 6);
+    std::string commented = good.substr(0, 2) + comment + std::string(0x20 - 4, char(0xee)) + good.substr(2);
+    EXPECT_EQ(refusal(commented), "") << name;
+  }
+}
+
 TEST(Images, sizesThatDoNotFit) {
   Image image;
   image.width = 1, image.height = 100000;
