@@ -76,19 +76,24 @@ static uint8_t *decodeGray16(Source *source, int *width, int *height) {
   return rgb;
 }
 
-// Whether what may be a Huffman table of a JPEG has more than 256 codes: stb_image of Debian 12 writes behind its own tables then. Every
-// marker counts, wherever it stands, since a damaged file is not walked by all readers alike: bytes of a
-// comment or a profile that look like such a table refuse a good file, one in some hundred megabytes of them.
+// Whether a Huffman table of a JPEG has more than 256 codes: stb_image of Debian 12 writes behind its own tables then. Walks over what the
+// decoder reads: bytes that are no marker one by one (those of a scan among them), segments by their length.
 static int hasLargeTable(const uint8_t *bytes, size_t size) {
-  if (size < 2 || bytes[0] != 0xff || bytes[1] != 0xd8)
+  if (!size || bytes[0] != 0xff)
     return 0;
-  for (size_t at = 2; at + 21 <= size; ++at) {
-    if (bytes[at] != 0xff || bytes[at + 1] != 0xc4)
+  for (size_t at = 0; at + 4 <= size;) {
+    uint8_t marker = bytes[at + 1];
+    if (bytes[at] != 0xff || marker == 0xff) {
+      ++at;
       continue;
-    size_t end = at + 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]);
+    }
+    if (marker <= 1 || (marker >= 0xd0 && marker <= 0xd9)) { // without a length
+      at += 2;
+      continue;
+    }
+    size_t end = at + 2 + ((size_t)bytes[at + 2] << 8 | bytes[at + 3]), table = at + 4;
     // A table may begin before the segment's end and go on behind it.
-    for (size_t table = at + 4;
-         table < end && table + 17 <= size && bytes[table] <= 0x1f && (bytes[table] & 15) <= 3;) {
+    while (marker == 0xc4 && table < end && table + 17 <= size) {
       size_t codes = 0;
       for (size_t i = 1; i <= 16; ++i)
         codes += bytes[table + i];
@@ -96,6 +101,7 @@ static int hasLargeTable(const uint8_t *bytes, size_t size) {
         return 1;
       table += 17 + codes;
     }
+    at = end > table ? end : table;
   }
   return 0;
 }

@@ -132,6 +132,9 @@ TEST(Images, largeHuffmanTablesAreRefused) {
           << name << " at " << at;
     }
     EXPECT_GT(tables, 1);
+    std::string filled = good;
+    filled[good.find("\xff\xc4") + 5 + 14] = filled[good.find("\xff\xc4") + 5 + 15] = char(0xff);
+    EXPECT_NE(refusal("\xff" + filled).find("more than 256 codes"), std::string::npos) << "a byte of filling in front";
     std::string comment("\xff\xfe\0\x20\xff\xc4", 6);
     std::string commented = good.substr(0, 2) + comment + std::string(0x20 - 4, char(0xee)) + good.substr(2);
     EXPECT_EQ(refusal(commented), "") << name;
