@@ -37,14 +37,15 @@ def Heddle_TargetAttr : Heddle_Attr<"Target", "target"> {
 def Heddle_TileRole : Heddle_Enum<"TileRole", [
   I32EnumAttrCase<"Rows", 0, "rows">, I32EnumAttrCase<"FewRows", 1, "few_rows">, I32EnumAttrCase<"ManyRows", 2, "many_rows">,
   I32EnumAttrCase<"TileUnit", 3, "tile_unit">, I32EnumAttrCase<"Int8", 4, "int8">, I32EnumAttrCase<"Threads", 5, "threads">,
-  I32EnumAttrCase<"Registers", 6, "registers">, I32EnumAttrCase<"Int16", 7, "int16">, I32EnumAttrCase<"Warpgroups", 8, "warpgroups">, I32EnumAttrCase<"Codes", 9, "codes">]>;
+  I32EnumAttrCase<"Registers", 6, "registers">, I32EnumAttrCase<"Int16", 7, "int16">, I32EnumAttrCase<"Warpgroups", 8, "warpgroups">, I32EnumAttrCase<"Codes", 9, "codes">,
+  I32EnumAttrCase<"Words", 10, "words">]>;
 
 def Heddle_TileAttr : Heddle_Attr<"Tile", "tile"> {
   let summary = "A part of a kernel's result that is computed at once";
   let description = [{
     `rows`: the heights for which there is code, the largest first; rows that no tall tile takes fall to the lower ones. `columns` of the
     result lie beside each other in a tile. `role` says what a kernel has it for: `few_rows` and `many_rows` of a product, its rows on a `tile_unit` (AMX),
-    products of `int8` numbers, and of `int16` ones, which steps of at most `maxRows` rows take; `threads` of a block without tensor cores, warps[0] of them along rows and warps[1] along columns, which stage `k` columns of K at a time or, where there is no `k`, share K out among the warps[0] of a column, and of attention stage `k` keys; of attention on a CPU, whose tiles of `rows` lie in the cache, the sums
+    products of `int8` numbers, and of `int16` ones, which steps of at most `maxRows` rows take, more rows with weights staged as `words` of 16 bits where there is such a tile; `threads` of a block without tensor cores, warps[0] of them along rows and warps[1] along columns, which stage `k` columns of K at a time or, where there is no `k`, share K out among the warps[0] of a column, and of attention stage `k` keys; of attention on a CPU, whose tiles of `rows` lie in the cache, the sums
     that stay in `registers` meanwhile, to which `k` columns are added at once, 2 where they are pairs of bf16; `rows` where there is one kind. On a GPU a block of warps[0] x warps[1] warps computes the tile, `k` columns of
     K at a time, with `stages` such slices in shared memory, for steps of at most `maxRows` rows (0: any number); where they are `warpgroups`, four warps multiply together, each 16 columns for all rows. Where weights are `codes`, the warps share K out and have `stages` registers of weights on their way. A tile unit takes `k` columns of K at a time too. Of latent attention on a CPU, keys and values of `k`
     tokens, whole pages, are rebuilt at once.

@@ -22,7 +22,7 @@ struct CpuMatmuls {
   int64_t fewPanels;
   SmallVector<int64_t> many;
   int64_t manyPanels;
-  SmallVector<int64_t> int8, int16;
+  SmallVector<int64_t> int8, int16, words;
   const char *evidence;
 };
 } // namespace
@@ -40,6 +40,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        3,
        {8, 4, 2, 1},
        {8, 4, 2, 1},
+       {},
        "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
       {nullptr,
        16,
@@ -49,11 +50,12 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        3,
        {4, 2, 1},
        {4, 2, 1},
+       {},
        "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries;
-      // int16: 2 rows spill the codes that they share
-      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, "as without; products of bytes need no temporaries"},
-      {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, "16 registers; a panel's column takes two"},
+      // int16: 2 rows spill the codes that they share; words: 8 sums, 2 lines, 1 broadcast, products
+      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, {}, "as without; products of bytes need no temporaries"},
+      {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, {4, 2, 1}, "16 registers; a panel's column takes two"},
       // many: pairs of rows; 16 sums, 8 lines and as many columns of two lines, 2 rows; int8 and int16 as without
       {"bf16",
        4,
@@ -63,6 +65,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        1,
        {2, 1},
        {1},
+       {},
        "with 6 rows 4 sums of 24 spill; structural: no machine at hand"},
       // few: 8 sums, 4 scales, 4 mins; many: 20 sums + 4 columns + 1 broadcast; int8: 8 integer and 8 f32 sums
       {nullptr,
@@ -73,6 +76,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        1,
        {2, 1},
        {1},
+       {},
        "32 registers; with 6 rows sums spill, with 3 int8 rows broadcasts"},
   };
   return table;
@@ -84,12 +88,15 @@ static bool hasBf16Tiles(TargetAttr target) {
 }
 
 // Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
-// numbers first: by counts of instructions, not timed on both sides of any of them.
-static int64_t int16MaxRows(TargetAttr target) {
+// numbers first: by counts of instructions, not timed on both sides of any of them but AVX2, where words take over.
+static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
+  if (hasWords)
+    return 4;
   if (hasBf16Tiles(target))
     return 8;
-  // Twice 64 byte products an instruction, 16 of f32; twice 16 and 4 in NEON.
-  if ((target.has("avx512vnni") && !target.has("avx512bf16")) || (target.has("dotprod") && !target.has("bf16")))
+  // Twice 64 byte products an instruction, 16 of f32; 32 and 8 with AVX-VNNI; twice 16 and 4 in NEON.
+  if ((target.has("avx512vnni") && !target.has("avx512bf16")) || target.has("avxvnni") ||
+      (target.has("dotprod") && !target.has("bf16")))
     return 0;
   if (target.getLanes() == 4 && !target.has("dotprod"))
     return 1; // 12 instructions for 16 products, which 4 multiply-adds are, but for unpacking
@@ -139,11 +146,15 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
     schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;
   // 4 tiles of sums, 2 of rows, 2 of weights: all 8
   TileFields tileUnit{TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512};
-  TileFields int16{TileRole::Int16, row->int16, panel, int16MaxRows(target)};
+  // Zen 1 and 2 make one product of words for two of f32.
+  bool hasWords = !row->words.empty() && target.getTune() != "znver1" && target.getTune() != "znver2";
+  TileFields int16{TileRole::Int16, row->int16, panel, int16MaxRows(target, hasWords)};
   for (const TileFields &tile : {TileFields{TileRole::FewRows, row->few, row->fewPanels * panel},
                                  TileFields{TileRole::ManyRows, row->many, row->manyPanels * panel}, tileUnit,
                                  TileFields{TileRole::Int8, row->int8, panel}, int16})
     schedule.tiles.push_back(tile.get(context));
+  if (hasWords)
+    schedule.tiles.push_back(TileFields{TileRole::Words, row->words, panel}.get(context));
   return schedule.get(context, row->evidence);
 }
 

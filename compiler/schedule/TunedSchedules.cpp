@@ -93,11 +93,12 @@ static std::string checkVectorTile(TileAttr tile) {
   std::string name = nameOf(tile.getRole());
   int64_t tallest = tile.getRows().front(), panels = tile.getColumns() / panel;
   bool isInteger = tile.getRole() == TileRole::Int8 || tile.getRole() == TileRole::Int16;
+  int64_t mostPanels = tile.getRole() == TileRole::Words ? 1 : isInteger ? 2 : 8;
   if (tile.getRows().back() != 1)
     return name + ": rows must fall to 1, which takes the rows that are left";
   if (std::string error = outside(name + ": rows", tallest, 1, maxRows); !error.empty())
     return error;
-  if (std::string error = outside(name + ": columns", tile.getColumns(), panel, (isInteger ? 2 : 8) * panel, panel);
+  if (std::string error = outside(name + ": columns", tile.getColumns(), panel, mostPanels * panel, panel);
       !error.empty())
     return error;
   return outside(name + ": rows x panels of 16 columns", tallest * panels, 1, maxSums);

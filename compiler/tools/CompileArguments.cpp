@@ -191,9 +191,10 @@ static std::vector<FlagGroup> makeFlags() {
        "made for it, and what the graph decides by it is decided now",
        takeDim},
       {"--target", "=T[,T...]",
-       "native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64, a 64-bit ARM CPU by LLVM's "
-       "name (neoverse-v1, apple-m2), opencl, cuda:sm_80, cuda:sm_90a (default native). Several CPUs of one "
-       "architecture, separated by commas, make one file, which runs the code that needs most of what the machine has",
+       "native, x86-64-v3, x86-64-v4, aarch64, an x86-64 CPU with AVX2 or a 64-bit ARM one by LLVM's name (haswell, "
+       "icelake-server, znver5, sapphirerapids, neoverse-v1, apple-m2), opencl, cuda:sm_80, cuda:sm_90a (default "
+       "native). Several CPUs of one architecture, separated by commas, make one file, which runs the code that needs "
+       "most of what the machine has",
        TAKE(takeName(value, arguments.options.target)), /*changesOutput=*/false},
       {"--schedules", "=FILE",
        "schedules that 'heddle tune' measured on a CPU with the target's instructions: they come before the built-in "

@@ -183,7 +183,11 @@ std::vector<Choice> MatmulProbe::choices(ScheduleAttr base) const {
     return {integers(TileRole::Int8, {One, Four, Sixteen, Many}), prefetch()};
   bool isBf16 = spec.activation == MatmulActivation::Bf16;
   if (spec.int16FewRows) {
-    std::vector<Choice> all = manyOf(spec.hasRounded, {Many});
+    std::vector<Choice> all;
+    if (ScheduleFields::of(base).find(TileRole::Words))
+      all = {integers(TileRole::Words, {Many}), blocks({Many})};
+    else
+      all = manyOf(spec.hasRounded, {Many});
     all.push_back(integers(TileRole::Int16, {One, Four, Sixteen}));
     all.push_back(prefetch());
     // Last: with the best of both.

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Matrix products that round few rows to 16-bit integers and read many in f32 or bf16, beside plain loops over the dequantised weights.
+// Matrix products that round few rows to 16-bit integers and read many so as well, in f32 or in bf16, beside plain loops over the dequantised weights.
 
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
 #include "test/execute/RandomWeights.h"
@@ -77,7 +77,9 @@ protected:
     spec.hasRounded = hasRounded;
     numPanels = spec.layout.numPanels(n);
     ScheduleAttr schedule = library->matmulSchedule();
-    maxRows = schedule.getTile(TileRole::Int16).getMaxRows();
+    // Words are integers as well.
+    if (!ScheduleFields::of(schedule).find(TileRole::Words))
+      maxRows = schedule.getTile(TileRole::Int16).getMaxRows();
     ASSERT_TRUE(succeeded(buildMatmul(library->module(), "matmul", spec, schedule, library->target())));
     ASSERT_TRUE(library->load());
     ASSERT_TRUE(kernel = library->find<ByRowsFunction>("matmul"));

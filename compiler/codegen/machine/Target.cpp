@@ -13,6 +13,7 @@
 #include "llvm/Target/TargetOptions.h"
 #include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace heddle;
 
@@ -42,86 +43,82 @@ unsigned CpuTarget::vectorRegisters() const {
   return isX86() && !hasAvx512() ? 16 : 32;
 }
 
-// Zen 4 has the instructions of Zen 5 and times of its own.
-static constexpr char zen4[] = "znver4";
-
-static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features) {
-  return {name.str(), "x86_64-unknown-linux-gnu", cpu.str(), std::move(features), ""};
+// Processors whose timing schedules know: Zen 4 has the instructions of Zen 5, Zen 1 and 2 those of Zen 3.
+static std::string tuneOf(llvm::StringRef cpu) {
+  return llvm::is_contained({"znver1", "znver2", "znver4"}, cpu) ? cpu.str() : "";
 }
 
-// The CPU's name stays generic here as well: of what LLVM knows of one, kernels use a part, and a binary asks for no more.
+// As for ARM, code is for a generic CPU with those features.
+static CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features) {
+  const char *generic = llvm::is_contained(features, "avx512vl") ? "x86-64-v4"
+                        : llvm::is_contained(features, "avx2")   ? "x86-64-v3"
+                                                                 : "x86-64";
+  return {name.str(), "x86_64-unknown-linux-gnu", generic, std::move(features), tuneOf(cpu)};
+}
+
+// The CPU's name stays generic: of what LLVM knows of one, kernels use a part, and a binary asks for no more.
 static CpuTarget armTarget(llvm::StringRef name, std::vector<std::string> features) {
   return {name.str(), "aarch64-unknown-linux-gnu", "generic", std::move(features), ""};
 }
 
-// The features of a CPU of LLVM's tables.
-static std::vector<std::string> armFeatures(const llvm::AArch64::CpuInfo &cpu) {
-  std::vector<llvm::StringRef> all;
-  llvm::AArch64::getExtensionFeatures(cpu.getImpliedExtensions(), all);
+// Those that kernels make use of.
+static std::vector<std::string> known(llvm::function_ref<bool(const char *feature)> has) {
   std::vector<std::string> features;
   for (llvm::StringRef feature : knownFeatures)
-    if (llvm::is_contained(all, ("+" + feature).str()))
+    if (has(feature.data()))
       features.push_back(feature.str());
+  // AVX-512 has these products of its own.
+  if (llvm::is_contained(features, "avx512vnni"))
+    llvm::erase(features, "avxvnni");
   return features;
 }
 
 static CpuTarget hostTarget() {
   // The runtime's own question, so that what is compiled for this machine runs on it: a CPU with AMX is none where the
   // operating system does not permit its state.
-  std::vector<std::string> features;
-  for (const char *feature : knownFeatures)
-    if (hasCpuFeature(feature))
-      features.push_back(feature);
-  // AVX-512 has these products of its own.
-  if (llvm::is_contained(features, "avx512vnni"))
-    llvm::erase(features, "avxvnni");
+  std::vector<std::string> features = known([](const char *feature) { return hasCpuFeature(feature); });
 #if defined(__aarch64__)
   return armTarget("native", std::move(features));
 #else
-  // The CPU's name stays generic: a hypervisor may hide features that the name would imply.
-  bool avx512 = llvm::is_contained(features, "avx512vl");
-  CpuTarget host = x86Target("native", avx512 ? "x86-64-v4" : "x86-64-v3", std::move(features));
-  // Timing is the processor's, whatever is hidden of it.
-  if (llvm::sys::getHostCPUName() == zen4)
-    host.tune = zen4;
-  return host;
+  // A hypervisor may hide features that the name would imply; timing is the processor's, whatever is hidden of it.
+  return x86Target("native", llvm::sys::getHostCPUName(), std::move(features));
 #endif
 }
 
 mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::string &error) {
-  const std::vector<std::string> v3 = {"avx2", "fma", "f16c"};
-  std::vector<std::string> alderlake = v3, v4 = v3, zen5, spr;
-  alderlake.push_back("avxvnni");
-  llvm::append_range(v4, std::vector<std::string>{"avx512f", "avx512bw", "avx512vl", "avx512dq"});
-  zen5 = v4;
-  llvm::append_range(zen5, std::vector<std::string>{"avx512vnni", "avx512bf16"});
-  spr = zen5;
-  llvm::append_range(spr, std::vector<std::string>{"amx-tile", "amx-int8", "amx-bf16"});
   if (name == "native")
     return hostTarget();
-  if (name == "x86-64-v3")
-    return x86Target(name, "x86-64-v3", v3);
-  if (name == "alderlake")
-    return x86Target(name, "x86-64-v3", alderlake);
-  if (name == "x86-64-v4")
-    return x86Target(name, "x86-64-v4", v4);
-  if (name == "znver5")
-    return x86Target(name, "x86-64-v4", zen5);
-  if (name == zen4) {
-    CpuTarget target = x86Target(name, "x86-64-v4", zen5);
-    target.tune = zen4;
-    return target;
-  }
-  if (name == "sapphirerapids")
-    return x86Target(name, "x86-64-v4", spr);
   if (name == "aarch64")
     return armTarget(name, {"neon", "dotprod", "fullfp16"});
-  if (std::optional<llvm::AArch64::CpuInfo> cpu = llvm::AArch64::parseCpu(name))
-    return armTarget(name, armFeatures(*cpu));
-  error = "unknown target '" + name.str() +
-          "'; known: native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64 and 64-bit ARM "
-          "CPUs by LLVM's names (neoverse-v1, apple-m2)";
-  return mlir::failure();
+  if (std::optional<llvm::AArch64::CpuInfo> cpu = llvm::AArch64::parseCpu(name)) {
+    std::vector<llvm::StringRef> extensions;
+    llvm::AArch64::getExtensionFeatures(cpu->getImpliedExtensions(), extensions);
+    return armTarget(name, known([&](const char *feature) {
+                       return llvm::is_contained(extensions, ("+" + llvm::StringRef(feature)).str());
+                     }));
+  }
+  if (llvm::X86::parseArchX86(name, /*Only64Bit=*/true) == llvm::X86::CK_None) {
+    error = "unknown target '" + name.str() +
+            "'; known: native, x86-64-v3, x86-64-v4, aarch64, and CPUs by LLVM's names (haswell, alderlake, "
+            "icelake-server, znver5, "
+            "sapphirerapids, neoverse-v1, apple-m2)";
+    return mlir::failure();
+  }
+  llvm::SmallVector<llvm::StringRef> features;
+  llvm::X86::getFeaturesForCPU(name, features);
+  llvm::StringMap<bool> implied; // and those that the table leaves out, as others imply them
+  for (llvm::StringRef feature : features) {
+    implied[feature] = true;
+    llvm::X86::updateImpliedFeatures(feature, true, implied);
+  }
+  CpuTarget target = x86Target(name, name, known([&](llvm::StringRef feature) { return implied.lookup(feature); }));
+  for (const char *needed : {"avx2", "fma", "f16c"})
+    if (!target.has(needed)) {
+      error = "target '" + name.str() + "' has no " + needed +
+              ": kernels need AVX2, FMA and F16C (x86-64-v3, which haswell and znver1 have)";
+      return mlir::failure();
+    }
+  return target;
 }
 
 mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {

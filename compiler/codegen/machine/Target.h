@@ -49,8 +49,7 @@ struct CpuTarget {
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 
-// `name` is native, x86-64-v3, alderlake, x86-64-v4, znver4, znver5, sapphirerapids, aarch64 or LLVM's name of a 64-bit ARM CPU. The error
-// lists them.
+// `name` is native, aarch64, or LLVM's name of an x86-64 CPU with AVX2 or of a 64-bit ARM one. The error says so.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
 enum class DeviceKind : uint8_t { None, OpenCl, Cuda };

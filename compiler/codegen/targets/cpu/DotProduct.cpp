@@ -94,6 +94,12 @@ WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, 
   form = bytes.isOfSignedBytes() ? Form::Bytes : mostPairs >= 2 ? Form::PairsOfBytes : Form::PairsOfWords;
 }
 
+WideDotProduct WideDotProduct::ofWords(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode) {
+  WideDotProduct dot(builder, target, maxCode);
+  dot.form = Form::PairsOfWords;
+  return dot;
+}
+
 std::pair<Value, Value> WideDotProduct::planes(Value columns) {
   VectorType sixteenBytes = b.vec(16, b.i8);
   if (form != Form::PairsOfWords) { // columns = 256 * high + low
@@ -122,8 +128,8 @@ void WideDotProduct::add(Sums &sums, Value codes, Value plane0, Value plane1) {
   case Form::PairsOfBytes:
     return addPairsOfBytes(sums, codes, {plane0, plane1});
   case Form::PairsOfWords:
-    sums.total = multiplyWords(sums.total, b.maskBits(codes, 0x00ff00ff), plane0);
-    sums.total = multiplyWords(sums.total, b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff), plane1);
+    auto [even, odd] = words(codes, 0);
+    sums.total = multiplyWords(multiplyWords(sums.total, even, plane0), odd, plane1);
     return;
   }
 }
@@ -146,12 +152,25 @@ void WideDotProduct::addPairsOfBytes(Sums &sums, Value codes, ArrayRef<Value> pl
   ++sums.pairs;
 }
 
-// sum + words[0] * other[0] + words[1] * other[1], of each lane's halves
-Value WideDotProduct::multiplyWords(Value sum, Value words, Value other) {
-  return b.inParts(lanesPerInstruction, {sum, words, other}, [&](ArrayRef<Value> x) {
+std::pair<Value, Value> WideDotProduct::words(Value codes, uint8_t zero) {
+  auto centred = [&](Value ofCodes) -> Value {
+    if (!zero)
+      return ofCodes;
+    VectorType halves = b.vec(32, b.i16);
+    return b.bitcast(b.v16i32, b.sub(b.bitcast(halves, ofCodes), b.bitcast(halves, b.splatInt(zero * 0x00010001))));
+  };
+  return {centred(b.maskBits(codes, 0x00ff00ff)), centred(b.maskBits(b.shiftRight(codes, 8), 0x00ff00ff))};
+}
+
+Value WideDotProduct::multiplyWords(Value sum, Value words, Value plane) {
+  SmallVector<Value> operands = {words, plane};
+  if (sum)
+    operands.push_back(sum);
+  return b.inParts(lanesPerInstruction, operands, [&](ArrayRef<Value> x) {
     Type halves = b.vec(2 * lanesPerInstruction, b.i16), lanes = b.vec(lanesPerInstruction, b.i32);
     StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
-    return b.add(x[0], b.intrinsic(multiply, lanes, {b.bitcast(halves, x[1]), b.bitcast(halves, x[2])}));
+    Value products = b.intrinsic(multiply, lanes, {b.bitcast(halves, x[0]), b.bitcast(halves, x[1])});
+    return sum ? b.add(x[2], products) : products;
   });
 }
 

@@ -42,6 +42,8 @@ public:
   static constexpr int32_t largest = 127 * 256; // a high byte of at most 127 beside a low one in [-128, 127]
 
   WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode);
+  // Of codes that `multiplyWords` takes.
+  static WideDotProduct ofWords(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode);
 
   int32_t codeBias() const { return bytes.codeBias(); }
   mlir::Value prepareCodes(mlir::Value codes) { return bytes.prepareCodes(codes); }
@@ -57,6 +59,10 @@ public:
   // Adds the products of four columns; planes as vector<16xi32>.
   void add(Sums &sums, mlir::Value codes, mlir::Value plane0, mlir::Value plane1);
   mlir::Value total(Sums sums);
+  // The codes of columns 0 and 2, and of 1 and 3, as 16-bit words, less `zero`.
+  std::pair<mlir::Value, mlir::Value> words(mlir::Value codes, uint8_t zero);
+  // sum + words[0] * plane[0] + words[1] * plane[1] of each lane's halves; null is a sum of nothing.
+  mlir::Value multiplyWords(mlir::Value sum, mlir::Value words, mlir::Value plane);
 
 private:
   // What the planes are, and what sums of them are.
@@ -66,7 +72,6 @@ private:
     PairsOfWords  // 16-bit columns 0 and 2, and 1 and 3; two products in 32 bits
   };
   void addPairsOfBytes(Sums &sums, mlir::Value codes, llvm::ArrayRef<mlir::Value> planes);
-  mlir::Value multiplyWords(mlir::Value sum, mlir::Value words, mlir::Value other);
 
   KernelBuilder &b;
   DotProduct bytes;

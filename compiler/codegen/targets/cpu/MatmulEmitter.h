@@ -16,6 +16,7 @@
 namespace heddle {
 
 class BlockReader;
+class WideDotProduct;
 
 class MatmulEmitter {
 public:
@@ -118,16 +119,25 @@ private:
                        BlockDots emitDots, int64_t together = 1);
   Values sumIntegerPanels(mlir::Value panel, int64_t panels, llvm::ArrayRef<IntegerRow> tileRows, BlockDots emitDots);
   llvm::SmallVector<IntegerRow> stepRows(llvm::ArrayRef<IntegerRow> rows, mlir::Value step, int64_t block);
-  void addIntegerBlock(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows, int64_t p, int64_t panels,
-                       BlockDots emitDots, Values &sums);
+  void addIntegerBlock(ValuesRef dots, mlir::Value ownScale, mlir::Value ownMin, llvm::ArrayRef<IntegerRow> blockRows,
+                       int64_t p, int64_t panels, Values &sums);
 
-  // 16-bit integers, rounded here, for few rows
+  // 16-bit integers, rounded here
   void emitInt16();
-  void roundInt16(mlir::Value row, IntegerRow to);
-  IntegerRow int16Row(mlir::Value address);
+  void forRoundedRows(WideDotProduct &dot, llvm::function_ref<void(mlir::Value begin, mlir::Value end)> body);
+  void roundInt16(WideDotProduct &dot, mlir::Value row, IntegerRow to);
+  IntegerRow roundedRow(mlir::Value row, int64_t offset);
   Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
   int64_t int16StepBytes() const;
   int64_t int16RowBytes() const;
+  // The same with the weights of a block of K staged as 16-bit words, for many rows.
+  void emitWords();
+  void emitWordPanels(mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
+  void stageWords(mlir::Value panel, mlir::Value begin, mlir::Value end);
+  void addWordTile(llvm::ArrayRef<IntegerRow> tileRows, ValuesRef partials, mlir::Value unit, mlir::Value begin,
+                   mlir::Value end);
+  Values emitWordDots(mlir::Value block, llvm::ArrayRef<IntegerRow> blockRows);
+  int64_t wordBlockBytes() const;
 
   // int8
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
@@ -158,7 +168,10 @@ private:
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
   mlir::Value unitSums, staged, unitDots, unitCodes;
-  int32_t zeroPoint = 0; // of the codes as the dot product reads them
+  int32_t zeroPoint = 0;            // of the codes as the dot product reads them
+  mlir::Value rounded, rowsRounded; // rows as 16-bit integers, and the first of them
+  int64_t roundedRows = 0;          // at once
+  mlir::Value words;
 };
 
 } // namespace heddle

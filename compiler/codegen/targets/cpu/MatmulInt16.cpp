@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of few rows with quantised weights: the kernel rounds f32 activations to 16-bit integers with a scale per 32 values.
+// Products of rows with quantised weights: the kernel rounds f32 activations to 16-bit integers with a scale per 32 values.
 //
-// Weights stay bytes as they are stored, which costs a fraction of unpacking them to numbers, so that a row waits for memory alone;
+// For few rows weights stay bytes as they are stored, which costs a fraction of unpacking them to numbers, so that a row waits for memory alone;
 // 16 bits keep what f32 would give but for 2^-16 of a block's largest value. Every thread rounds all rows for itself: that is
 // less than reading one panel of weights, and a barrier is saved.
 
@@ -29,26 +29,15 @@ int64_t MatmulEmitter::int16RowBytes() const {
   return spec.k / blockValues * int16StepBytes();
 }
 
-MatmulEmitter::IntegerRow MatmulEmitter::int16Row(Value address) {
-  return {address, b.at(address, 2 * blockValues), b.at(address, 2 * blockValues + 4)};
-}
-
 void MatmulEmitter::emitInt16() {
-  zeroPoint = int32_t(spec.layout.zero) - WideDotProduct(b, target, spec.layout.maxCode).codeBias();
-  // setup: rows that are rounded at once, whole tiles if one fits
-  int64_t tallest = tiles.int16.heights.front(), fitting = tiles.termBytes / int16RowBytes();
-  int64_t rowBlock = std::clamp<int64_t>(fitting >= tallest ? fitting / tallest * tallest : fitting, 1, tiles.rowBlock);
-  Value rounded = b.stack(rowBlock * int16RowBytes());
-  // compute
-  b.loop(b.index(0), call.rows, rowBlock, [&](Value begin) {
-    Value end = b.minimum(call.rows, b.add(begin, rowBlock));
-    auto roundedRow = [&](Value row) { return b.at(rounded, b.mul(b.sub(row, begin), int16RowBytes())); };
-    b.loop(begin, end, 1, [&](Value row) { roundInt16(row, int16Row(roundedRow(row))); });
+  WideDotProduct dot(b, target, spec.layout.maxCode);
+  zeroPoint = int32_t(spec.layout.zero) - dot.codeBias();
+  forRoundedRows(dot, [&](Value begin, Value end) {
     forPanels(tiles.int16.panels, [&](Value panel, int64_t panels) {
       forRows(tiles.int16.heights, begin, end, [&](Value row, int64_t height) {
         SmallVector<IntegerRow> tileRows;
         for (int64_t r = 0; r < height; ++r)
-          tileRows.push_back(int16Row(b.at(roundedRow(row), r * int16RowBytes())));
+          tileRows.push_back(roundedRow(row, r));
         emitIntegerTile(panel, panels, row, tileRows, [&](BlockReader &weights, ArrayRef<IntegerRow> rows, int64_t) {
           return emitInt16Dots(weights, rows);
         });
@@ -57,11 +46,33 @@ void MatmulEmitter::emitInt16() {
   });
 }
 
+// Calls body(begin, end) for as many rows at a time as the stack holds as integers, whole tiles if one fits.
+void MatmulEmitter::forRoundedRows(WideDotProduct &dot, function_ref<void(Value, Value)> body) {
+  if (!rounded) {
+    int64_t tallest = tiles.int16.heights.front(), fitting = tiles.termBytes / int16RowBytes();
+    if (!tiles.words.heights.empty())
+      tallest = std::max(tallest, tiles.words.heights.front());
+    roundedRows = std::clamp<int64_t>(fitting >= tallest ? fitting / tallest * tallest : fitting, 1, tiles.rowBlock);
+    rounded = b.stack(roundedRows * int16RowBytes());
+  }
+  b.loop(b.index(0), call.rows, roundedRows, [&](Value begin) {
+    Value end = b.minimum(call.rows, b.add(begin, roundedRows));
+    rowsRounded = begin;
+    b.loop(begin, end, 1, [&](Value row) { roundInt16(dot, row, roundedRow(row, 0)); });
+    body(begin, end);
+  });
+}
+
+MatmulEmitter::IntegerRow MatmulEmitter::roundedRow(Value row, int64_t offset) {
+  Value first = b.at(rounded, b.mul(b.sub(row, rowsRounded), int16RowBytes()));
+  Value address = b.at(first, offset * int16RowBytes());
+  return {address, b.at(address, 2 * blockValues), b.at(address, 2 * blockValues + 4)};
+}
+
 // `to` = row `row` of the activations. Terms are what a row adds to every panel's block beside the products: with mins scale * sum as
 // f32, else the integer -zero * sum.
-void MatmulEmitter::roundInt16(Value row, IntegerRow to) {
+void MatmulEmitter::roundInt16(WideDotProduct &dot, Value row, IntegerRow to) {
   const PackedLayout &layout = spec.layout;
-  WideDotProduct dot(b, target, layout.maxCode);
   Value from = b.at(call.act, b.mul(b.mul(storedRow(row), call.actStride), 4));
   b.loop(b.index(0), b.index(spec.k / blockValues), 1, [&](Value block) {
     QuantizedBlock integers = quantizeBlock(b, b.at(from, b.mul(block, blockValues * 4)), WideDotProduct::largest);

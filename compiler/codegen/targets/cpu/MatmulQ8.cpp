@@ -110,7 +110,9 @@ SmallVector<Value> MatmulEmitter::sumIntegerPanels(Value panel, int64_t panels, 
       for (int64_t p = 0; p < panels; ++p) {
         BlockReader weights = readerOf(block, p);
         weights.prefetch(tiles.prefetch, panels);
-        addIntegerBlock(weights, stepRows(tileRows, step, block), p, panels, emitDots, next);
+        SmallVector<IntegerRow> blockRows = stepRows(tileRows, step, block);
+        addIntegerBlock(emitDots(weights, blockRows, p), weights.ownScale(), weights.ownMin(), blockRows, p, panels,
+                        next);
       }
     return next;
   };
@@ -158,20 +160,19 @@ SmallVector<MatmulEmitter::IntegerRow> MatmulEmitter::stepRows(ArrayRef<IntegerR
   });
 }
 
-// Adds a block of panel `p` of `panels` to sums (rows, panels). With nested scales that is without the unit's own, and mins have sums of their
-// own: (2, rows, panels).
-void MatmulEmitter::addIntegerBlock(BlockReader &weights, ArrayRef<IntegerRow> blockRows, int64_t p, int64_t panels,
-                                    BlockDots emitDots, Values &sums) {
+// Adds the products of a block of panel `p` of `panels` to sums (rows, panels). With nested scales that is without the unit's own, and mins have
+// sums of their own: (2, rows, panels).
+void MatmulEmitter::addIntegerBlock(ValuesRef dots, Value ownScale, Value ownMin, ArrayRef<IntegerRow> blockRows,
+                                    int64_t p, int64_t panels, Values &sums) {
   int64_t count = blockRows.size() * panels;
-  Values dots = emitDots(weights, blockRows, p);
   for (auto [r, row] : llvm::enumerate(blockRows)) {
     Value scale = b.splat(b.load(b.f32, row.scales));
     Value &sum = sums[r * panels + p];
-    sum = b.fma(b.mul(b.toFloat(dots[r]), scale), weights.ownScale(), sum);
+    sum = b.fma(b.mul(b.toFloat(dots[r]), scale), ownScale, sum);
     if (!spec.layout.hasMin)
       continue;
     Value &minSum = spec.layout.isNested() ? sums[count + r * panels + p] : sum;
-    minSum = b.fma(weights.ownMin(), b.splat(b.load(b.f32, row.terms)), minSum);
+    minSum = b.fma(ownMin, b.splat(b.load(b.f32, row.terms)), minSum);
   }
 }
 

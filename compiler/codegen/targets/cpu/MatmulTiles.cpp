@@ -25,6 +25,7 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
                      : tile.getRole() == TileRole::TileUnit ? &tiles.tileUnit
                      : tile.getRole() == TileRole::Int8     ? &tiles.q8
                      : tile.getRole() == TileRole::Int16    ? &tiles.int16
+                     : tile.getRole() == TileRole::Words    ? &tiles.words
                                                             : nullptr;
     if (!to) // of attention
       continue;

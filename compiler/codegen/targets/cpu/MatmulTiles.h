@@ -33,6 +33,7 @@ struct MatmulTiles {
   MatmulTile tileUnit;  // AMX: heights in rows of whole tiles
   MatmulTile q8;
   MatmulTile int16;
+  MatmulTile words;         // of more rows than int16MaxRows; without heights they are not of integers
   int64_t int16MaxRows = 0; // rows that are few; 0: all
   int64_t lineBlock;        // lines of 64 bytes of a panel that are unpacked at once
   int64_t unitLineBlock;    // and on a tile unit

@@ -80,6 +80,8 @@ void MatmulEmitter::emitByRows() {
   if (!tiles.int16MaxRows)
     return emitInt16();
   Value isMany = b.lessThan(b.index(tiles.int16MaxRows), call.rows);
+  if (!tiles.words.heights.empty())
+    return b.branch(isMany, [&] { emitWords(); }, [&] { emitInt16(); });
   Value isFree = b.lessThan(call.isFixed, b.index(1));
   b.branch(arith::AndIOp::create(b, isMany, isFree), emitMany, [&] { emitInt16(); });
 }
