@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Mistral (arXiv:2310.06825): Llama with grouped KV heads and a sliding window. Mixtral (arXiv:2401.04088): the same with experts instead of
-// the feed-forward block, in every layer. GGUF calls both "llama".
+// the feed-forward block, in every layer. GGUF calls both "llama". Ministral (2024): Mistral some of whose layers see all tokens. With images, "mistral3"
+// keeps Mistral in its text_config.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -9,9 +10,18 @@
 
 namespace heddle {
 
+static constexpr UnreadTensor imageTensors[] = {
+    {"vision_tower.*", /*isLoss=*/true},
+    {"multi_modal_projector.*", /*isLoss=*/true},
+    {"model.vision_tower.*", /*isLoss=*/true},
+    {"model.multi_modal_projector.*", /*isLoss=*/true},
+};
+
 static constexpr Family describeMistral() {
   Family row;
   row.modelType = "mistral";
+  row.wrapper = "mistral3";
+  row.unread = imageTensors;
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
@@ -21,6 +31,16 @@ static constexpr Family describeMistral() {
   return row;
 }
 const Family family::mistral = describeMistral();
+
+static constexpr Family describeMinistral() {
+  Family row = describeMistral();
+  row.modelType = "ministral";
+  row.wrapper = nullptr;
+  row.unread = {};
+  row.windows.readsLayerTypes = true;
+  return row;
+}
+const Family family::ministral = describeMinistral();
 
 static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;

@@ -198,7 +198,8 @@ void ConfigReader::readFlags() {
     object.pass("attention_bias"); // the tensors are there, whatever it says
   bool bias = biases.attentionKey && object.boolean(biases.attentionKey).value_or(biases.attentionDefault);
   config.attentionBias = biases.alwaysInQkv || bias;
-  config.attentionOutputBias = bias && biases.inOutput;
+  config.attentionOutputBias =
+      biases.outputKey ? object.boolean(biases.outputKey).value_or(false) : bias && biases.inOutput;
   config.mlpBias = biases.mlpKey && object.boolean(biases.mlpKey).value_or(biases.mlpDefault);
   config.normWeightOffset = family.normWeightOffset;
   config.parallelResidual = family.parallelResidual;

@@ -183,6 +183,33 @@ TEST(GgufConfig, llama4) {
             std::string::npos);
 }
 
+// The layer behind the last is counted in block_count, and predicts; the rotation of a window is never scaled.
+TEST(GgufConfig, predictionAndWindows) {
+  GgufBuilder file = familyFile("glm4_moe");
+  file.u32("glm4moe.block_count", 3);
+  file.u32("glm4moe.nextn_predict_layers", 1);
+  file.tensors.push_back({"blk.2.nextn.enorm.weight", {64}, 0, zeros(256)});
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.numHiddenLayers, 2);
+  EXPECT_TRUE(config.normsHeads);
+  TemporaryFolder folder;
+  file.u32("glm4moe.nextn_predict_layers", 3);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
+                .find("glm4moe.nextn_predict_layers is 3, expected 0 to less than glm4moe.block_count (3)"),
+            std::string::npos);
+  file = familyFile("olmo3");
+  EXPECT_EQ(configOf(file).ropes.size(), 1u);
+  file.u32("olmo2.attention.sliding_window", 7);
+  file.string("olmo2.rope.scaling.type", "yarn");
+  file.f32("olmo2.rope.scaling.factor", 8.0f);
+  file.f32("olmo2.rope.scaling.attn_factor", 1.25f);
+  config = configOf(file);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{7, 7}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 1}));
+  EXPECT_EQ(config.ropes[0].attentionFactor, 1.25);
+  EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
+}
+
 TEST(GgufConfig, qwen2HasBiases) {
   EXPECT_TRUE(configOf(familyFile("qwen2")).attentionBias);
 }
