@@ -166,7 +166,7 @@ void ConfigReader::readWindows() {
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), window);
   // How many layers one that sees all tokens is the last of, or which layers see a window.
   const char *pattern = "attention.sliding_window_pattern";
-  if (rules.statesFullEvery && isArray(pattern)) {
+  if ((rules.statesFullEvery || rules.readsLayerTypes) && isArray(pattern)) {
     Expected<std::vector<bool>> slides = file.booleans(keys.full(pattern), layers());
     keys.adopt(slides.status());
     for (size_t layer = 0; slides && layer < slides->size(); ++layer)

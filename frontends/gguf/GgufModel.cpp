@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace {
 
-// The part of a stacked tensor (experts, out, in) that is one expert's.
+// The part of a stacked tensor (experts, out, in), or of as many others, that is one expert's.
 TensorInfo expertOf(const TensorInfo &stacked, int64_t expert) {
   TensorInfo view = stacked;
   view.bytes = stacked.bytes / static_cast<uint64_t>(stacked.shape[0]);
@@ -41,6 +41,7 @@ private:
 Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out) {
   const auto &tensors = file.tensors().tensors;
   bool isExpert = std::string_view(rule.name).find('@') != std::string_view::npos;
+  int64_t parts = isExpert ? partsOf(rule, config, layer) : 1;
   auto found = tensors.find(tensorName(rule.gguf, layer, expert));
   bool isStacked = isExpert && found != tensors.end();
   if (isExpert && !isStacked)
@@ -50,10 +51,11 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   used.insert(found->first);
   const TensorInfo &tensor = found->second;
   bool isVector = rule.columns == ConfigDim::None;
-  if (isStacked && (tensor.shape.size() != (isVector ? 2 : 3) || tensor.shape[0] != config.moe.numExperts))
+  if (isStacked && (tensor.shape.size() != (isVector ? 2 : 3) || tensor.shape[0] != parts))
     return errorIn(file.tensors().files[tensor.file]->path(),
-                   "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
-                       std::to_string(config.moe.numExperts) + (isVector ? ", out)" : ", out, in)"))
+                   "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (" +
+                       (rule.parts == ConfigDim::None ? "expert_count " : "") + std::to_string(parts) +
+                       (isVector ? ", out)" : ", out, in)"))
         .ofTensor(found->first);
   TensorInfo renamed = isStacked ? expertOf(tensor, expert) : tensor;
   renamed.storedAs = found->first;

@@ -12,6 +12,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 import struct
 import sys
 
@@ -163,10 +164,18 @@ FAMILIES = {
                                 "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["moe_num_shared_experts"],
                                 "expert_shared_feed_forward_length": c["intermediate_size"] // c["num_key_value_heads"]}, {}),
     "ernie4_5": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c)}, {}),
+    "exaone": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
     "gemma": lambda c: ({**rms_norm(c), **lengths(c)}, {"norm.weight": plus_one}),
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "gemma3n_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "altup.num_inputs": c["altup_num_inputs"], "feed_forward_length": c["intermediate_size"][0],
+                                "altup.active_idx": c["altup_active_idx"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
+                                "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
+                                "attention.shared_kv_layers": c["num_kv_shared_layers"], "attention.sliding_window": c["sliding_window"],
+                                "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]],
+                                "activation_sparsity_scale": [statistics.NormalDist().inv_cdf(share) if share else -math.inf
+                                                              for share in c["activation_sparsity_pattern"]]}, {}),
     "glm4_moe": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "expert_count": c["n_routed_experts"],
                             "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
                             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_weights_scale": c["routed_scaling_factor"],
@@ -203,6 +212,9 @@ FAMILIES = {
     "phimoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_local_experts"],
                           "expert_used_count": c["num_experts_per_tok"]}, {}),
     "qwen2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "qwen2_vl": lambda c: ({**rotary(c), **rms_norm(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0]}, {}),
+    "qwen3_vl": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0],
+                            "n_deepstack_layers": 3}, {}),
     "qwen2_moe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
@@ -233,7 +245,7 @@ def pair(key, value):
     if isinstance(value, float):
         return text(key) + struct.pack("<If", F32, value)
     if isinstance(value, list):
-        kind, code = (BOOL, "?") if isinstance(value[0], bool) else (U32, "I")
+        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (U32, "I")}[type(value[0])]
         return text(key) + struct.pack(f"<IIQ{len(value)}{code}", 9, kind, len(value), *value)
     return text(key) + struct.pack("<I", STRING) + text(value)
 
@@ -254,6 +266,7 @@ def write(path, keys, tensors, alignment=32):
 def gguf_name(names, name):
     """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
     name = re.sub(r"\.norms\.\d+\.", ".", name)
+    name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What configs of decoders with experts, and of their next of kin, say that no other family's do.
+// What configs of decoders with experts, and of others whose keys differ in name or place, say that no other family's do.
 #include "FamilyFiles.h"
 #include "frontends/Family.h"
 
@@ -88,6 +88,35 @@ TEST(ExpertsConfig, layersWithWindows) {
   EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
   EXPECT_EQ(familyConfig("ministral").layerWindow, (std::vector<int64_t>{8, 0}));
   EXPECT_EQ(familyConfig("ministral", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{8, 8}));
+}
+
+// Sections of a head rotate by one position where no image is.
+TEST(ExpertsConfig, sections) {
+  for (const char *family : {"qwen2_vl", "qwen3_vl"}) {
+    ModelConfig config = familyConfig(family);
+    EXPECT_EQ(config.ropes[0].scaling, RopeScalingKind::None);
+    EXPECT_EQ(config.ropes[0].rotaryDim, 16);
+  }
+  EXPECT_EQ(familyConfig("qwen2_vl", {{"model_type", "qwen2_5_vl"}}).architecture, "qwen2_5_vl");
+  json stretched = {
+      {"type", "yarn"}, {"mrope_section", {2, 3, 3}}, {"factor", 4.0}, {"original_max_position_embeddings", 32}};
+  EXPECT_EQ(familyConfig("qwen2_vl", {{"rope_scaling", stretched}}).ropes[0].scaling, RopeScalingKind::Yarn);
+}
+
+// Other names of keys, as the published files have them.
+TEST(ExpertsConfig, otherNames) {
+  json published = {
+      {"num_layers", 2}, {"num_hidden_layers", nullptr}, {"layer_norm_epsilon", 1e-3}, {"activation_function", "gelu"}};
+  ModelConfig config = familyConfig("exaone", published);
+  EXPECT_EQ(config.normEps, 1e-3);
+  EXPECT_EQ(config.activation, Activation::Gelu);
+  EXPECT_TRUE(familyConfig("internlm3").mlpBias);
+  published = {{"qkv_bias", true}, {"bias", true}, {"attention_bias", nullptr}, {"mlp_bias", nullptr}};
+  EXPECT_TRUE(familyConfig("internlm3", published).attentionBias);
+  expectRefusals(
+      {{"exaone", {{"activation_function", "softmax"}}, "activation_function is 'softmax', an unknown activation"},
+       {"internlm3", {{"bias", false}}, "bias is not qkv_bias, which is not supported"},
+       {"internlm3", {{"qkv_bias", false}, {"bias", false}}, "self_attn.k_proj.bias' and 13 more are not part of"}});
 }
 
 TEST(ExpertsConfig, biasOfOutput) {
