@@ -433,16 +433,17 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
     object.fail(count.c_str(), "is " + std::to_string(moe.numExperts) + ", expected at least 1");
 }
 
-// The family of a config, and whether its keys stand in text_config.
+// The family of a config, and whether its keys stand in text_config, whose model_type tells families with one wrapper apart.
 static const Family *familyOf(const JsonObject &top, const FamilyList &families, const std::string &type,
                               bool &isNested) {
+  JsonValue inner = top.find("text_config").find("model_type");
+  const Family *wrapped = nullptr;
   for (const Family *family : families)
-    if (family->wrapper && type == family->wrapper && top.has("text_config")) {
-      isNested = true;
-      return family;
-    }
-  isNested = false;
-  return findFamily(families, type);
+    if (family->wrapper && type == family->wrapper && top.has("text_config") &&
+        (!wrapped || inner.equals(family->modelType)))
+      wrapped = family;
+  isNested = wrapped != nullptr;
+  return wrapped ? wrapped : findFamily(families, type);
 }
 
 // The row that a part's model_type, or what stands for it, names.

@@ -116,7 +116,26 @@ TEST(ExpertsConfig, otherNames) {
   expectRefusals(
       {{"exaone", {{"activation_function", "softmax"}}, "activation_function is 'softmax', an unknown activation"},
        {"internlm3", {{"bias", false}}, "bias is not qkv_bias, which is not supported"},
-       {"internlm3", {{"qkv_bias", false}, {"bias", false}}, "self_attn.k_proj.bias' and 13 more are not part of"}});
+       {"internlm3", {{"qkv_bias", false}, {"bias", false}}, "mlp.down_proj.bias' and 13 more are not part of"}});
+}
+
+// What has grown behind the original context is not made.
+TEST(ExpertsConfig, ministral3KeepsWithinTheOriginalContext) {
+  json rope = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}, {"llama_4_scaling_beta", 0.1}};
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
+  rope["rope_type"] = "default";
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
+  rope["llama_4_scaling_beta"] = 0.0;
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 128);
+  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}});
+  EXPECT_EQ(config.ropes[0].factor, 16.0);
+  EXPECT_EQ(config.ropes[0].originalContext, 16384);
+  rope["llama_4_scaling_beta"] = nullptr;
+  json nowhere = {{"rope_type", "default"}, {"original_max_position_embeddings", nullptr}};
+  expectRefusals(
+      {{"ministral3", {{"rope_parameters", rope}}, "llama_4_scaling_beta is missing"},
+       {"ministral3", {{"rope_parameters", nowhere}}, "original_max_position_embeddings is 0, expected at least 1"}});
 }
 
 TEST(ExpertsConfig, biasOfOutput) {
