@@ -135,7 +135,7 @@ static void readHybridRopes(JsonObject &object, ModelConfig &config) {
   config.ropes = {readRope(rope, object, config, theta)};
   object.adopt(rope);
   if (kind != "rope")
-    config.layerRope.assign(config.layerRope.size(), noRope);
+    config.ropes.clear();
 }
 
 // Layers of other kinds, and experts, have programs of their own.

@@ -433,15 +433,18 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
     object.fail(count.c_str(), "is " + std::to_string(moe.numExperts) + ", expected at least 1");
 }
 
-// The family of a config, and whether its keys stand in text_config, whose model_type tells families with one wrapper apart.
+// The family of a config, and whether its keys stand in text_config, whose model_type tells families with one wrapper apart: it is the last of them
+// where it names none.
 static const Family *familyOf(const JsonObject &top, const FamilyList &families, const std::string &type,
                               bool &isNested) {
   JsonValue inner = top.find("text_config").find("model_type");
   const Family *wrapped = nullptr;
+  bool isNamed = false;
   for (const Family *family : families)
-    if (family->wrapper && type == family->wrapper && top.has("text_config") &&
-        (!wrapped || inner.equals(family->modelType)))
+    if (family->wrapper && type == family->wrapper && top.has("text_config") && !isNamed) {
       wrapped = family;
+      isNamed = inner.equals(family->modelType);
+    }
   isNested = wrapped != nullptr;
   return wrapped ? wrapped : findFamily(families, type);
 }

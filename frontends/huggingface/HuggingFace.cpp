@@ -158,14 +158,14 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const MoeConfig &moe = config.moe;
   for (int64_t layer = 0; names.gate && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
-    if (names.fusedSharedDown) {
-      bool isDense = moe.numExperts == 0;
+    bool isDense = moe.numExperts == 0;
+    int64_t sharedWidth = isDense ? config.intermediateSize : moe.sharedIntermediateSize;
+    if (names.fusedSharedDown && sharedWidth > 0) {
       std::string shared = isDense ? base + config.family->feedForward.block : block + names.shared + ".";
       HEDDLE_RETURN_IF_ERROR(cutGateAndUp(checkpoint, base + names.fusedSharedGateAndUp, base + names.fusedSharedDown,
-                                          names, {}, isDense ? config.intermediateSize : moe.sharedIntermediateSize,
-                                          config.hiddenSize, [&](int64_t) { return shared; }));
+                                          names, {}, sharedWidth, config.hiddenSize, [&](int64_t) { return shared; }));
     }
-    if (moe.numExperts == 0)
+    if (isDense)
       continue;
     if (auto router = checkpoint.tensors.extract(base + "mlp.gate.weight")) {
       router.key() = block + "gate.weight";

@@ -46,10 +46,10 @@ TEST(ExpertsConfig, granite) {
   EXPECT_EQ(config.residualScale, 0.4);
   config = familyConfig("granitemoehybrid");
   EXPECT_EQ(config.intermediateSize, 48);
-  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{0, 0}));
+  EXPECT_EQ(config.ropes.size(), 1u);
   // As the published files name the layers; without a rotation that is named there is none.
   json published = {{"layer_types", {"attention", "attention"}}, {"position_embedding_type", nullptr}};
-  EXPECT_EQ(familyConfig("granitemoehybrid", published).layerRope, (std::vector<uint8_t>{noRope, noRope}));
+  EXPECT_TRUE(familyConfig("granitemoehybrid", published).ropes.empty());
   expectRefusals(
       {{"granitemoehybrid",
         {{"layer_types", {"attention", "mamba"}}},
@@ -61,6 +61,9 @@ TEST(ExpertsConfig, granite) {
         {{"shared_intermediate_size", 32}},
         "shared_mlp.input_linear.weight has shape (96, 64), the config asks for (64, 64)"},
        {"granitemoeshared", {{"shared_intermediate_size", -1}}, "shared_intermediate_size is -1, expected 0 to"},
+       {"granitemoeshared",
+        {{"shared_intermediate_size", 0}},
+        "model.layers.0.shared_mlp.input_linear.weight' and 3 more are not part of"},
        {"granitemoe",
         {{"num_local_experts", 3}},
         "block_sparse_moe.input_linear.weight has shape (4, 64, 64), the config asks for (3, 64, 64)"}});
