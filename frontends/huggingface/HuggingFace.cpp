@@ -123,7 +123,7 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
 // Cuts a tensor (gate then up, hidden) or (experts, gate then up, hidden), and one (…, hidden, intermediate), into those of each expert, whose names
 // begin as `nameOf` says; both are left out where they are not there.
 Status cutGateAndUp(Checkpoint &checkpoint, const std::string &gateAndUp, const std::string &down,
-                    const ExpertNames &names, std::vector<int64_t> experts, int64_t wide, int64_t hidden,
+                    const ExpertNames &names, const std::vector<int64_t> &experts, int64_t wide, int64_t hidden,
                     const std::function<std::string(int64_t)> &nameOf) {
   for (bool isDown : {false, true}) {
     std::string name = isDown ? down : gateAndUp;
