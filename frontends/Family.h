@@ -225,6 +225,7 @@ struct BiasRules {
   const char *attentionKey = nullptr; // of config.json, which says whether attention has them
   bool attentionDefault = false;      // where it does not say it
   bool inOutput = true;               // o has one, too
+  const char *outputKey = nullptr;    // or a key of its own says whether it has; without the key it has none
   bool alwaysInQkv = false;           // q, k and v, whatever config.json says
   const char *mlpKey = nullptr;       // the same of the feed-forward block
   bool mlpDefault = false;
@@ -267,6 +268,11 @@ struct ExpertNames {
   const char *expert = "experts."; // before the number of one
   // Those that every token passes, and what gives the number whose sigmoid multiplies what they give; null: nothing does.
   const char *shared = "shared_experts", *sharedGate = nullptr;
+  const char *correction = "gate.e_score_correction_bias"; // what is added to scores where experts are chosen
+  // What checkpoints call experts of a layer that lie in two tensors, (experts, gate then up, hidden) and (experts, hidden, intermediate), behind its
+  // name; and shared ones, if they have two matrices, too.
+  const char *fusedGateAndUp = "mlp.experts.gate_up_proj", *fusedDown = "mlp.experts.down_proj";
+  const char *fusedSharedGateAndUp = nullptr, *fusedSharedDown = nullptr;
 };
 
 // What the files of a family say that no rule above can; null where there is nothing of the kind. A failure goes to `object` or `keys`.
@@ -325,7 +331,7 @@ struct Family {
       false; // embeddingScale is of what enters the first layer, whoever gives it, not of the table's rows
   Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it
   bool headIfStored = false; // embeddings are tied where a checkpoint holds no head, whatever its config says
-  std::array<TensorRules, 8> rules = {};
+  std::array<TensorRules, 10> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;
   // Every head has its own key and value and hidden_size / num_attention_heads values, whatever else config.json says.

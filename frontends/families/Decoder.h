@@ -58,6 +58,14 @@ inline constexpr TensorRule feedForwardRules[] = {
     {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
 };
 
+// Of one without a gate.
+inline constexpr TensorRule ungatedFeedForwardRules[] = {
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::MlpBias},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
+};
+
 // Experts under the names that ExpertNames has of itself.
 inline constexpr TensorRule expertRules[] = {
     {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
@@ -87,6 +95,10 @@ inline constexpr TensorRule normBiasRules[] = {
     {"model.layers.#.input_layernorm.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
     {"model.layers.#.post_attention_layernorm.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden, ConfigDim::None,
      When::Serial},
+};
+
+inline constexpr TensorRule logitsBiasRules[] = {
+    {"lm_head.bias", "output.bias", ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
 };
 
 // Norms behind attention and feed-forward.

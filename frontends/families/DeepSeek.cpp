@@ -212,8 +212,8 @@ static void buildDeepSeek(ModelBuilder &b) {
 static constexpr Family describeDeepSeek(const char *modelType) {
   Family row;
   row.modelType = modelType;
-  row.rules = {embeddingRules,   latentAttentionRules, feedForwardNormRules,
-               feedForwardRules, expertRules,          sharedExpertRules};
+  row.rules = {embeddingRules, latentAttentionRules, feedForwardNormRules, feedForwardRules,
+               expertRules,    correctionRules,      sharedExpertRules};
   row.biases.attentionKey = "attention_bias";
   row.rope.interleavedInGguf = true;
   row.readers.huggingFaceSizes = readSizes;

@@ -27,8 +27,8 @@ static constexpr Family describeDots1() {
   Family row;
   row.modelType = "dots1";
   row.gguf = "dots1";
-  row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
-               feedForwardNormRules, feedForwardRules,   expertRules,    sharedExpertRules};
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules,  queryKeyNormRules, feedForwardNormRules,
+               feedForwardRules, expertRules,        correctionRules, sharedExpertRules};
   row.aliases = aliases;
   row.defaults.numKvHeads = 32;
   row.defaults.slidingWindow = 4096;

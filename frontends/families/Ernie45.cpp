@@ -1,9 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// ERNIE 4.5, dense (Baidu 2025): Llama whose heads rotate as pairs (2i, 2i + 1), with biases where use_bias says so.
+// ERNIE 4.5 (Baidu 2025): Llama whose heads rotate as pairs (2i, 2i + 1), with biases where use_bias says so; and the same with experts, chosen
+// by the softmax of all plus a correction, beside some that every token passes.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/RoutedExperts.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/JsonObject.h"
+
+#include <algorithm>
 
 namespace heddle {
 
@@ -25,5 +31,65 @@ static constexpr Family describeErnie45() {
   return row;
 }
 const Family family::ernie45 = describeErnie45();
+
+static constexpr TensorRule staticsRules[] = {
+    {"model.layers.#.mlp.moe_statics.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts,
+     ConfigDim::None, When::Correction, StoredOrder::Flattened},
+};
+
+static constexpr UnreadTensor predictionTensors[] = {{"model.mtp*"}};
+
+// Every moe_layer_interval-th layer has experts, from the first to the last that are named.
+static void readSparseLayers(JsonObject &object, ModelConfig &config) {
+  int64_t interval = object.integer("moe_layer_interval").value_or(1), layers = config.numHiddenLayers;
+  int64_t first = object.integer("moe_layer_start_index").value_or(1);
+  int64_t last = object.integer("moe_layer_end_index").value_or(-1);
+  if (interval < 1)
+    return object.fail("moe_layer_interval", "is " + std::to_string(interval) + ", expected at least 1");
+  for (int64_t layer = 0; layer < layers; ++layer)
+    config.moe.layerIsMoe[layer] =
+        (layer + 1) % interval == 0 && layer >= first && layer <= (last == -1 ? layers - 1 : last);
+}
+
+static void readExperts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  moe.numExperts = object.bounded("moe_num_experts", object.integer("moe_num_experts").value_or(64), 1, 1 << 12);
+  moe.expertsPerToken = object.integer("moe_k").value_or(6);
+  moe.intermediateSize =
+      object.bounded("moe_intermediate_size", object.integer("moe_intermediate_size").value_or(1536), 1, 1 << 24);
+  moe.sharedIntermediateSize =
+      moe.intermediateSize *
+      object.bounded("moe_num_shared_experts", object.integer("moe_num_shared_experts").value_or(2), 0, 1 << 12);
+  moe.hasCorrection = moe.normTopkProb = true;
+  config.hasLogitsBias = config.mlpBias; // use_bias, that of every linear layer
+  readSparseLayers(object, config);
+}
+
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  moe.normTopkProb = true;
+  keys.integer("interleave_moe_layer_step", 1); // which layers have experts, their tensors say
+  int64_t shared = std::clamp<int64_t>(keys.integer("expert_shared_count", 0), 0, 1 << 12);
+  moe.sharedIntermediateSize = keys.integer("expert_shared_feed_forward_length", moe.intermediateSize * shared);
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
+}
+
+static constexpr Family describeErnie45Moe() {
+  Family row = describeErnie45();
+  row.modelType = "ernie4_5_moe";
+  row.gguf = "ernie4_5-moe";
+  row.hasExperts = true;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules,
+               expertRules,    sharedExpertRules,  staticsRules,   logitsBiasRules};
+  row.unread = predictionTensors;
+  row.defaults.numKvHeads = 4;
+  row.defaults.headDim = 0;
+  row.experts.correction = "moe_statics.e_score_correction_bias";
+  row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = readGgufExperts;
+  return row;
+}
+const Family family::ernie45Moe = describeErnie45Moe();
 
 } // namespace heddle

@@ -3,10 +3,11 @@
 // Gemma 3n text. A token is several streams of hidden_size (AltUp, arXiv:2301.13310): a layer predicts all of them by a mixture whose coefficients
 // the active one gives, computes attention and feed-forward of the active one, and corrects all by what that changed. Beside attention there is a
 // residual of low rank (LAuReL, arXiv:2411.07501); each layer gets an embedding of its own for each token; gates of the first layers keep what lies far
-// above their mean; the last layers attend to keys and values of earlier ones.
+// above their mean; the last layers attend to keys and values of earlier ones. What GGUF has no keys for is that of the published models.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
@@ -15,54 +16,71 @@
 namespace heddle {
 
 static constexpr TensorRule attentionRules3n[] = {
-    {"model.layers.#.self_attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::OwnKeys},
-    {"model.layers.#.self_attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::OwnKeys},
-    {"model.layers.#.self_attn.o_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"model.layers.#.self_attn.q_proj.bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.k_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::OwnKeyBias},
-    {"model.layers.#.self_attn.v_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::OwnKeyBias},
-    {"model.layers.#.self_attn.o_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::OutputBias},
-    {"model.layers.#.self_attn.q_norm.weight", nullptr, ConfigDim::HeadDim},
-    {"model.layers.#.self_attn.k_norm.weight", nullptr, ConfigDim::HeadDim, ConfigDim::None, When::OwnKeys},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::OwnKeys},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::OwnKeys},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::OwnKeyBias},
+    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::OwnKeyBias},
+    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::OutputBias},
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
+     When::OwnKeys},
 };
 
 static constexpr TensorRule normRules[] = {
-    {"model.layers.#.input_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.post_attention_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.pre_feedforward_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.post_feedforward_layernorm.weight", nullptr, ConfigDim::Hidden},
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
 };
 
 static constexpr TensorRule streamRules[] = {
-    {"model.altup_projections.@.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
+    {"model.altup_projections.@.weight", "altup_proj.weight", ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
      StoredOrder::Plain, ConfigDim::OtherStreams},
-    {"model.altup_unembed_projections.@.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
-     StoredOrder::Plain, ConfigDim::OtherStreams},
-    {"model.layers.#.altup.router_norm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.altup.modality_router.weight", nullptr, ConfigDim::Streams, ConfigDim::Hidden},
-    {"model.layers.#.altup.prediction_coefs.weight", nullptr, ConfigDim::StreamPairs, ConfigDim::Streams},
-    {"model.layers.#.altup.correction_coefs.weight", nullptr, ConfigDim::Streams, ConfigDim::Streams},
-    {"model.layers.#.altup.correct_output_scale", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.laurel.linear_left.weight", nullptr, ConfigDim::LaurelRank, ConfigDim::Hidden},
-    {"model.layers.#.laurel.linear_right.weight", nullptr, ConfigDim::Hidden, ConfigDim::LaurelRank},
-    {"model.layers.#.laurel.post_laurel_norm.weight", nullptr, ConfigDim::Hidden},
+    {"model.altup_unembed_projections.@.weight", "altup_unembd_proj.weight", ConfigDim::Hidden, ConfigDim::Hidden,
+     When::Always, StoredOrder::Plain, ConfigDim::OtherStreams},
+    {"model.layers.#.altup.router_norm.weight", "blk.#.altup_router_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.altup.modality_router.weight", "blk.#.altup_router.weight", ConfigDim::Streams, ConfigDim::Hidden},
+    {"model.layers.#.altup.prediction_coefs.weight", "blk.#.altup_predict_coef.weight", ConfigDim::StreamPairs,
+     ConfigDim::Streams},
+    {"model.layers.#.altup.correction_coefs.weight", "blk.#.altup_correct_coef.weight", ConfigDim::Streams,
+     ConfigDim::Streams},
+    {"model.layers.#.altup.correct_output_scale", "blk.#.altup_correct_scale.weight", ConfigDim::Hidden},
+    {"model.layers.#.laurel.linear_left.weight", "blk.#.laurel_l.weight", ConfigDim::LaurelRank, ConfigDim::Hidden},
+    {"model.layers.#.laurel.linear_right.weight", "blk.#.laurel_r.weight", ConfigDim::Hidden, ConfigDim::LaurelRank},
+    {"model.layers.#.laurel.post_laurel_norm.weight", "blk.#.laurel_post_norm.weight", ConfigDim::Hidden},
 };
 
 static constexpr TensorRule layerInputRules[] = {
-    {"model.embed_tokens_per_layer.weight", nullptr, ConfigDim::LayerInputVocab, ConfigDim::LayerInputs},
-    {"model.per_layer_model_projection.weight", nullptr, ConfigDim::LayerInputs, ConfigDim::Hidden},
-    {"model.per_layer_projection_norm.weight", nullptr, ConfigDim::LayerInput},
-    {"model.layers.#.per_layer_input_gate.weight", nullptr, ConfigDim::LayerInput, ConfigDim::Hidden},
-    {"model.layers.#.per_layer_projection.weight", nullptr, ConfigDim::Hidden, ConfigDim::LayerInput},
-    {"model.layers.#.post_per_layer_input_norm.weight", nullptr, ConfigDim::Hidden},
+    {"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", ConfigDim::LayerInputVocab,
+     ConfigDim::LayerInputs},
+    {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight", ConfigDim::LayerInputs,
+     ConfigDim::Hidden},
+    {"model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", ConfigDim::LayerInput},
+    {"model.layers.#.per_layer_input_gate.weight", "blk.#.inp_gate.weight", ConfigDim::LayerInput, ConfigDim::Hidden},
+    {"model.layers.#.per_layer_projection.weight", "blk.#.proj.weight", ConfigDim::Hidden, ConfigDim::LayerInput},
+    {"model.layers.#.post_per_layer_input_norm.weight", "blk.#.post_norm.weight", ConfigDim::Hidden},
 };
 
 // Checkpoints hold projections also of the layers that attend to others' keys. Towers stand beside the text, with what embeds their tokens.
 static constexpr UnreadTensor unreadTensors[] = {
-    {"model.layers.#.self_attn.k_proj.*"},    {"model.layers.#.self_attn.v_proj.*"},
-    {"model.layers.#.self_attn.k_norm.*"},    {"model.vision_tower.*", /*isLoss=*/true},
-    {"model.audio_tower.*", /*isLoss=*/true}, {"model.embed_vision.*", /*isLoss=*/true},
+    {"model.layers.#.self_attn.k_proj.*"},
+    {"model.layers.#.self_attn.v_proj.*"},
+    {"model.layers.#.self_attn.k_norm.*"},
+    {"blk.#.attn_k.*"},
+    {"blk.#.attn_v.*"},
+    {"blk.#.attn_k_norm.*"},
+    {"model.vision_tower.*", /*isLoss=*/true},
+    {"model.audio_tower.*", /*isLoss=*/true},
+    {"model.embed_vision.*", /*isLoss=*/true},
     {"model.embed_audio.*", /*isLoss=*/true},
 };
 
@@ -127,11 +145,9 @@ static void readSparsity(JsonObject &object, ModelConfig &config) {
   }
 }
 
-// Of the last layers each attends to what the last layer of its kind before them does.
-static void readSharedKeys(JsonObject &object, ModelConfig &config) {
-  int64_t layers = config.numHiddenLayers, shared = readWithin(object, "num_kv_shared_layers", 15, 0, layers - 1);
-  if (!object.status().isOk())
-    return;
+// Of the last layers each attends to what the last layer of its kind before them does. Gives the first that has none, or -1.
+static int64_t shareKeys(ModelConfig &config, int64_t shared) {
+  int64_t layers = config.numHiddenLayers;
   for (int64_t layer = 0; layer < layers; ++layer) {
     int64_t from = layer;
     if (layer >= layers - shared) {
@@ -139,12 +155,25 @@ static void readSharedKeys(JsonObject &object, ModelConfig &config) {
       while (from >= 0 && (config.layerWindow[from] > 0) != (config.layerWindow[layer] > 0))
         --from;
       if (from < 0)
-        return object.fail("num_kv_shared_layers", "is " + std::to_string(shared) + ": no layer before the last " +
-                                                       std::to_string(shared) + " is of the kind of layer " +
-                                                       std::to_string(layer));
+        return layer;
     }
     config.keyLayers.push_back(from);
   }
+  return -1;
+}
+
+static std::string noneBefore(int64_t shared, int64_t layer) {
+  return "is " + std::to_string(shared) + ": no layer before the last " + std::to_string(shared) +
+         " is of the kind of layer " + std::to_string(layer);
+}
+
+static void readSharedKeys(JsonObject &object, ModelConfig &config) {
+  const char *key = "num_kv_shared_layers";
+  int64_t shared = readWithin(object, key, 15, 0, config.numHiddenLayers - 1);
+  if (!object.status().isOk())
+    return;
+  if (int64_t layer = shareKeys(config, shared); layer >= 0)
+    object.fail(key, noneBefore(shared, layer));
 }
 
 static void readRest(JsonObject &object, ModelConfig &config) {
@@ -162,6 +191,66 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.layerInputs.size = readWithin(object, "hidden_size_per_layer_input", 256, 1, 1 << 12);
   readSharedKeys(object, config);
   readSparsity(object, config);
+}
+
+constexpr int64_t publishedSparseLayers = 10, publishedKeyLayers = 20;
+constexpr double publishedCutoff = 1.6448533535003662; // of a share of 0.95
+
+static int64_t rowsOf(const Checkpoint &tensors, const char *name) {
+  const TensorInfo *tensor = tensors.find(name);
+  return tensor && tensor->shape.size() == 2 ? tensor->shape[0] : 0;
+}
+
+static int64_t integerWithin(GgufKeys &keys, const char *key, int64_t fallback, int64_t low, int64_t high) {
+  int64_t value = keys.integer(key, fallback);
+  if (value < low || value > high)
+    keys.fail(keys.full(key) + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+              std::to_string(high));
+  return value;
+}
+
+// Cutoffs are in the file, -infinity for none.
+static void readGgufSparsity(GgufKeys &keys, ModelConfig &config, const GgufCount &layers) {
+  std::vector<float> cutoffs(static_cast<size_t>(layers.number), -INFINITY);
+  std::fill_n(cutoffs.begin(), std::min(layers.number, publishedSparseLayers), publishedCutoff);
+  const char *key = "activation_sparsity_scale";
+  if (keys.has(key)) {
+    Expected<std::vector<float>> stored = keys.source().floats(keys.full(key), layers);
+    keys.adopt(stored.status());
+    if (stored)
+      cutoffs = *stored;
+  }
+  for (float cutoff : cutoffs) {
+    if (!(cutoff < INFINITY))
+      return keys.fail(keys.full(key) + " holds " + std::to_string(cutoff) + ", expected numbers, or -inf for none");
+    config.gateCutoffs.push_back(cutoff > -INFINITY ? std::optional<double>(cutoff) : std::nullopt);
+  }
+}
+
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  const Checkpoint &tensors = keys.source().tensors();
+  GgufCount layers{config.numHiddenLayers, "layers", keys.full("block_count")};
+  config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
+  config.attentionScale = config.attentionScale ? config.attentionScale : 1.0;
+  RopeConfig local; // never scaled
+  local.theta = keys.number("rope.freq_base_swa", 10000.0);
+  local.rotaryDim = config.headDim;
+  config.ropes.push_back(local);
+  rotateWindowsApart(config);
+  StreamConfig &streams = config.streams;
+  streams.count = integerWithin(keys, "altup.num_inputs", 4, 1, mostStreams);
+  streams.active = integerWithin(keys, "altup.active_idx", 0, 0, std::max<int64_t>(1, streams.count) - 1);
+  streams.laurelRank = rowsOf(tensors, "blk.0.laurel_l.weight");
+  config.layerInputs.vocabSize = rowsOf(tensors, "per_layer_token_embd.weight");
+  config.layerInputs.size = integerWithin(keys, "embedding_length_per_layer_input", 256, 1, 1 << 12);
+  const char *key = "attention.shared_kv_layers";
+  int64_t fewer = std::max<int64_t>(0, config.numHiddenLayers - publishedKeyLayers);
+  int64_t shared = integerWithin(keys, key, fewer, 0, config.numHiddenLayers - 1);
+  if (!keys.status().isOk())
+    return;
+  if (int64_t layer = shareKeys(config, shared); layer >= 0)
+    keys.fail(keys.full(key) + " " + noneBefore(shared, layer));
+  readGgufSparsity(keys, config, layers);
 }
 
 using LayerValues = ModelBuilder::LayerValues;
@@ -298,6 +387,7 @@ static constexpr Family describeGemma3n() {
   Family row;
   row.modelType = "gemma3n_text";
   row.wrapper = "gemma3n";
+  row.gguf = "gemma3n";
   row.unread = unreadTensors;
   row.rules = {embeddingRules, attentionRules3n, normRules, feedForwardRules, streamRules, layerInputRules};
   row.defaults.vocabSize = 262400;
@@ -321,6 +411,7 @@ static constexpr Family describeGemma3n() {
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
   row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
   row.build = build;
   return row;
 }

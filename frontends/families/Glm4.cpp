@@ -43,4 +43,26 @@ static constexpr Family describeGlm4() {
 }
 const Family family::glm4 = describeGlm4();
 
+static constexpr TensorRule fusedRules[] = {
+    {"model.layers.#.mlp.gate_up_proj.weight", nullptr, ConfigDim::GateAndUp, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
+};
+
+static void buildGlm(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    x = b.add(x, selfAttention(b, b.rmsNorm(x, "input_layernorm")));
+    return b.add(x, fusedFeedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
+  });
+}
+
+static constexpr Family describeGlm() {
+  Family row = describeGlm4();
+  row.modelType = "glm";
+  row.gguf = nullptr;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, fusedRules};
+  row.build = buildGlm;
+  return row;
+}
+const Family family::glm = describeGlm();
+
 } // namespace heddle

@@ -1,12 +1,13 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Granite 3 (IBM 2024): Llama with four multipliers: of embeddings, of scores in place of 1 / sqrt(head_dim), of what a block adds to the
-// residual, and a divisor of logits.
+// residual, and a divisor of logits. Granite MoE has experts in every layer, "shared" of them one that every token passes besides; both matrices of
+// gate and up lie in one. Granite 4 names its dense models "hybrid": those whose layers all attend are the same with the shared expert alone.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
-#include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
@@ -48,5 +49,121 @@ static constexpr Family describeGranite() {
   return row;
 }
 const Family family::granite = describeGranite();
+
+static constexpr TensorRule expertBlockRules[] = {
+    {"model.layers.#.block_sparse_moe.router.layer.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.block_sparse_moe.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight",
+     ConfigDim::ExpertIntermediate, ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.block_sparse_moe.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight",
+     ConfigDim::ExpertIntermediate, ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.block_sparse_moe.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+    {"model.layers.#.block_sparse_moe.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight",
+     ConfigDim::SharedIntermediate, ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.block_sparse_moe.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight",
+     ConfigDim::SharedIntermediate, ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.block_sparse_moe.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight",
+     ConfigDim::Hidden, ConfigDim::SharedIntermediate, When::Shared},
+};
+
+static void readExperts(JsonObject &object, ModelConfig &config) {
+  readScales(object, config);
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, config, /*numExperts=*/8, /*expertsPerToken=*/2);
+  moe.intermediateSize = config.intermediateSize;
+  moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
+static int64_t readSharedWidth(JsonObject &object, int64_t absent, int64_t least) {
+  return object.bounded("shared_intermediate_size", object.integer("shared_intermediate_size").value_or(absent), least,
+                        1 << 24);
+}
+
+static void readSharedExpert(JsonObject &object, ModelConfig &config) {
+  readExperts(object, config);
+  config.moe.sharedIntermediateSize = readSharedWidth(object, 0, 0);
+}
+
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufScales(keys, config);
+  config.moe.sharedIntermediateSize = keys.integer("expert_shared_feed_forward_length", 0);
+}
+
+static constexpr Family describeMoe() {
+  Family row = describeGranite();
+  row.modelType = "granitemoe";
+  row.gguf = nullptr;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, expertBlockRules};
+  row.biases.mlpKey = nullptr;
+  row.experts.block = "block_sparse_moe.";
+  row.experts.router = "router.layer";
+  row.experts.fusedGateAndUp = "block_sparse_moe.input_linear.weight";
+  row.experts.fusedDown = "block_sparse_moe.output_linear.weight";
+  row.experts.fusedSharedGateAndUp = "shared_mlp.input_linear.weight";
+  row.experts.fusedSharedDown = "shared_mlp.output_linear.weight";
+  row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = nullptr;
+  return row;
+}
+const Family family::graniteMoe = describeMoe();
+
+static constexpr Family describeShared() {
+  Family row = describeMoe();
+  row.modelType = "granitemoeshared";
+  row.gguf = "granitemoe";
+  row.hasExperts = true;
+  row.readers.huggingFaceRest = readSharedExpert;
+  row.readers.ggufRest = readGgufExperts;
+  return row;
+}
+const Family family::graniteMoeShared = describeShared();
+
+static void readHybridSizes(JsonObject &object, ModelConfig &config) {
+  const ConfigDefaults &defaults = config.family->defaults;
+  config.intermediateSize = readSharedWidth(object, 1024, 1);
+  config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
+  config.numKvHeads = object.integer("num_key_value_heads").value_or(config.numHeads);
+  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  checkEvenHeads(object, config);
+}
+
+static void readHybridRopes(JsonObject &object, ModelConfig &config) {
+  std::string kind = object.string("position_embedding_type").value_or("nope");
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  JsonObject rope = object.object(ropeKey(object));
+  config.ropes = {readRope(rope, object, config, theta)};
+  object.adopt(rope);
+  if (kind != "rope")
+    config.ropes.clear();
+}
+
+// Layers of other kinds, and experts, have programs of their own.
+static void readHybrid(JsonObject &object, ModelConfig &config) {
+  readScales(object, config);
+  const char *key = object.has("layers_block_type") ? "layers_block_type" : "layer_types";
+  std::vector<std::string> types = object.strings(key);
+  if (types.size() != static_cast<size_t>(config.numHiddenLayers))
+    object.unsupported(key, "names " + std::to_string(types.size()) + " layers, expected num_hidden_layers (" +
+                                std::to_string(config.numHiddenLayers) + ") that attend");
+  for (const std::string &type : types)
+    if (type != "attention" && type != "full_attention")
+      return object.unsupported(key, "holds '" + printable(type, 64) +
+                                         "', which is not supported; expected layers that all are 'attention'");
+  if (int64_t experts = object.integer("num_local_experts").value_or(8); experts != 0)
+    object.unsupported("num_local_experts", "is " + std::to_string(experts) + ", which is not supported for " +
+                                                config.architecture + "; expected 0");
+}
+
+static constexpr Family describeHybrid() {
+  Family row = describeMoe();
+  row.modelType = "granitemoehybrid";
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.readers.huggingFaceSizes = readHybridSizes;
+  row.readers.huggingFaceRopes = readHybridRopes;
+  row.readers.huggingFaceRest = readHybrid;
+  return row;
+}
+const Family family::graniteHybrid = describeHybrid();
 
 } // namespace heddle

@@ -1,10 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Llama (Touvron et al. 2023, arXiv:2302.13971): the decoder that most others are a variant of. Checkpoints may have biases in attention
-// and in the feed-forward block. In GGUF, "llama" without experts may also be a mistral with a window.
+// and in the feed-forward block. In GGUF, "llama" without experts may also be a mistral with a window. InternLM3 (2025): Llama whose files call the flags of biases
+// otherwise.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
 
@@ -24,5 +26,29 @@ static constexpr Family describeLlama() {
   return row;
 }
 const Family family::llama = describeLlama();
+
+static void readBiases(JsonObject &object, ModelConfig &config) {
+  auto flag = [&](const char *published, const char *own) {
+    return object.boolean(published).value_or(object.boolean(own).value_or(false));
+  };
+  config.attentionBias = config.attentionOutputBias = flag("qkv_bias", "attention_bias");
+  config.mlpBias = flag("bias", "mlp_bias");
+  if (config.attentionBias != config.mlpBias)
+    object.unsupported("bias", "is not qkv_bias, which is not supported for " + config.architecture);
+}
+
+static constexpr Family describeInternLm3() {
+  Family row = describeLlama();
+  row.modelType = "internlm3";
+  row.gguf = nullptr;
+  row.defaults.vocabSize = 128512;
+  row.defaults.numKvHeads = 2;
+  row.defaults.headDim = 128;
+  row.defaults.context = 32768;
+  row.defaults.normEps = 1e-5;
+  row.readers.huggingFaceRest = readBiases;
+  return row;
+}
+const Family family::internLm3 = describeInternLm3();
 
 } // namespace heddle

@@ -154,7 +154,7 @@ public:
   // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
   virtual TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false) = 0;
   // The experts of the layer, under the family's names for them; `block`: ExpertNames::block of this layer. Where the config corrects scores,
-  // e_score_correction_bias of the router does.
+  // ExpertNames::correction does.
   virtual TensorHandle moe(TensorHandle x, const std::string &block) = 0;
   // The one expert `expert`, times the sigmoid of what `gate`, a matrix of one row, gives.
   virtual TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) = 0;

@@ -8,21 +8,14 @@
 
 namespace heddle {
 
-static constexpr TensorRule feedForwardBlock[] = {
-    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
-    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::MlpBias},
-    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
-    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::MlpBias},
-};
-
 static constexpr KeyName keyNames[] = {{"rms_norm_eps", "norm_eps", "attention.layer_norm_epsilon"}};
 
 static constexpr Family describeNemotron() {
   Family row;
   row.modelType = "nemotron";
   row.gguf = "nemotron";
-  row.rules = {embeddingRules,       attentionNormRules, attentionRules,
-               feedForwardNormRules, feedForwardBlock,   normBiasRules};
+  row.rules = {embeddingRules,       attentionNormRules,      attentionRules,
+               feedForwardNormRules, ungatedFeedForwardRules, normBiasRules};
   row.keyNames = keyNames;
   row.defaults.context = 4096;
   row.defaults.normEps = 1e-5;

@@ -2,7 +2,8 @@
 //
 // OLMo (Groeneveld et al. 2024, arXiv:2402.00838): Llama whose norms are LayerNorm without weights; some checkpoints clip queries, keys and
 // values. OLMo 2 (arXiv:2501.00656): norms stand behind attention and feed-forward and not before them, with norms over all query heads and all
-// key heads at once. OLMoE (arXiv:2409.02060): Llama with these norms of heads and experts in every layer.
+// key heads at once. OLMo 3 (Ai2 2025): OLMo 2 with a window in three of four layers, whose rotation is never scaled; GGUF calls both olmo2.
+// OLMoE (arXiv:2409.02060): Llama with these norms of heads and experts in every layer.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -51,6 +52,18 @@ static constexpr Family describeOlmo() {
 }
 const Family family::olmo = describeOlmo();
 
+// A file with a window is of OLMo 3. yarn_attn_factor's older name holds the reference's attention_factor, which is all that multiplies cos and sin.
+static void readGgufWindows(GgufKeys &keys, ModelConfig &config) {
+  if (!keys.has("attention.sliding_window"))
+    return;
+  RopeConfig &rope = config.ropes[0], local = rope;
+  if (rope.scaling == RopeScalingKind::Yarn && keys.has("rope.scaling.attn_factor"))
+    rope.attentionFactor = keys.number("rope.scaling.attn_factor", 1.0);
+  local.scaling = RopeScalingKind::None;
+  config.ropes.push_back(local);
+  rotateWindowsApart(config);
+}
+
 static constexpr Family describeOlmo2() {
   Family row;
   row.modelType = "olmo2";
@@ -59,10 +72,35 @@ static constexpr Family describeOlmo2() {
   row.defaults.normEps = 1e-5;
   row.headNorms = HeadNorms::AllHeads;
   row.biases.attentionKey = "attention_bias";
+  row.windows.fullEvery = 4;
+  row.windows.statesFullEvery = true;
+  row.readers.ggufRest = readGgufWindows;
   row.build = buildPostNormDecoder;
   return row;
 }
 const Family family::olmo2 = describeOlmo2();
+
+// rope_scaling is of the layers that see all tokens. A base outside of rope_parameters is theirs alone, too.
+static void readOlmo3Ropes(JsonObject &object, ModelConfig &config) {
+  double theta = config.family->defaults.ropeTheta;
+  readRopesByType(object, config, object.number("rope_theta").value_or(theta), theta, /*scalesBoth=*/false);
+  rotateWindowsApart(config);
+}
+
+static constexpr Family describeOlmo3() {
+  Family row = describeOlmo2();
+  row.modelType = "olmo3";
+  row.gguf = nullptr;
+  row.defaults.slidingWindow = 4096;
+  row.defaults.ropeTheta = 500000.0;
+  row.windows.use = WindowUse::Stated;
+  row.windows.readsLayerTypes = true;
+  row.windows.statesFullEvery = false;
+  row.readers.huggingFaceRopes = readOlmo3Ropes;
+  row.readers.ggufRest = nullptr;
+  return row;
+}
+const Family family::olmo3 = describeOlmo3();
 
 static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
 static constexpr KeyAlias expertAliases[] = {{"num_local_experts", "num_experts"}};

@@ -10,10 +10,6 @@
 
 namespace heddle {
 
-static constexpr TensorRule logitsBiasRules[] = {
-    {"lm_head.bias", "output.bias", ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
-};
-
 // The reference multiplies cos and sin by numbers of its own for short and long contexts, and rotates with the short factors in both. A context is
 // long as rope_scaling says, whatever stands outside.
 static void readScaledRope(JsonObject &object, ModelConfig &config) {

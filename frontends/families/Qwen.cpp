@@ -2,7 +2,7 @@
 //
 // Qwen2 (arXiv:2407.10671): Llama with biases of q, k and v. Qwen3 (arXiv:2505.09388): without them, with norms of query and key heads;
 // Qwen3-MoE: the same with experts in some layers; Qwen2-MoE: Qwen2 with them, and one beside them that every token passes, multiplied by a
-// sigmoid of its own. A window counts where use_sliding_window says so; GGUF files are read without one.
+// sigmoid of its own. Qwen2-VL, Qwen2.5-VL and Qwen3-VL are those of texts where no image is: the three positions of a token are then the same. A window counts where use_sliding_window says so; GGUF files are read without one.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -45,6 +45,61 @@ static constexpr Family describeQwen3() {
   return row;
 }
 const Family family::qwen3 = describeQwen3();
+
+static constexpr UnreadTensor imageTensors[] = {
+    {"visual.*", /*isLoss=*/true},
+    {"model.visual.*", /*isLoss=*/true},
+};
+
+// "mrope" cuts a head into sections that rotate by positions of their own, which are one for a text.
+static void readSectionedRope(JsonObject &object, ModelConfig &config) {
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  JsonObject rope = object.object(ropeKey(object));
+  const char *key = rope.has("rope_type") ? "rope_type" : "type";
+  RopeConfig plain;
+  plain.theta = rope.number("rope_theta").value_or(theta);
+  plain.rotaryDim = config.headDim;
+  config.ropes = {rope.find(key).equals("mrope") ? plain : readRope(rope, object, config, theta)};
+  object.adopt(rope);
+}
+
+// The same of GGUF. Layers that images add to are those of an image's tokens.
+static void readGgufSections(GgufKeys &keys, ModelConfig &config) {
+  (void)keys.full("rope.dimension_sections");
+  keys.integer("n_deepstack_layers", 0);
+}
+
+// Published files keep the keys of the text part beside vision_config, or in text_config.
+static constexpr Family describeSeeing(const char *modelType, const char *gguf, Family row) {
+  row.modelType = row.wrapper = modelType;
+  row.gguf = gguf;
+  row.unread = imageTensors;
+  row.headIfStored = true;
+  row.readers.huggingFaceRopes = readSectionedRope;
+  row.readers.ggufRest = readGgufSections;
+  return row;
+}
+
+static constexpr Family describeQwen2Vl(const char *modelType, const char *gguf) {
+  Family row = describeSeeing(modelType, gguf, describeQwen2());
+  row.defaults.vocabSize = 152064;
+  row.defaults.numKvHeads = 8;
+  row.defaults.normEps = 1e-5;
+  row.defaults.ropeTheta = 1e6;
+  row.windows.fullLayersFirst = 80;
+  return row;
+}
+const Family family::qwen2Vl = describeQwen2Vl("qwen2_vl", "qwen2vl");
+const Family family::qwen25Vl = describeQwen2Vl("qwen2_5_vl", nullptr);
+
+static constexpr Family describeQwen3Vl() {
+  Family row = describeSeeing("qwen3_vl", "qwen3vl", describeQwen3());
+  row.defaults.context = 128000;
+  row.defaults.ropeTheta = 500000.0;
+  row.windows = {};
+  return row;
+}
+const Family family::qwen3Vl = describeQwen3Vl();
 
 // Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
 static void readSparseLayers(JsonObject &object, ModelConfig &config) {

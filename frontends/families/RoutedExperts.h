@@ -9,9 +9,12 @@
 
 namespace heddle {
 
-inline constexpr TensorRule sharedExpertRules[] = {
+inline constexpr TensorRule correctionRules[] = {
     {"model.layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
      When::Correction},
+};
+
+inline constexpr TensorRule sharedExpertRules[] = {
     {"model.layers.#.mlp.shared_experts.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
      ConfigDim::Hidden, When::Shared},
     {"model.layers.#.mlp.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,

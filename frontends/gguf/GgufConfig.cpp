@@ -70,7 +70,11 @@ private:
   // What is the same in every layer: stored as one number, or as an array of equal ones.
   int64_t uniform(const char *key, int64_t fallback);
   bool isArray(const char *key) const;
-  GgufCount layers() const { return {config.numHiddenLayers, "layers", keys.full("block_count")}; }
+  GgufCount layers() const {
+    return {config.numHiddenLayers + config.numPredictionLayers, "layers", keys.full("block_count")};
+  }
+  bool knowsPrediction() const;
+  void readPredictionLayers();
   void readSizes();
   void readExperts();
   void readWindows();
@@ -101,10 +105,29 @@ int64_t ConfigReader::uniform(const char *key, int64_t fallback) {
   return number ? *number : 0;
 }
 
+bool ConfigReader::knowsPrediction() const {
+  return std::any_of(family.unread.begin(), family.unread.end(), [](const UnreadTensor &tensor) {
+    return std::string_view(tensor.pattern).find('+') != std::string_view::npos;
+  });
+}
+
+// Layers behind the last that predict one token more are counted among the others.
+void ConfigReader::readPredictionLayers() {
+  const char *key = "nextn_predict_layers";
+  int64_t layers = keys.integer(key, 0);
+  if (layers < 0 || layers >= std::max<int64_t>(1, config.numHiddenLayers))
+    return keys.fail(keys.full(key) + " is " + std::to_string(layers) + ", expected 0 to less than " +
+                     keys.full("block_count") + " (" + std::to_string(config.numHiddenLayers) + ")");
+  config.numPredictionLayers = layers;
+  config.numHiddenLayers -= layers;
+}
+
 void ConfigReader::readSizes() {
   config.contextLength = keys.integer("context_length");
   config.hiddenSize = keys.integer("embedding_length");
   config.numHiddenLayers = keys.integer("block_count");
+  if (knowsPrediction())
+    readPredictionLayers();
   config.numHeads = uniform("attention.head_count", 0);
   config.numKvHeads = uniform("attention.head_count_kv", config.numHeads);
   config.intermediateSize = uniform("feed_forward_length", 0);
@@ -143,7 +166,7 @@ void ConfigReader::readWindows() {
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), window);
   // How many layers one that sees all tokens is the last of, or which layers see a window.
   const char *pattern = "attention.sliding_window_pattern";
-  if (rules.statesFullEvery && isArray(pattern)) {
+  if ((rules.statesFullEvery || rules.readsLayerTypes) && isArray(pattern)) {
     Expected<std::vector<bool>> slides = file.booleans(keys.full(pattern), layers());
     keys.adopt(slides.status());
     for (size_t layer = 0; slides && layer < slides->size(); ++layer)

@@ -9,7 +9,7 @@ namespace heddle {
 
 namespace {
 
-// The part of a stacked tensor (experts, out, in) that is one expert's.
+// The part of a stacked tensor (experts, out, in), or of as many others, that is one expert's.
 TensorInfo expertOf(const TensorInfo &stacked, int64_t expert) {
   TensorInfo view = stacked;
   view.bytes = stacked.bytes / static_cast<uint64_t>(stacked.shape[0]);
@@ -41,6 +41,7 @@ private:
 Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out) {
   const auto &tensors = file.tensors().tensors;
   bool isExpert = std::string_view(rule.name).find('@') != std::string_view::npos;
+  int64_t parts = isExpert ? partsOf(rule, config, layer) : 1;
   auto found = tensors.find(tensorName(rule.gguf, layer, expert));
   bool isStacked = isExpert && found != tensors.end();
   if (isExpert && !isStacked)
@@ -50,17 +51,19 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   used.insert(found->first);
   const TensorInfo &tensor = found->second;
   bool isVector = rule.columns == ConfigDim::None;
-  if (isStacked && (tensor.shape.size() != (isVector ? 2 : 3) || tensor.shape[0] != config.moe.numExperts))
+  if (isStacked && (tensor.shape.size() != (isVector ? 2 : 3) || tensor.shape[0] != parts))
     return errorIn(file.tensors().files[tensor.file]->path(),
-                   "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (expert_count " +
-                       std::to_string(config.moe.numExperts) + (isVector ? ", out)" : ", out, in)"))
+                   "tensor '" + found->first + "' has shape " + shapeText(tensor.shape) + ", expected (" +
+                       (rule.parts == ConfigDim::None ? "expert_count " : "") + std::to_string(parts) +
+                       (isVector ? ", out)" : ", out, in)"))
         .ofTensor(found->first);
   TensorInfo renamed = isStacked ? expertOf(tensor, expert) : tensor;
   renamed.storedAs = found->first;
   // Up-projections of a latent are stored per head, (heads, out, in): their rows are stacked like those of any weight.
   if (config.latent.enabled && !isExpert && renamed.shape.size() == 3)
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};
-  if (rule.order == StoredOrder::Flattened && renamed.shape.size() == 1) // a matrix of one row, stored as a vector
+  if (rule.order == StoredOrder::Flattened && !isVector &&
+      renamed.shape.size() == 1) // a matrix of one row, stored as a vector
     renamed.shape.insert(renamed.shape.begin(), 1);
   out.tensors.emplace(tensorName(rule.name, layer, expert), std::move(renamed));
   return Status();

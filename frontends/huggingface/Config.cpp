@@ -198,7 +198,8 @@ void ConfigReader::readFlags() {
     object.pass("attention_bias"); // the tensors are there, whatever it says
   bool bias = biases.attentionKey && object.boolean(biases.attentionKey).value_or(biases.attentionDefault);
   config.attentionBias = biases.alwaysInQkv || bias;
-  config.attentionOutputBias = bias && biases.inOutput;
+  config.attentionOutputBias =
+      biases.outputKey ? object.boolean(biases.outputKey).value_or(false) : bias && biases.inOutput;
   config.mlpBias = biases.mlpKey && object.boolean(biases.mlpKey).value_or(biases.mlpDefault);
   config.normWeightOffset = family.normWeightOffset;
   config.parallelResidual = family.parallelResidual;
@@ -432,16 +433,20 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
     object.fail(count.c_str(), "is " + std::to_string(moe.numExperts) + ", expected at least 1");
 }
 
-// The family of a config, and whether its keys stand in text_config.
+// The family of a config, and whether its keys stand in text_config, whose model_type tells families with one wrapper apart: it is the last of them
+// where it names none.
 static const Family *familyOf(const JsonObject &top, const FamilyList &families, const std::string &type,
                               bool &isNested) {
+  JsonValue inner = top.find("text_config").find("model_type");
+  const Family *wrapped = nullptr;
+  bool isNamed = false;
   for (const Family *family : families)
-    if (family->wrapper && type == family->wrapper && top.has("text_config")) {
-      isNested = true;
-      return family;
+    if (family->wrapper && type == family->wrapper && top.has("text_config") && !isNamed) {
+      wrapped = family;
+      isNamed = inner.equals(family->modelType);
     }
-  isNested = false;
-  return findFamily(families, type);
+  isNested = wrapped != nullptr;
+  return wrapped ? wrapped : findFamily(families, type);
 }
 
 // The row that a part's model_type, or what stands for it, names.

@@ -9,6 +9,7 @@
 #include "frontends/huggingface/Speech.h"
 
 #include <cstring>
+#include <functional>
 #include <set>
 
 namespace heddle {
@@ -119,36 +120,60 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
-// Newer checkpoints hold the experts of a layer as mlp.experts.gate_up_proj (experts, 2 x intermediate, hidden), gate first, and
-// mlp.experts.down_proj (experts, hidden, intermediate), beside mlp.gate, whatever the family called them before; where they have gates.
+// Cuts a tensor (gate then up, hidden) or (experts, gate then up, hidden), and one (…, hidden, intermediate), into those of each expert, whose names
+// begin as `nameOf` says; both are left out where they are not there.
+Status cutGateAndUp(Checkpoint &checkpoint, const std::string &gateAndUp, const std::string &down,
+                    const ExpertNames &names, const std::vector<int64_t> &experts, int64_t wide, int64_t hidden,
+                    const std::function<std::string(int64_t)> &nameOf) {
+  for (bool isDown : {false, true}) {
+    std::string name = isDown ? down : gateAndUp;
+    const TensorInfo *found = checkpoint.find(name);
+    if (!found)
+      continue;
+    TensorInfo fused = *found;
+    std::vector<int64_t> expected = experts;
+    expected.push_back(isDown ? hidden : 2 * wide);
+    expected.push_back(isDown ? wide : hidden);
+    HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, fused, expected));
+    if (experts.empty())
+      fused.shape.insert(fused.shape.begin(), 1);
+    for (int64_t expert = 0; expert < fused.shape[0]; ++expert) {
+      std::string prefix = nameOf(expert);
+      if (isDown) {
+        checkpoint.tensors.emplace(prefix + names.down + ".weight", expertRows(fused, expert, 0, hidden));
+        continue;
+      }
+      checkpoint.tensors.emplace(prefix + names.gate + ".weight", expertRows(fused, expert, 0, wide));
+      checkpoint.tensors.emplace(prefix + names.up + ".weight", expertRows(fused, expert, wide, wide));
+    }
+    checkpoint.tensors.erase(name);
+  }
+  return Status();
+}
+
+// Newer checkpoints hold the experts of a layer in two tensors, beside mlp.gate, whatever the family called them before; where they have gates. Some
+// families' shared experts lie so, which are the feed-forward block of a layer without others.
 Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
-  int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
-  for (int64_t layer = 0; experts > 0 && names.gate && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
+  const MoeConfig &moe = config.moe;
+  for (int64_t layer = 0; names.gate && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
+    bool isDense = moe.numExperts == 0;
+    int64_t sharedWidth = isDense ? config.intermediateSize : moe.sharedIntermediateSize;
+    if (names.fusedSharedDown && sharedWidth > 0) {
+      std::string shared = isDense ? base + config.family->feedForward.block : block + names.shared + ".";
+      HEDDLE_RETURN_IF_ERROR(cutGateAndUp(checkpoint, base + names.fusedSharedGateAndUp, base + names.fusedSharedDown,
+                                          names, {}, sharedWidth, config.hiddenSize, [&](int64_t) { return shared; }));
+    }
+    if (isDense)
+      continue;
     if (auto router = checkpoint.tensors.extract(base + "mlp.gate.weight")) {
       router.key() = block + "gate.weight";
       checkpoint.tensors.insert(std::move(router));
     }
-    for (bool isDown : {false, true}) {
-      std::string name = base + "mlp.experts." + (isDown ? "down_proj" : "gate_up_proj");
-      const TensorInfo *found = checkpoint.find(name);
-      if (!found)
-        continue;
-      TensorInfo fused = *found;
-      std::vector<int64_t> expected = {experts, isDown ? hidden : 2 * wide, isDown ? wide : hidden};
-      HEDDLE_RETURN_IF_ERROR(checkShape(checkpoint, name, fused, expected));
-      for (int64_t expert = 0; expert < experts; ++expert) {
-        std::string prefix = block + "experts." + std::to_string(expert) + ".";
-        if (isDown) {
-          checkpoint.tensors.emplace(prefix + names.down + ".weight", expertRows(fused, expert, 0, hidden));
-          continue;
-        }
-        checkpoint.tensors.emplace(prefix + names.gate + ".weight", expertRows(fused, expert, 0, wide));
-        checkpoint.tensors.emplace(prefix + names.up + ".weight", expertRows(fused, expert, wide, wide));
-      }
-      checkpoint.tensors.erase(name);
-    }
+    HEDDLE_RETURN_IF_ERROR(cutGateAndUp(
+        checkpoint, base + names.fusedGateAndUp, base + names.fusedDown, names, {moe.numExperts}, moe.intermediateSize,
+        config.hiddenSize, [&](int64_t expert) { return block + names.expert + std::to_string(expert) + "."; }));
   }
   return Status();
 }
@@ -186,6 +211,9 @@ void noteStoredOrder(Model &model) {
       std::swap(tensor.shape[0], tensor.shape[1]);
     if (rule.order == StoredOrder::Flattened)
       flatten(tensor, dimension(rule.rows, config, layer), dimension(rule.columns, config, layer), config.image);
+    if (rule.order == StoredOrder::Flattened && rule.columns == ConfigDim::None && tensor.shape.size() == 2 &&
+        tensor.shape[1] == 1)
+      tensor.shape.pop_back();
   };
   for (const ModelConfig *part : model.config.parts()) {
     [[maybe_unused]] Status done =

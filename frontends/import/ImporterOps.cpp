@@ -391,7 +391,7 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
     project(names.down, downs, downBiases);
   }
   const MoeConfig &moe = config().moe;
-  Value correction = moe.hasCorrection ? weight(router + ".e_score_correction_bias") : Value();
+  Value correction = moe.hasCorrection ? weight(block + names.correction) : Value();
   RoutingAttr routing;
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter || moe.scalesInput)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,

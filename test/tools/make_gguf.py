@@ -9,8 +9,10 @@ that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these fil
 """
 import array
 import json
+import math
 import pathlib
 import re
+import statistics
 import struct
 import sys
 
@@ -79,8 +81,13 @@ class Config(dict):
             return WRITTEN[key](self)
         raise KeyError(key)
 
+    def full_rope(self):
+        """That of layers that see all tokens, where types of layers have one each."""
+        rope = self.get("rope_parameters", {})
+        return rope.get("full_attention", rope)
+
     def rope(self, key, default=None):
-        return self.get("rope_parameters", {}).get(key, default)
+        return self.full_rope().get(key, default)
 
     @property
     def rotary_dim(self):
@@ -109,12 +116,39 @@ def lengths(c):
     return {"attention.key_length": c["head_dim"], "attention.value_length": c["head_dim"]}
 
 
+def yarn(c):
+    """With attention_factor, which the reference reads where the file names none, under the key of OLMo 3's converter."""
+    rope = c.full_rope()
+    named = {"rope.scaling.attn_factor": float(rope["attention_factor"])} if "attention_factor" in rope else {}
+    return {"rope.scaling.type": "yarn", "rope.scaling.factor": float(rope["factor"]),
+            "rope.scaling.original_context_length": rope["original_max_position_embeddings"], **named}
+
+
+def stretched(c):
+    base = c.rope("rope_theta") * c.rope("alpha") ** (c["head_dim"] / (c["head_dim"] - 2))
+    return {**rms_norm(c), **lengths(c), "rope.freq_base": base}
+
+
+def granite(c):
+    return ({**rotary(c), **rms_norm(c), "attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
+             "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}, rotated_pairs(c))
+
+
+def granite_experts(c):
+    keys, changes = granite(c)
+    keys |= {"expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]}
+    if c.get("shared_intermediate_size"):
+        keys["expert_shared_feed_forward_length"] = c["shared_intermediate_size"]
+    return keys, changes
+
+
 def falcon_kv_heads(c):
     return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
 
 
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
+    "arcee": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c)}, rotated_pairs(c)),
     "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                                         "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
     "falcon": lambda c: ({**layer_norm(c), "tensor_data_layout": "jploski", "attention.head_count_kv": falcon_kv_heads(c)},
@@ -125,19 +159,39 @@ FAMILIES = {
                          "expert_shared_count": c["n_shared_experts"], "expert_feed_forward_length": c["moe_intermediate_size"],
                          "expert_weights_scale": c["routed_scaling_factor"], "expert_weights_norm": c["norm_topk_prob"], "expert_gating_func": 2,
                          "leading_dense_block_count": c["first_k_dense_replace"]}, {}),
+    "ernie4_5_moe": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c), "expert_count": c["moe_num_experts"], "expert_used_count": c["moe_k"],
+                                "interleave_moe_layer_step": c["moe_layer_interval"], "leading_dense_block_count": c["moe_layer_start_index"],
+                                "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["moe_num_shared_experts"],
+                                "expert_shared_feed_forward_length": c["intermediate_size"] // c["num_key_value_heads"]}, {}),
     "ernie4_5": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c)}, {}),
+    "exaone": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
     "gemma": lambda c: ({**rms_norm(c), **lengths(c)}, {"norm.weight": plus_one}),
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "gemma3n_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "altup.num_inputs": c["altup_num_inputs"], "feed_forward_length": c["intermediate_size"][0],
+                                "altup.active_idx": c["altup_active_idx"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
+                                "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
+                                "attention.shared_kv_layers": c["num_kv_shared_layers"], "attention.sliding_window": c["sliding_window"],
+                                "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]],
+                                "activation_sparsity_scale": [statistics.NormalDist().inv_cdf(share) if share else -math.inf
+                                                              for share in c["activation_sparsity_pattern"]]}, {}),
+    "glm4_moe": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "expert_count": c["n_routed_experts"],
+                            "expert_used_count": c["num_experts_per_tok"], "expert_shared_count": c["n_shared_experts"],
+                            "expert_feed_forward_length": c["moe_intermediate_size"], "expert_weights_scale": c["routed_scaling_factor"],
+                            "expert_weights_norm": c["norm_topk_prob"], "expert_gating_func": 2,
+                            "leading_dense_block_count": c["first_k_dense_replace"]}, {}),
     "gpt2": lambda c: (layer_norm(c), {end: turned for end in ("c_attn.weight", "c_proj.weight", "c_fc.weight")}),
     "gpt_neox": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]},
                            {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                             "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
-    "granite": lambda c: ({**rotary(c), **rms_norm(c), "attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
-                           "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}, rotated_pairs(c)),
-    "hunyuan_v1_dense": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": c.rope("rope_theta") * c.rope("alpha") ** (
-        c["head_dim"] / (c["head_dim"] - 2))}, {}),
+    "granite": granite,
+    "granitemoe": granite_experts,
+    "granitemoeshared": granite_experts,
+    "hunyuan_v1_dense": lambda c: (stretched(c), {}),
+    "hunyuan_v1_moe": lambda c: ({**stretched(c), "expert_count": c["num_experts"], "expert_used_count": c["moe_topk"], "expert_shared_count": 1,
+                                  "expert_feed_forward_length": c["intermediate_size"],
+                                  "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
                                "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
@@ -146,9 +200,13 @@ FAMILIES = {
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
+    "ministral3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), **yarn(c), "attention.temperature_scale": c.rope("llama_4_scaling_beta"),
+                              "rope.scaling.yarn_log_multiplier": c.rope("mscale_all_dim")}, rotated_pairs(c)),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
     "olmo2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "olmo3": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c), "attention.sliding_window": c["sliding_window"],
+                         "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
     "olmoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"],
                          "expert_used_count": c["num_experts_per_tok"]}, {}),
     "phi": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
@@ -156,10 +214,14 @@ FAMILIES = {
     "phimoe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_local_experts"],
                           "expert_used_count": c["num_experts_per_tok"]}, {}),
     "qwen2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
+    "qwen2_vl": lambda c: ({**rotary(c), **rms_norm(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0]}, {}),
+    "qwen3_vl": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0],
+                            "n_deepstack_layers": 3}, {}),
     "qwen2_moe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
     "qwen3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
+    "seed_oss": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
     "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
@@ -185,7 +247,7 @@ def pair(key, value):
     if isinstance(value, float):
         return text(key) + struct.pack("<If", F32, value)
     if isinstance(value, list):
-        kind, code = (BOOL, "?") if isinstance(value[0], bool) else (U32, "I")
+        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (U32, "I")}[type(value[0])]
         return text(key) + struct.pack(f"<IIQ{len(value)}{code}", 9, kind, len(value), *value)
     return text(key) + struct.pack("<I", STRING) + text(value)
 
@@ -206,6 +268,7 @@ def write(path, keys, tensors, alignment=32):
 def gguf_name(names, name):
     """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
     name = re.sub(r"\.norms\.\d+\.", ".", name)
+    name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]
@@ -213,8 +276,22 @@ def gguf_name(names, name):
     return names[name[:layer.start(1)] + known + name[layer.end(1):]].replace(f"blk.{known}.", f"blk.{layer.group(1)}.")
 
 
+def halves(name, shape, values):
+    """Granite's matrices of experts, ([experts,] gate then up, in) and ([experts,] out, in), as those of gate, up and down."""
+    block = "shared_experts" if "shared_mlp" in name else "experts.0"
+    named = lambda part: name[:name.index(".", len("model.layers."))] + f".block_sparse_moe.{block}.{part}.weight"
+    if "output" in name:
+        return [(named("down_proj"), shape, values)]
+    *experts, rows, columns = shape
+    half = rows // 2 * columns
+    cut = lambda i: array.array("f", (value for expert in range(math.prod(experts)) for value in values[(2 * expert + i) * half:][:half]))
+    return [(named(part), [*experts, rows // 2, columns], cut(i)) for i, part in enumerate(("gate_proj", "up_proj"))]
+
+
 def apart(name, shape, values):
     """A stack of experts (experts, in, out), gate and up side by side, as matrices (out, in) of each; or the tensor itself."""
+    if name.endswith("put_linear.weight"):
+        return halves(name, shape, values)
     block, dot, role = name.rpartition(".experts.")
     if not dot or role not in ("gate_up_proj", "down_proj"):
         return [(name, shape, values)]

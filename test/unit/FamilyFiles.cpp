@@ -45,4 +45,11 @@ std::string familyRefusal(const std::string &family, const json &patch, const st
   return model ? "" : model.message();
 }
 
+void expectRefusals(const std::vector<FamilyRefusal> &refusals) {
+  for (const auto &[family, patch, expected] : refusals) {
+    std::string message = familyRefusal(family, patch);
+    EXPECT_NE(message.find(expected), std::string::npos) << family << ": " << message;
+  }
+}
+
 } // namespace heddle::test

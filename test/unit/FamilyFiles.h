@@ -24,6 +24,14 @@ ModelConfig familyConfig(const std::string &family, const nlohmann::json &patch 
 std::string familyRefusal(const std::string &family, const nlohmann::json &patch,
                           const std::vector<const char *> &nulls = {});
 
+// A family, what is changed of its config, and what the message must hold.
+struct FamilyRefusal {
+  const char *family;
+  nlohmann::json patch;
+  const char *expected;
+};
+void expectRefusals(const std::vector<FamilyRefusal> &refusals);
+
 } // namespace heddle::test
 
 #endif

@@ -14,20 +14,6 @@ using nlohmann::json;
 
 namespace {
 
-// A family, what is changed of its config, and what the message must hold.
-struct Refusal {
-  const char *family;
-  json patch;
-  const char *expected;
-};
-
-void expectRefusals(const std::vector<Refusal> &refusals) {
-  for (const auto &[family, patch, expected] : refusals) {
-    std::string message = familyRefusal(family, patch);
-    EXPECT_NE(message.find(expected), std::string::npos) << family << ": " << message;
-  }
-}
-
 TEST(DecoderConfig, gptNeoX) {
   ModelConfig config = familyConfig("gpt_neox");
   EXPECT_TRUE(config.parallelResidual);

@@ -7,6 +7,7 @@
 #include "frontends/read/ReadModel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -44,6 +45,11 @@ void addTensors(GgufBuilder &file, const std::string &family, const json &entry,
       continue;
     if (isExpert)
       dims.push_back(experts);
+    json stacks = entry.value("stacks", json::object()); // others that lie in one tensor, and how many
+    if (stacks.contains(gguf) && name.find(".0.") == std::string::npos)
+      continue;
+    if (stacks.contains(gguf))
+      dims.push_back(stacks[gguf]);
     size_t bytes = sizeof(float);
     for (int64_t dim : dims)
       bytes *= static_cast<size_t>(dim);
@@ -65,7 +71,12 @@ GgufBuilder familyFile(const std::string &family) {
   for (const auto &[key, value] : keys.items()) {
     if (value.is_boolean())
       file.set(prefix + key, 7, bytesOf<uint8_t>(value.get<bool>()));
-    else if (value.is_number_float())
+    else if (value.is_array()) { // of flags
+      std::string flags;
+      for (bool flag : value)
+        flags += char(flag);
+      file.set(prefix + key, 9, bytesOf<uint32_t>(7) + bytesOf<uint64_t>(flags.size()) + flags);
+    } else if (value.is_number_float())
       file.f32(prefix + key, value);
     else
       file.u32(prefix + key, value);
@@ -181,6 +192,70 @@ TEST(GgufConfig, llama4) {
   EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
                 .find("llama4.interleave_moe_layer_step is 1, but layer 0 has no experts"),
             std::string::npos);
+}
+
+// The layer behind the last is counted in block_count, and predicts; the rotation of a window is never scaled.
+TEST(GgufConfig, predictionAndWindows) {
+  GgufBuilder file = familyFile("glm4_moe");
+  file.u32("glm4moe.block_count", 3);
+  file.u32("glm4moe.nextn_predict_layers", 1);
+  file.tensors.push_back({"blk.2.nextn.enorm.weight", {64}, 0, zeros(256)});
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.numHiddenLayers, 2);
+  EXPECT_TRUE(config.normsHeads);
+  TemporaryFolder folder;
+  file.u32("glm4moe.nextn_predict_layers", 3);
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
+                .find("glm4moe.nextn_predict_layers is 3, expected 0 to less than glm4moe.block_count (3)"),
+            std::string::npos);
+  file = familyFile("olmo3");
+  EXPECT_EQ(configOf(file).ropes.size(), 1u);
+  file.u32("olmo2.attention.sliding_window", 7);
+  file.string("olmo2.rope.scaling.type", "yarn");
+  file.f32("olmo2.rope.scaling.factor", 8.0f);
+  file.f32("olmo2.rope.scaling.attn_factor", 1.25f);
+  config = configOf(file);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{7, 7}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 1}));
+  EXPECT_EQ(config.ropes[0].attentionFactor, 1.25);
+  EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
+}
+
+// What no key says is that of the published models, whose first 20 layers have keys of their own.
+TEST(GgufConfig, gemma3n) {
+  GgufBuilder file = familyFile("gemma3n_text");
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.keyLayers, (std::vector<int64_t>{0, 1, 2, 2, 1, 2}));
+  EXPECT_EQ(config.streams.laurelRank, 4);
+  EXPECT_EQ(config.layerInputs.vocabSize, 240);
+  EXPECT_EQ(config.ropes[1].theta, 10000.0);
+  EXPECT_NEAR(config.gateCutoffs[5].value_or(0.0), 1.64485, 1e-5);
+  auto cutoffs = [&](const std::vector<float> &values) {
+    file.set("gemma3n.activation_sparsity_scale", 9,
+             bytesOf<uint32_t>(6) + bytesOf<uint64_t>(values.size()) + floats(values));
+  };
+  cutoffs({1.5f, 0, -INFINITY, -INFINITY, -INFINITY, -INFINITY});
+  config = configOf(file);
+  EXPECT_EQ(config.gateCutoffs[0], 1.5);
+  EXPECT_EQ(config.gateCutoffs[1], 0.0);
+  EXPECT_FALSE(config.gateCutoffs[2]);
+  TemporaryFolder folder;
+  auto expect = [&](const char *message) {
+    std::string said = refusal(folder.write("m.gguf", file.bytes()));
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  };
+  cutoffs({NAN, 0, 0, 0, 0, 0});
+  expect("gemma3n.activation_sparsity_scale holds nan, expected numbers, or -inf for none");
+  cutoffs({1.5f});
+  expect("'gemma3n.activation_sparsity_scale' has 1 elements, expected one for each of 6 layers");
+  file = familyFile("gemma3n_text");
+  file.u32("gemma3n.attention.shared_kv_layers", 6);
+  expect("gemma3n.attention.shared_kv_layers is 6, expected 0 to 5");
+  file.u32("gemma3n.attention.shared_kv_layers", 5);
+  expect("gemma3n.attention.shared_kv_layers is 5: no layer before the last 5 is of the kind of layer 1");
+  file = familyFile("gemma3n_text");
+  file.u32("gemma3n.altup.num_inputs", 4);
+  expect("tensor 'altup_proj.weight' has shape (2, 32, 32), expected (3, out, in)");
 }
 
 TEST(GgufConfig, qwen2HasBiases) {

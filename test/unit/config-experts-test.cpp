@@ -1,0 +1,151 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What configs of decoders with experts, and of others whose keys differ in name or place, say that no other family's do.
+#include "FamilyFiles.h"
+#include "frontends/Family.h"
+
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::test;
+using nlohmann::json;
+
+namespace {
+
+TEST(ExpertsConfig, ernie) {
+  MoeConfig moe = familyConfig("ernie4_5_moe").moe;
+  EXPECT_TRUE(moe.hasCorrection && moe.normTopkProb);
+  EXPECT_FALSE(moe.sigmoidScores);
+  EXPECT_EQ(moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(moe.sharedIntermediateSize, 48);
+  // The last layer that has experts is the first.
+  expectRefusals({{"ernie4_5_moe", {{"moe_layer_end_index", 0}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+                  {"ernie4_5_moe", {{"moe_layer_start_index", 2}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+                  {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "moe_layer_interval is 0, expected at least 1"},
+                  {"ernie4_5_moe", {{"moe_num_experts", 0}}, "moe_num_experts is 0, expected 1 to 4096"},
+                  {"ernie4_5_moe", {{"moe_num_shared_experts", -1}}, "moe_num_shared_experts is -1, expected 0 to"},
+                  {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
+}
+
+TEST(ExpertsConfig, glm4Moe) {
+  ModelConfig config = familyConfig("glm4_moe");
+  EXPECT_TRUE(config.normsHeads && config.attentionBias && config.moe.sigmoidScores);
+  EXPECT_FALSE(config.attentionOutputBias);
+  EXPECT_EQ(config.numPredictionLayers, 1);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 8);
+  EXPECT_EQ(
+      familyConfig("glm4_moe", {{"num_nextn_predict_layers", 2}, {"num_mtp_layers", nullptr}}).numPredictionLayers, 2);
+  expectRefusals(
+      {{"glm4_moe", {{"use_qk_norm", false}}, "'model.layers.0.self_attn.k_norm.weight' and 3 more are not part"},
+       {"glm4_moe", {{"n_group", 3}}, "n_group is 3, expected a divisor of"}});
+}
+
+TEST(ExpertsConfig, granite) {
+  ModelConfig config = familyConfig("granitemoeshared");
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 48);
+  EXPECT_EQ(config.residualScale, 0.4);
+  config = familyConfig("granitemoehybrid");
+  EXPECT_EQ(config.intermediateSize, 48);
+  EXPECT_EQ(config.ropes.size(), 1u);
+  // As the published files name the layers; without a rotation that is named there is none.
+  json published = {{"layer_types", {"attention", "attention"}}, {"position_embedding_type", nullptr}};
+  EXPECT_TRUE(familyConfig("granitemoehybrid", published).ropes.empty());
+  expectRefusals(
+      {{"granitemoehybrid",
+        {{"layer_types", {"attention", "mamba"}}},
+        "layer_types holds 'mamba', which is not supported"},
+       {"granitemoehybrid", {{"layer_types", nullptr}}, "layer_types names 0 layers, expected num_hidden_layers (2)"},
+       {"granitemoehybrid", {{"num_local_experts", 4}}, "num_local_experts is 4, which is not supported"},
+       {"granitemoehybrid", {{"shared_intermediate_size", 0}}, "shared_intermediate_size is 0, expected 1 to"},
+       {"granitemoehybrid",
+        {{"shared_intermediate_size", 32}},
+        "shared_mlp.input_linear.weight has shape (96, 64), the config asks for (64, 64)"},
+       {"granitemoeshared", {{"shared_intermediate_size", -1}}, "shared_intermediate_size is -1, expected 0 to"},
+       {"granitemoeshared",
+        {{"shared_intermediate_size", 0}},
+        "model.layers.0.shared_mlp.input_linear.weight' and 3 more are not part of"},
+       {"granitemoe",
+        {{"num_local_experts", 3}},
+        "block_sparse_moe.input_linear.weight has shape (4, 64, 64), the config asks for (3, 64, 64)"}});
+}
+
+TEST(ExpertsConfig, hunYuan) {
+  MoeConfig moe = familyConfig("hunyuan_v1_moe", {{"moe_topk", {2, 2}}, {"num_experts", 4}, {"use_qk_norm", true}}).moe;
+  EXPECT_EQ(moe.expertsPerToken, 2);
+  EXPECT_EQ(moe.sharedIntermediateSize, 32);
+  expectRefusals({{"hunyuan_v1_moe", {{"moe_topk", {2, 1}}}, "moe_topk holds 1 beside 2, which is not supported"},
+                  {"hunyuan_v1_moe", {{"num_experts", 0}}, "num_experts is 0, expected 1 to 4096"}});
+}
+
+TEST(ExpertsConfig, layersWithWindows) {
+  ModelConfig config = familyConfig("olmo3");
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{8, 0}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
+  // The published files: one scaling, which is of the layers that see all tokens.
+  json published = {{"rope_parameters", nullptr}, {"layer_types", nullptr}, {"rope_theta", 500000.0}};
+  published["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 8.0}, {"original_max_position_embeddings", 16}};
+  config = familyConfig("olmo3", published);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{8, 8}));
+  EXPECT_EQ(config.ropes[0].scaling, RopeScalingKind::Yarn);
+  EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
+  EXPECT_EQ(familyConfig("ministral").layerWindow, (std::vector<int64_t>{8, 0}));
+  EXPECT_EQ(familyConfig("ministral", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{8, 8}));
+}
+
+// Sections of a head rotate by one position where no image is.
+TEST(ExpertsConfig, sections) {
+  for (const char *family : {"qwen2_vl", "qwen3_vl"}) {
+    ModelConfig config = familyConfig(family);
+    EXPECT_EQ(config.ropes[0].scaling, RopeScalingKind::None);
+    EXPECT_EQ(config.ropes[0].rotaryDim, 16);
+  }
+  EXPECT_EQ(familyConfig("qwen2_vl", {{"model_type", "qwen2_5_vl"}}).architecture, "qwen2_5_vl");
+  json stretched = {
+      {"type", "yarn"}, {"mrope_section", {2, 3, 3}}, {"factor", 4.0}, {"original_max_position_embeddings", 32}};
+  EXPECT_EQ(familyConfig("qwen2_vl", {{"rope_scaling", stretched}}).ropes[0].scaling, RopeScalingKind::Yarn);
+}
+
+// Other names of keys, as the published files have them.
+TEST(ExpertsConfig, otherNames) {
+  json published = {
+      {"num_layers", 2}, {"num_hidden_layers", nullptr}, {"layer_norm_epsilon", 1e-3}, {"activation_function", "gelu"}};
+  ModelConfig config = familyConfig("exaone", published);
+  EXPECT_EQ(config.normEps, 1e-3);
+  EXPECT_EQ(config.activation, Activation::Gelu);
+  EXPECT_TRUE(familyConfig("internlm3").mlpBias);
+  published = {{"qkv_bias", true}, {"bias", true}, {"attention_bias", nullptr}, {"mlp_bias", nullptr}};
+  EXPECT_TRUE(familyConfig("internlm3", published).attentionBias);
+  expectRefusals(
+      {{"exaone", {{"activation_function", "softmax"}}, "activation_function is 'softmax', an unknown activation"},
+       {"internlm3", {{"bias", false}}, "bias is not qkv_bias, which is not supported"},
+       {"internlm3", {{"qkv_bias", false}, {"bias", false}}, "mlp.down_proj.bias' and 13 more are not part of"}});
+}
+
+// What has grown behind the original context is not made.
+TEST(ExpertsConfig, ministral3KeepsWithinTheOriginalContext) {
+  json rope = {
+      {"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}, {"llama_4_scaling_beta", 0.1}};
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
+  rope["rope_type"] = "default";
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
+  rope["llama_4_scaling_beta"] = 0.0;
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 128);
+  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}});
+  EXPECT_EQ(config.ropes[0].factor, 16.0);
+  EXPECT_EQ(config.ropes[0].originalContext, 16384);
+  rope["llama_4_scaling_beta"] = nullptr;
+  json nowhere = {{"rope_type", "default"}, {"original_max_position_embeddings", nullptr}};
+  expectRefusals(
+      {{"ministral3", {{"rope_parameters", rope}}, "llama_4_scaling_beta is missing"},
+       {"ministral3", {{"rope_parameters", nowhere}}, "original_max_position_embeddings is 0, expected at least 1"}});
+}
+
+TEST(ExpertsConfig, biasOfOutput) {
+  EXPECT_TRUE(familyConfig("seed_oss").attentionBias);
+  EXPECT_FALSE(familyConfig("seed_oss").attentionOutputBias);
+  expectRefusals({{"seed_oss", {{"attention_out_bias", true}}, "self_attn.o_proj.bias is missing"},
+                  {"seed_oss", {{"mlp_bias", true}}, "mlp.gate_proj.bias is missing"}});
+}
+
+} // namespace
