@@ -80,6 +80,7 @@ private:
   void nameBlockingOp();
   Expr addedOf(Expr expr);
   mlir::Value biasTensor(Expr bias);
+  mlir::Value knownSinks();
   mlir::Value sinkTensor();
   mlir::Value splitHeads(mlir::Value result, llvm::SmallVectorImpl<Axis> &axes);
   bool emit();

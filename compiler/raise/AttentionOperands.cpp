@@ -254,11 +254,29 @@ Value AttentionMatcher::biasTensor(Expr bias) {
   return tensor;
 }
 
+// The numbers that `sink` is at each head, where the file says them.
+Value AttentionMatcher::knownSinks() {
+  SmallVector<float> numbers;
+  for (int64_t h = 0; h < (int64_t)numHeads->constant; ++h) {
+    DenseMap<Expr, Expr> fixed;
+    if (head->kind == ExprKind::Symbol)
+      fixed[head] = exprs.constant(double(h));
+    Expr number = resolveElements(exprs, exprs.substitute(sink, fixed));
+    if (!number->isConstant())
+      return {};
+    numbers.push_back(float(number->constant));
+  }
+  auto type = RankedTensorType::get({int64_t(numbers.size())}, b.getF32Type());
+  return arith::ConstantOp::create(b, softmax.getLoc(), DenseElementsAttr::get(type, ArrayRef<float>(numbers)));
+}
+
 Value AttentionMatcher::sinkTensor() {
   Axis axis{head, numHeads};
   std::string why;
   if (Value stored = storedVectorPart(b, sink, axis))
     return stored;
+  if (Value known = knownSinks())
+    return known;
   if (sink->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(sink->value.getType())))
     if (Value tensor = arrange(b, softmax.getLoc(), exprs, sink->value, sink->arguments, axis, why))
       return tensor;

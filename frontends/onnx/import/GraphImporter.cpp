@@ -172,6 +172,7 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
     if (std::optional<AngleTable> table = angleTableOf(model, tensor)) {
       weight->setAttr("heddle.frequencies", g.b.getDenseF64ArrayAttr(table->frequencies));
       weight->setAttr("heddle.cosines", g.b.getDenseBoolArrayAttr(table->isCosine));
+      weight->setAttr("heddle.amplitude", g.b.getF64FloatAttr(table->amplitude));
     }
     if (SmallVector<double> lines = lineTableOf(model, tensor); !lines.empty())
       weight->setAttr("heddle.lines", g.b.getDenseF64ArrayAttr(lines));
