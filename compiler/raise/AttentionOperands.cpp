@@ -254,6 +254,22 @@ Value AttentionMatcher::biasTensor(Expr bias) {
   return tensor;
 }
 
+// `queries` times what each row of scores is multiplied by; null where that has no op.
+Value AttentionMatcher::scaledRows(Value queries) {
+  if (!rowScale || rowScale->isConstant(1))
+    return queries;
+  Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, this->queries}, {depth, headDim}};
+  Location loc = softmax.getLoc();
+  Value factor = emitTensor(b, loc, exprs, rowScale, axes, b.getF32Type(), /*repeats=*/true);
+  if (!factor || !shaped(queries).getElementType().isF32()) {
+    because("what its scores are multiplied by has no op: it is " + inWords(rowScale));
+    return {};
+  }
+  if (factor.getType() != queries.getType())
+    factor = tensor::CastOp::create(b, loc, queries.getType(), factor);
+  return arith::MulFOp::create(b, loc, queries, factor);
+}
+
 // The numbers that `sink` is at each head, where the file says them.
 Value AttentionMatcher::knownSinks() {
   SmallVector<float> numbers;
@@ -328,7 +344,7 @@ bool AttentionMatcher::emit() {
   auto v =
       k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true)
         : std::nullopt;
-  if (!v)
+  if (!v || !(q->tensor = scaledRows(q->tensor)))
     return false;
   scale *= q->factor * k->factor;
   if (v->factor != 1)

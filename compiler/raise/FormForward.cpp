@@ -68,6 +68,10 @@ private:
   FailureOr<Value> write(Value old);
   FailureOr<Value> writeOp(Operation *op);
   FailureOr<Value> writeWeight(Value old);
+  struct Indices {
+    Expr element = nullptr, batch = nullptr, sequence = nullptr; // no batch where they are those of every sequence
+  };
+  Indices readIndices(ExprContext &exprs, ElementTrace &trace, Value old);
   FailureOr<Value> writeIndices(Operation *op, Value old);
   FailureOr<Value> writeScaled(Operation *op);
   FailureOr<Value> writeBounded(Operation *op, unsigned number);
@@ -129,22 +133,33 @@ FailureOr<Value> ForwardWriter::writeWeight(Value old) {
   return Value(layerFunc.front().addArgument(old.getType(), old.getLoc()));
 }
 
+// What indices (batch, sequence) are, those of one sequence, or of all in one dimension; no element where they are others.
+ForwardWriter::Indices ForwardWriter::readIndices(ExprContext &exprs, ElementTrace &trace, Value old) {
+  SmallVector<Expr> symbols = trace.indexSymbols(old);
+  if (symbols.empty() || symbols.size() > 2 || symbols.back()->kind != ExprKind::Symbol)
+    return {};
+  Expr tokens = trace.size(graph.getArgument(0), 1);
+  if (symbols.size() == 2 || symbols[0]->extent == tokens)
+    return {trace.element(old, symbols), symbols.size() == 2 ? symbols[0] : nullptr, symbols.back()};
+  Expr batch = exprs.symbol(2, trace.size(graph.getArgument(0), 0)), sequence = exprs.symbol(3, tokens);
+  return {trace.element(old, {exprs.add(exprs.mul(batch, tokens), sequence)}), batch, sequence};
+}
+
 // Token ids or positions, by what they are. An id is not negative, so that counting from the vocabulary's end does not happen.
 FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   ExprContext exprs;
   ElementTrace trace(exprs);
-  SmallVector<Expr> symbols = trace.indexSymbols(old);
-  Expr element = symbols.empty() ? nullptr : trace.element(old, symbols);
-  bool isRange = element && symbols.size() <= 2 && symbols.back()->kind == ExprKind::Symbol;
-  if (isRange && element == symbols.back()) // of one sequence, or of each
+  Indices indices = readIndices(exprs, trace, old);
+  Expr element = indices.element;
+  if (element && element == indices.sequence) // of one sequence, or of each
     return positions;
-  if (symbols.size() != 2)
+  if (!element || !indices.batch)
     return cannot(op, "looks up ids that are not (batch, sequence)");
   if (element->kind == ExprKind::Choice && element->atom()->kind == ExprKind::NotBelow &&
       element->atom()->arguments[0] == element->high())
     element = element->high();
   if (element->kind == ExprKind::Leaf && element->value == graph.getArgument(0) &&
-      llvm::equal(element->arguments, symbols))
+      llvm::equal(element->arguments, ArrayRef{indices.batch, indices.sequence}))
     return ids;
   return cannot(op, "reads neither token ids nor their positions");
 }
@@ -203,10 +218,10 @@ FailureOr<Value> ForwardWriter::writePositionBias(PositionBiasOp op) {
 FailureOr<Value> ForwardWriter::writeLaterPositions(EmbeddingOp op) {
   ExprContext exprs;
   ElementTrace trace(exprs);
-  SmallVector<Expr> symbols = trace.indexSymbols(op.getIds());
-  if (symbols.empty() || symbols.size() > 2 || layerFunc)
+  Indices indices = readIndices(exprs, trace, op.getIds());
+  if (!indices.element || layerFunc)
     return Value();
-  Expr first = exprs.sub(trace.element(op.getIds(), symbols), symbols.back());
+  Expr first = exprs.sub(indices.element, indices.sequence);
   RankedTensorType table = shaped(op.getTable());
   if (!first->isConstant() || first->constant < 1 || first->constant >= double(table.getDimSize(0)))
     return Value();
