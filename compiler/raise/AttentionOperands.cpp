@@ -344,7 +344,10 @@ bool AttentionMatcher::emit() {
   auto v =
       k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true)
         : std::nullopt;
-  if (!v || !(q->tensor = scaledRows(q->tensor)))
+  if (!v)
+    return false;
+  q->tensor = scaledRows(q->tensor);
+  if (!q->tensor)
     return false;
   scale *= q->factor * k->factor;
   if (v->factor != 1)
