@@ -282,16 +282,21 @@ bool AttentionMatcher::splitTerminal(Expr end, double &factor, double &cap, Expr
   rest = exprs.sub(end, exprs.mul(exprs.constant(outside), found));
   factor = outside;
   cap = 0;
+  Expr ofRow = exprs.constant(1);
   if (found->kind == ExprKind::Call && found->name == "tanh") {
     SmallVector<std::pair<Expr, double>> inner = termsOf(found->arguments[0]);
     if (inner.size() != 1 || constantOf(found->arguments[0]) != 0 || inner[0].first != score)
       return because("what its tanh reads is not the scaled scores");
     cap = outside;
     factor = inner[0].second * outside;
-    return true;
+  } else if (found != score) {
+    ofRow = exprs.div(found, score);
+    if (exprs.contains(ofRow, score) || exprs.contains(ofRow, key))
+      return because("its scores pass through " + inWords(found));
   }
-  if (found != score)
-    return because("its scores pass through " + inWords(found));
+  if (rowScale && rowScale != ofRow)
+    return because("its scale differs from key to key");
+  rowScale = ofRow;
   return true;
 }
 
@@ -360,8 +365,9 @@ void AttentionMatcher::nameBlockingOp() {
       continue;
     score = products[0];
     scale = softcap = 0;
+    rowScale = nullptr;
     reason.clear();
-    if (collectEnds(element) && scale != 0)
+    if (collectEnds(element) && scale != 0 && rowScale->isConstant(1))
       continue;
     reason = describe(op) + ": " + why;
     return;
@@ -418,8 +424,23 @@ void AttentionMatcher::dropShifts() {
   });
 }
 
+// Scores that are no lower than the lowest number (XGLM): without this floor, except below minus infinity.
+Expr AttentionMatcher::withoutFloor(Expr end) {
+  if (end->kind != ExprKind::Call || end->name != "max")
+    return end;
+  for (unsigned i : {0u, 1u})
+    if (Expr floor = end->arguments[i], other = end->arguments[1 - i];
+        floor->isConstant() && std::isfinite(floor->constant) && floor->constant <= lowestValue)
+      return constantOf(other) == -INFINITY ? floor : other;
+  return end;
+}
+
 bool AttentionMatcher::readScores() {
   total = resolveConstants(exprs, trace.element(input, dimensions));
+  bool hasFloor = false; // a diagram of buckets is large: it is written anew only where that changes something
+  forEachEnd(total, [&](Expr end) { hasFloor |= withoutFloor(end) != end; });
+  if (hasFloor)
+    total = exprs.mapEnds(total, [&](Expr end) { return withoutFloor(end); });
   if (hasSinks() && !readSinks())
     return false;
   SmallVector<Expr> products;
@@ -497,15 +518,15 @@ bool AttentionMatcher::solve(Expr traced, Expr target, DenseMap<Expr, Expr> &loo
   return assign(terms[0].first, exprs.floorDiv(target, step)) && assign(terms[1].first, exprs.remainder(target, step));
 }
 
-// Products that read the softmax's result, through ops on elements.
+// Products that read the softmax's result, through ops on elements and loops that take elements in their body.
 static SmallVector<OpOperand *> readingContractions(Value result, Operation *&escape) {
   SmallVector<OpOperand *> found;
   SmallVector<Value> work{result};
   llvm::SmallDenseSet<Operation *> seen;
   while (!work.empty()) {
     for (OpOperand &use : work.pop_back_val().getUses()) {
-      Operation *user = use.getOwner();
-      if (isContraction(user)) {
+      Operation *reader = use.getOwner(), *user = result.getParentBlock()->findAncestorOpInBlock(*reader);
+      if (reader == user && isContraction(user)) {
         found.push_back(&use);
         continue;
       }

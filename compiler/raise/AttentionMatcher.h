@@ -55,6 +55,7 @@ private:
   llvm::SmallVector<Expr> operandElements(Contraction product, Expr element);
   Expr queryByKey(llvm::ArrayRef<Expr> products, llvm::ArrayRef<Expr> probe);
   bool assignAxes();
+  Expr withoutFloor(Expr end);
   bool readScores();
   bool findValues();
   bool solve(Expr traced, Expr target, llvm::DenseMap<Expr, Expr> &loops, llvm::DenseMap<Expr, Expr> &quotients);
@@ -80,6 +81,8 @@ private:
   void nameBlockingOp();
   Expr addedOf(Expr expr);
   mlir::Value biasTensor(Expr bias);
+  mlir::Value scaledRows(mlir::Value queries);
+  mlir::Value knownSinks();
   mlir::Value sinkTensor();
   mlir::Value splitHeads(mlir::Value result, llvm::SmallVectorImpl<Axis> &axes);
   bool emit();
@@ -106,6 +109,7 @@ private:
   Expr batch, head, query, key, depth;
   Expr batchSize, numHeads, queries, keys, headDim;
   double scale = 0, softcap = 0;
+  Expr rowScale = nullptr; // by what else the scores of a row are multiplied, whatever the key
   SinkColumn sinkColumn = SinkColumn::None;
   Expr firstKey = nullptr; // the column of the first key
   bool isGuarded = false;  // the source turns NaN among the probabilities into 0

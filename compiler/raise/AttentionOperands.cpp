@@ -254,11 +254,45 @@ Value AttentionMatcher::biasTensor(Expr bias) {
   return tensor;
 }
 
+// `queries` times what each row of scores is multiplied by; null where that has no op.
+Value AttentionMatcher::scaledRows(Value queries) {
+  if (!rowScale || rowScale->isConstant(1))
+    return queries;
+  Axis axes[] = {{batch, batchSize}, {head, numHeads}, {query, this->queries}, {depth, headDim}};
+  Location loc = softmax.getLoc();
+  Value factor = emitTensor(b, loc, exprs, rowScale, axes, b.getF32Type(), /*repeats=*/true);
+  if (!factor || !shaped(queries).getElementType().isF32()) {
+    because("what its scores are multiplied by has no op: it is " + inWords(rowScale));
+    return {};
+  }
+  if (factor.getType() != queries.getType())
+    factor = tensor::CastOp::create(b, loc, queries.getType(), factor);
+  return arith::MulFOp::create(b, loc, queries, factor);
+}
+
+// The numbers that `sink` is at each head, where the file says them.
+Value AttentionMatcher::knownSinks() {
+  SmallVector<float> numbers;
+  for (int64_t h = 0; h < (int64_t)numHeads->constant; ++h) {
+    DenseMap<Expr, Expr> fixed;
+    if (head->kind == ExprKind::Symbol)
+      fixed[head] = exprs.constant(double(h));
+    Expr number = resolveElements(exprs, exprs.substitute(sink, fixed));
+    if (!number->isConstant())
+      return {};
+    numbers.push_back(float(number->constant));
+  }
+  auto type = RankedTensorType::get({int64_t(numbers.size())}, b.getF32Type());
+  return arith::ConstantOp::create(b, softmax.getLoc(), DenseElementsAttr::get(type, ArrayRef<float>(numbers)));
+}
+
 Value AttentionMatcher::sinkTensor() {
   Axis axis{head, numHeads};
   std::string why;
   if (Value stored = storedVectorPart(b, sink, axis))
     return stored;
+  if (Value known = knownSinks())
+    return known;
   if (sink->kind == ExprKind::Leaf && isa<FloatType>(getElementTypeOrSelf(sink->value.getType())))
     if (Value tensor = arrange(b, softmax.getLoc(), exprs, sink->value, sink->arguments, axis, why))
       return tensor;
@@ -311,6 +345,9 @@ bool AttentionMatcher::emit() {
       k ? operandTensor(values->input(valueOperand), valueIndices, ofKeys, {valueDepth, valueDim}, /*grouped=*/true)
         : std::nullopt;
   if (!v)
+    return false;
+  q->tensor = scaledRows(q->tensor);
+  if (!q->tensor)
     return false;
   scale *= q->factor * k->factor;
   if (v->factor != 1)

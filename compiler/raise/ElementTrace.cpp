@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -214,7 +215,9 @@ static Expr sinusoid(ExprContext &exprs, Value table, Expr row, Expr column) {
   if (!place)
     return nullptr;
   bool isCosine = weight->getAttrOfType<DenseBoolArrayAttr>("heddle.cosines")[*place];
-  return exprs.call(isCosine ? "cos" : "sin", {exprs.mul(row, exprs.constant(frequencies[*place]))});
+  auto amplitude = weight->getAttrOfType<FloatAttr>("heddle.amplitude");
+  return exprs.mul(exprs.constant(amplitude ? amplitude.getValueAsDouble() : 1),
+                   exprs.call(isCosine ? "cos" : "sin", {exprs.mul(row, exprs.constant(frequencies[*place]))}));
 }
 
 Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
@@ -226,8 +229,8 @@ Expr ElementTrace::compute(Value value, ArrayRef<Expr> indices) {
     if (auto embedding = dyn_cast<EmbeddingOp>(op);
         embedding && !embedding.getGiven() && embedding.getScale().convertToDouble() == 1)
       turn = sinusoid(exprs, embedding.getTable(), element(embedding.getIds(), indices.drop_back()), indices.back());
-    else if (isa<WeightOp>(op) && indices.size() == 2)
-      turn = sinusoid(exprs, value, indices[0], indices[1]);
+    else if (isa<WeightOp>(op) && indices.size() >= 2)
+      turn = sinusoid(exprs, value, indices[indices.size() - 2], indices.back());
     if (turn)
       return turn;
   }
@@ -265,34 +268,37 @@ Expr ElementTrace::opElement(Operation *op, function_ref<Expr(Value)> operand) {
   return scalarOp(exprs, op, operands);
 }
 
-// By how much one integer of a range is greater than the one before; nothing for other elements.
-static std::optional<int64_t> stepOf(DenseElementsAttr elements) {
-  if (!elements.getElementType().isSignlessInteger() || elements.getElementType().isInteger(1))
+// By how much integers grow along each dimension, where they grow evenly along all, as those of a range, repeated or not; nothing for others.
+static std::optional<SmallVector<int64_t>> stepsOf(DenseElementsAttr elements) {
+  if (!elements.getElementType().isSignlessInteger() || elements.getElementType().isInteger(1) ||
+      elements.getNumElements() == 0)
     return std::nullopt;
   for (const APInt &number : elements.getValues<APInt>())
     if (number.getSignificantBits() > 52) // what an expression holds exactly
       return std::nullopt;
   auto at = [&](int64_t position) { return elements.getValues<APInt>()[position].getSExtValue(); };
-  int64_t step = at(1) - at(0);
-  for (int64_t i = 2; i < elements.getNumElements(); ++i)
-    if (at(i) - at(i - 1) != step)
+  ArrayRef<int64_t> shape = elements.getType().getShape();
+  SmallVector<int64_t> strides = computeStrides(shape), steps;
+  for (auto [extent, stride] : llvm::zip_equal(shape, strides))
+    steps.push_back(extent > 1 ? at(stride) - at(0) : 0);
+  for (int64_t i = 0; i < elements.getNumElements(); ++i)
+    if (at(i) - at(0) != linearize(delinearize(i, strides), steps))
       return std::nullopt;
-  return step;
+  return steps;
 }
 
 Expr ElementTrace::constantElement(Value value, DenseElementsAttr elements, ArrayRef<Expr> indices) {
   if (elements.isSplat())
     return exprs.constant(valueAt(elements, 0));
-  ArrayRef<int64_t> shape = elements.getType().getShape();
-  if (std::optional<int64_t> position = positionOf(indices, shape))
+  if (std::optional<int64_t> position = positionOf(indices, elements.getType().getShape()))
     return exprs.constant(valueAt(elements, *position));
-  const int64_t *large = llvm::find_if(shape, [](int64_t extent) { return extent != 1; });
-  std::optional<int64_t> step =
-      elements.getNumElements() > 1 && *large == elements.getNumElements() ? stepOf(elements) : std::nullopt;
-  if (!step)
+  std::optional<SmallVector<int64_t>> steps = stepsOf(elements);
+  if (!steps)
     return exprs.leaf(value, indices);
-  return exprs.add(exprs.constant(valueAt(elements, 0)),
-                   exprs.mul(exprs.constant(*step), indices[large - shape.begin()]));
+  Expr result = exprs.constant(valueAt(elements, 0));
+  for (auto [step, index] : llvm::zip_equal(*steps, indices))
+    result = exprs.add(result, exprs.mul(exprs.constant(double(step)), index));
+  return result;
 }
 
 // Appends the indices of element `linear` among `dimensions` of `source`.

@@ -97,6 +97,8 @@ Expr ExprContext::leaf(Value value, ArrayRef<Expr> indices) {
 std::optional<double> heddle::evaluateCall(StringRef name, ArrayRef<double> x) {
   if (x.size() == 2 && (name == "max" || name == "min"))
     return name == "max" ? std::fmax(x[0], x[1]) : std::fmin(x[0], x[1]);
+  if (x.size() == 2 && (name == "equal" || name == "greater" || name == "at_least"))
+    return name == "equal" ? x[0] == x[1] : name == "greater" ? x[0] > x[1] : x[0] >= x[1];
   // No integer is meant where T5's buckets take the logarithm of a distance of 0, beside what they choose for it.
   if (name == "truncate" && x.size() == 1 && !std::isfinite(x[0]))
     return std::nullopt;

@@ -139,6 +139,20 @@ Expr ExprContext::lift(ArrayRef<Expr> arguments, function_ref<Expr(ArrayRef<Expr
   return choice(first, high, low);
 }
 
+static void forEachSymbol(Expr expr, function_ref<void(Expr)> visit) {
+  DenseSet<Expr> seen;
+  SmallVector<Expr> work{expr};
+  while (!work.empty()) {
+    Expr part = work.pop_back_val();
+    if (!seen.insert(part).second)
+      continue;
+    if (part->kind == ExprKind::Symbol)
+      visit(part);
+    llvm::append_range(work, part->arguments);
+    llvm::append_range(work, llvm::make_first_range(part->terms));
+  }
+}
+
 Expr ExprContext::choice(Expr atom, Expr high, Expr low) {
   Expr wholeHigh = high, wholeLow = low;
   high = assume(high, atom, true);
@@ -176,10 +190,16 @@ Expr ExprContext::assume(Expr expr, Expr atom, bool holds) {
       if (terms[0].second == 1 && index->extent &&
           index->extent->isConstant(1 - constantOf(fact))) // index >= extent - 1
         point = constant(-constantOf(fact));
-      if (point && contains(expr, index)) {
-        DenseMap<Expr, Expr> map{{index, *point}};
+      DenseMap<Expr, Expr> map;
+      if (point && contains(expr, index))
+        map[index] = *point;
+      if (point && index->kind == ExprKind::Size) // what counts up to a size of 1 is 0
+        forEachSymbol(expr, [&](Expr symbol) {
+          if (symbol->extent == index)
+            map[symbol] = constant(0);
+        });
+      if (!map.empty())
         return substitute(expr, map);
-      }
     }
     if (expr->kind != ExprKind::Choice)
       return expr;

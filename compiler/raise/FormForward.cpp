@@ -68,6 +68,10 @@ private:
   FailureOr<Value> write(Value old);
   FailureOr<Value> writeOp(Operation *op);
   FailureOr<Value> writeWeight(Value old);
+  struct Indices {
+    Expr element = nullptr, batch = nullptr, sequence = nullptr; // no batch where they are those of every sequence
+  };
+  Indices readIndices(ExprContext &exprs, ElementTrace &trace, Value old);
   FailureOr<Value> writeIndices(Operation *op, Value old);
   FailureOr<Value> writeScaled(Operation *op);
   FailureOr<Value> writeBounded(Operation *op, unsigned number);
@@ -76,8 +80,8 @@ private:
   FailureOr<Value> writeExpand(tensor::ExpandShapeOp op, Value source);
   FailureOr<Value> writeCollapse(tensor::CollapseShapeOp op, Value source);
   FailureOr<Value> writeLaterPositions(EmbeddingOp op);
+  Value writeRowsOfPositions(Value old);
   LogicalResult writeLayer(unsigned layer);
-  RankedTensorType open(Type type);
   unsigned height(Value value);
   FailureOr<Value> cannot(Operation *op, const Twine &what) {
     if (reason.empty())
@@ -97,16 +101,14 @@ private:
 };
 } // namespace
 
-// (batch, …): whatever the exporter fixed the batch to. Rows (batch * sequence, features) are (batch, sequence, features). Activations are f32
-// whatever the graph rounds them to, as in every family: what is stored in 16 bits stays so.
-RankedTensorType ForwardWriter::open(Type type) {
-  auto tensorType = cast<RankedTensorType>(type);
-  SmallVector<int64_t> shape(tensorType.getShape());
-  shape[0] = dynamic;
-  if (shape.size() == 2)
-    shape.insert(shape.begin(), dynamic);
-  bool isNarrow = tensorType.getElementTypeBitWidth() < 32;
-  return RankedTensorType::get(shape, isNarrow ? b.getF32Type() : tensorType.getElementType());
+// Batch and sequence are open, whatever the exporter fixed them to: sizes follow from what is read, and the last one is what `old` has. Activations
+// are f32 whatever the graph rounds them to, as in every family: what is stored in 16 bits stays so.
+static RankedTensorType opened(ArrayRef<int64_t> shape, Type old) {
+  SmallVector<int64_t> sizes(shape);
+  sizes.back() = cast<RankedTensorType>(old).getShape().back();
+  Type element = getElementTypeOrSelf(old);
+  return RankedTensorType::get(sizes, element.getIntOrFloatBitWidth() < 32 ? Type(Float32Type::get(old.getContext()))
+                                                                           : element);
 }
 
 // Ops between a value and the inputs: of two summands, the one nearer to the inputs is the residual and comes first.
@@ -131,22 +133,33 @@ FailureOr<Value> ForwardWriter::writeWeight(Value old) {
   return Value(layerFunc.front().addArgument(old.getType(), old.getLoc()));
 }
 
+// What indices (batch, sequence) are, those of one sequence, or of all in one dimension; no element where they are others.
+ForwardWriter::Indices ForwardWriter::readIndices(ExprContext &exprs, ElementTrace &trace, Value old) {
+  SmallVector<Expr> symbols = trace.indexSymbols(old);
+  if (symbols.empty() || symbols.size() > 2 || symbols.back()->kind != ExprKind::Symbol)
+    return {};
+  Expr tokens = trace.size(graph.getArgument(0), 1);
+  if (symbols.size() == 2 || symbols[0]->extent == tokens)
+    return {trace.element(old, symbols), symbols.size() == 2 ? symbols[0] : nullptr, symbols.back()};
+  Expr batch = exprs.symbol(2, trace.size(graph.getArgument(0), 0)), sequence = exprs.symbol(3, tokens);
+  return {trace.element(old, {exprs.add(exprs.mul(batch, tokens), sequence)}), batch, sequence};
+}
+
 // Token ids or positions, by what they are. An id is not negative, so that counting from the vocabulary's end does not happen.
 FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   ExprContext exprs;
   ElementTrace trace(exprs);
-  SmallVector<Expr> symbols = trace.indexSymbols(old);
-  Expr element = symbols.empty() ? nullptr : trace.element(old, symbols);
-  bool isRange = element && symbols.size() <= 2 && symbols.back()->kind == ExprKind::Symbol;
-  if (isRange && element == symbols.back()) // of one sequence, or of each
+  Indices indices = readIndices(exprs, trace, old);
+  Expr element = indices.element;
+  if (element && element == indices.sequence) // of one sequence, or of each
     return positions;
-  if (symbols.size() != 2)
+  if (!element || !indices.batch)
     return cannot(op, "looks up ids that are not (batch, sequence)");
   if (element->kind == ExprKind::Choice && element->atom()->kind == ExprKind::NotBelow &&
       element->atom()->arguments[0] == element->high())
     element = element->high();
   if (element->kind == ExprKind::Leaf && element->value == graph.getArgument(0) &&
-      llvm::equal(element->arguments, symbols))
+      llvm::equal(element->arguments, ArrayRef{indices.batch, indices.sequence}))
     return ids;
   return cannot(op, "reads neither token ids nor their positions");
 }
@@ -205,10 +218,10 @@ FailureOr<Value> ForwardWriter::writePositionBias(PositionBiasOp op) {
 FailureOr<Value> ForwardWriter::writeLaterPositions(EmbeddingOp op) {
   ExprContext exprs;
   ElementTrace trace(exprs);
-  SmallVector<Expr> symbols = trace.indexSymbols(op.getIds());
-  if (symbols.empty() || symbols.size() > 2 || layerFunc)
+  Indices indices = readIndices(exprs, trace, op.getIds());
+  if (!indices.element || layerFunc)
     return Value();
-  Expr first = exprs.sub(trace.element(op.getIds(), symbols), symbols.back());
+  Expr first = exprs.sub(indices.element, indices.sequence);
   RankedTensorType table = shaped(op.getTable());
   if (!first->isConstant() || first->constant < 1 || first->constant >= double(table.getDimSize(0)))
     return Value();
@@ -224,8 +237,32 @@ FailureOr<Value> ForwardWriter::writeLaterPositions(EmbeddingOp op) {
   operands.map(op.getIds(), positions);
   operands.map(op.getTable(), later);
   Operation *clone = b.clone(*op, operands);
-  clone->getResult(0).setType(open(op.getType()));
+  clone->getResult(0).setType(opened({dynamic, dynamic, dynamic}, op.getType()));
   return clone->getResult(0);
+}
+
+// Stored rows that every sequence of a graph of so many tokens reads, one for each, are a look-up of positions; null for others. Exporters
+// fold look-ups of known positions.
+Value ForwardWriter::writeRowsOfPositions(Value old) {
+  RankedTensorType type = shaped(old);
+  int64_t tokens = shaped(graph.getArgument(0)).getDimSize(1);
+  bool mayBe = !layerFunc && type.getRank() == 3 && type.getElementType().isF32() && tokens != dynamic &&
+               type.getDimSize(1) == tokens &&
+               isa_and_nonnull<WeightOp, linalg::BroadcastOp, tensor::CollapseShapeOp, tensor::ExpandShapeOp>(
+                   old.getDefiningOp());
+  if (!mayBe)
+    return {};
+  ExprContext exprs;
+  ElementTrace trace(exprs, TraceDepth::Layout);
+  SmallVector<Expr> symbols = trace.indexSymbols(old);
+  Expr element = trace.element(old, symbols);
+  if (!exprs.contains(element, symbols[1]))
+    return {};
+  Value table = storedPart(b, element, {symbols[1], trace.size(old, 1)}, {symbols[2], trace.size(old, 2)});
+  if (!table)
+    return {};
+  return EmbeddingOp::create(b, old.getLoc(), opened({dynamic, dynamic, dynamic}, type), positions, table,
+                             b.getF64FloatAttr(1.0));
 }
 
 FailureOr<Value> ForwardWriter::write(Value old) {
@@ -239,7 +276,8 @@ FailureOr<Value> ForwardWriter::write(Value old) {
     reason = "an argument is read that is no token id";
     return failure();
   }
-  FailureOr<Value> result = isStored(old) ? writeWeight(old) : writeOp(op);
+  Value rows = writeRowsOfPositions(old);
+  FailureOr<Value> result = rows ? rows : isStored(old) ? writeWeight(old) : writeOp(op);
   if (succeeded(result))
     map.map(old, *result);
   return result;
@@ -272,21 +310,24 @@ FailureOr<Value> ForwardWriter::writeExpand(tensor::ExpandShapeOp op, Value sour
   } else if (groups[0].size() != 1 || isRows(op.getSrc())) {
     return cannot(op, "splits the batch");
   }
-  RankedTensorType type = open(op.getType());
   SmallVector<OpFoldResult> sizes, old = tensor::getMixedSizes(b, op.getLoc(), source);
+  SmallVector<int64_t> shape;
   for (auto [g, group] : llvm::enumerate(groups))
     for (int64_t d : group) {
-      if (group.size() > 1 && type.isDynamicDim(d))
+      bool isWhole =
+          llvm::all_of(group, [&](int64_t other) { return other == d || op.getType().getDimSize(other) == 1; });
+      if (!isWhole && shaped(source).isDynamicDim(g) && op.getType().getDimSize(d) != 1)
         return cannot(op, "splits a dimension of dynamic size");
-      sizes.push_back(group.size() == 1 ? old[g] : OpFoldResult(b.getIndexAttr(type.getDimSize(d))));
+      shape.push_back(isWhole ? shaped(source).getDimSize(g) : op.getType().getDimSize(d));
+      sizes.push_back(isWhole ? old[g] : OpFoldResult(b.getIndexAttr(shape.back())));
     }
-  return Value(tensor::ExpandShapeOp::create(b, op.getLoc(), type, source, groups, sizes));
+  return Value(tensor::ExpandShapeOp::create(b, op.getLoc(), opened(shape, op.getType()), source, groups, sizes));
 }
 
 FailureOr<Value> ForwardWriter::writeCollapse(tensor::CollapseShapeOp op, Value source) {
   SmallVector<ReassociationIndices> groups = op.getReassociationIndices();
-  auto isStatic = [&](int64_t d) { return !op.getSrcType().isDynamicDim(d); };
-  if (isRows(op.getResult()) && groups[0].size() == 2 &&
+  auto isStatic = [&](int64_t d) { return !shaped(source).isDynamicDim(d); };
+  if (isRows(op.getResult()) && groups[0].size() == 2 && llvm::none_of(groups[0], isStatic) &&
       llvm::all_of(groups[1], isStatic)) { // batch and sequence stay apart
     int64_t second = groups[0].pop_back_val();
     groups.insert(groups.begin() + 1, ReassociationIndices{second});
@@ -295,7 +336,17 @@ FailureOr<Value> ForwardWriter::writeCollapse(tensor::CollapseShapeOp op, Value 
   } else if (groups[0].size() != 1 || isRows(op.getResult())) {
     return cannot(op, "joins the batch with another axis");
   }
-  return Value(tensor::CollapseShapeOp::create(b, op.getLoc(), open(op.getType()), source, groups));
+  SmallVector<int64_t> shape;
+  for (auto &group : groups) {
+    shape.push_back(1);
+    for (int64_t d : group) {
+      int64_t size = shaped(source).getDimSize(d);
+      if (size != 1 && shape.back() != 1 && (size == dynamic || shape.back() == dynamic))
+        return cannot(op, "joins the sequence with another axis");
+      shape.back() = shape.back() == 1 ? size : size == 1 ? shape.back() : shape.back() * size;
+    }
+  }
+  return Value(tensor::CollapseShapeOp::create(b, op.getLoc(), opened(shape, op.getType()), source, groups));
 }
 
 FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
@@ -367,7 +418,10 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
       return cannot(op, "joins tensors along another dimension than their last");
     SmallVector<Value> parts =
         llvm::map_to_vector(op->getOperands(), [&](Value part) { return operands.lookup(part); });
-    return Value(tensor::ConcatOp::create(b, loc, open(concat.getType()), concat.getDim(), parts));
+    if (!llvm::all_equal(llvm::map_range(parts, [](Value part) { return shaped(part).getShape().drop_back(); })))
+      return cannot(op, "joins what differs in batch or sequence");
+    return Value(tensor::ConcatOp::create(b, loc, opened(shaped(parts[0]).getShape(), concat.getType()),
+                                          concat.getDim(), parts));
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, operand(0)), offsets = slice.getMixedOffsets();
@@ -378,8 +432,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     if (!lastOnly)
       return cannot(op, "slices more than its last dimension");
     sizes.back() = slice.getMixedSizes().back();
-    return Value(tensor::ExtractSliceOp::create(b, loc, open(slice.getType()), operand(0), offsets, sizes,
-                                                slice.getMixedStrides()));
+    return Value(tensor::ExtractSliceOp::create(b, loc, opened(shaped(operand(0)).getShape(), slice.getType()),
+                                                operand(0), offsets, sizes, slice.getMixedStrides()));
   }
   if (auto attention = dyn_cast<AttentionOp>(op); attention && attendsWithinHeads(attention))
     return cannot(op, "takes its query, key or value out of heads in which others lie beside it");
@@ -387,8 +441,14 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   bool isElementwise = op->hasTrait<OpTrait::Elementwise>() && llvm::all_of(op->getOperands(), isData);
   if (!isRowwise && !isElementwise)
     return cannot(op, "is no part of a decoder's step");
+  if (isElementwise && !llvm::all_equal(llvm::map_range(
+                           op->getOperands(), [&](Value old) { return shaped(operands.lookup(old)).getShape(); })))
+    return cannot(op, "reads what differs in batch or sequence");
+  SmallVector<int64_t> shape(shaped(operand(0)).getShape());
+  if (isa<EmbeddingOp>(op))
+    shape.push_back(dynamic);
   Operation *clone = b.clone(*op, operands);
-  clone->getResult(0).setType(open(op->getResult(0).getType()));
+  clone->getResult(0).setType(opened(shape, op->getResult(0).getType()));
   return clone->getResult(0);
 }
 
@@ -399,7 +459,7 @@ LogicalResult ForwardWriter::writeLayer(unsigned layer) {
   Value callerIds = ids, callerPositions = positions, x = map.lookup(input);
   b.setInsertionPoint(forward);
   layerFunc = func::FuncOp::create(b, output.getLoc(), "layer_" + std::to_string(layer),
-                                   b.getFunctionType({x.getType(), positions.getType()}, {open(output.getType())}));
+                                   b.getFunctionType({x.getType(), positions.getType()}, {x.getType()}));
   layerFunc.setPrivate();
   Block *entry = layerFunc.addEntryBlock();
   b.setInsertionPointToEnd(entry);
@@ -440,7 +500,11 @@ LogicalResult ForwardWriter::run() {
   auto grid = RankedTensorType::get({dynamic, dynamic}, b.getI32Type());
   b.setInsertionPointAfter(graph);
   forward =
-      func::FuncOp::create(b, graph.getLoc(), "forward", b.getFunctionType({grid, grid}, {open(logits.getType())}));
+      func::FuncOp::create(b, graph.getLoc(), "forward",
+                           b.getFunctionType({grid, grid}, {opened({dynamic, dynamic, dynamic}, logits.getType())}));
+  // A graph of so many tokens says nothing of others.
+  if (int64_t tokens = shaped(graph.getArgument(0)).getDimSize(1); tokens != dynamic)
+    forward->setAttr(mostTokensAttr, b.getI64IntegerAttr(tokens));
   Block *entry = forward.addEntryBlock();
   ids = entry->getArgument(0);
   positions = entry->getArgument(1);
@@ -494,8 +558,8 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     ModuleOp module = getOperation();
     form(module);
     module.walk([](WeightOp op) {
-      for (StringRef known :
-           {"heddle.content", "heddle.by_distance", "heddle.frequencies", "heddle.cosines", "heddle.lines"})
+      for (StringRef known : {"heddle.content", "heddle.by_distance", "heddle.frequencies", "heddle.cosines",
+                              "heddle.amplitude", "heddle.lines"})
         op->removeAttr(known);
     });
   }

@@ -38,9 +38,11 @@ std::string heddle::noDecoderSignature(func::FuncOp graph) {
              "' is none of input_ids, attention_mask and position_ids";
     numIds += input == DecoderInput::InputIds;
     auto type = dyn_cast<RankedTensorType>(argument.getType());
-    if (!type || type.getRank() != 2 || !isa<IntegerType>(type.getElementType()) || !type.isDynamicDim(1))
+    if (!type || type.getRank() != 2 || !isa<IntegerType>(type.getElementType()) || type.getDimSize(1) == 1)
       return "its input" + (name ? " '" + name.getValue().str() + "'" : "") +
-             " is not (batch, sequence) integers with a dynamic sequence";
+             " is not (batch, sequence) integers of more than one token";
+    if (type.getDimSize(1) != cast<RankedTensorType>(graph.getArgumentTypes()[0]).getDimSize(1))
+      return "its inputs are of different lengths";
   }
   if (numIds != 1 || graph.getNumResults() != 1)
     return "it has " + std::to_string(numIds) + " inputs called input_ids and " +
@@ -90,7 +92,8 @@ bool heddle::readForward(ModuleOp module, ModelConfig &config) {
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   if (!forward)
     return false;
-  config.contextLength = unlimitedPositions;
+  auto mostTokens = forward->getAttrOfType<IntegerAttr>(mostTokensAttr);
+  config.contextLength = mostTokens ? mostTokens.getInt() : unlimitedPositions;
   config.vocabSize = lastSize(forward.getResultTypes()[0]);
   config.tieWordEmbeddings = tiesEmbeddings(forward);
   config.numHiddenLayers = llvm::range_size(forward.getOps<func::CallOp>());

@@ -11,6 +11,9 @@
 
 namespace heddle {
 
+// Of @forward: the tokens of its longest sequence, where the graph that it was fixed them.
+constexpr llvm::StringLiteral mostTokensAttr = "heddle.most_tokens";
+
 enum class DecoderInput { InputIds, AttentionMask, PositionIds, Other };
 
 // What argument `index` of @graph is by its name; without names, the one argument is input_ids.

@@ -4,6 +4,8 @@
 
 #include "compiler/raise/Weights.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 #include <cmath>
 #include <set>
 
@@ -138,22 +140,37 @@ MaskProof heddle::proveMask(ExprContext &exprs, Expr added, Expr row, Expr colum
 
 //===- constants ----------------------------------------------------------===//
 
-// Values of a constant by row - column, from -(columns - 1) on; nothing if two elements of one distance differ.
-static std::optional<SmallVector<double>> byDistance(DenseElementsAttr elements) {
+// Whether a constant is the same at every index of the dimension.
+static bool repeatsAlong(DenseElementsAttr elements, int64_t dimension) {
+  SmallVector<int64_t> strides = computeStrides(elements.getType().getShape());
+  int64_t stride = strides[dimension], extent = elements.getType().getDimSize(dimension);
+  for (int64_t i = 0; i < elements.getNumElements(); ++i)
+    if (valueAt(elements, i) != valueAt(elements, i - i / stride % extent * stride))
+      return false;
+  return true;
+}
+
+// The dimensions along which a constant changes.
+static SmallVector<int64_t> changingDimensions(DenseElementsAttr elements) {
+  SmallVector<int64_t> changing;
+  for (int64_t d = 0; d < elements.getType().getRank(); ++d)
+    if (elements.getType().getDimSize(d) != 1 && !repeatsAlong(elements, d))
+      changing.push_back(d);
+  return changing;
+}
+
+// Values of a constant that changes along these two dimensions by row - column, from -(columns - 1) on; nothing if two elements of one
+// distance differ.
+static std::optional<SmallVector<double>> byDistance(DenseElementsAttr elements, int64_t rowDim, int64_t columnDim) {
   ArrayRef<int64_t> shape = elements.getType().getShape();
-  SmallVector<int64_t> large;
-  for (int64_t extent : shape)
-    if (extent != 1)
-      large.push_back(extent);
-  if (large.size() != 2)
-    return std::nullopt;
-  int64_t rows = large[0], columns = large[1];
+  SmallVector<int64_t> strides = computeStrides(shape);
+  int64_t rows = shape[rowDim], columns = shape[columnDim];
   SmallVector<double> values(rows + columns - 1);
   SmallVector<bool> known(values.size());
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) {
       int64_t distance = r - c + columns - 1;
-      double value = valueAt(elements, r * columns + c);
+      double value = valueAt(elements, r * strides[rowDim] + c * strides[columnDim]);
       if (known[distance] && values[distance] != value)
         return std::nullopt;
       values[distance] = value;
@@ -186,25 +203,25 @@ Expr heddle::resolveConstants(ExprContext &exprs, Expr expr) {
     if (!type)
       return;
     SmallVector<Expr> large;
-    int64_t columns = 0;
     for (auto [index, extent] : llvm::zip_equal(part->arguments, type.getShape()))
-      if (extent != 1) {
+      if (extent != 1)
         large.push_back(index);
-        columns = extent;
-      }
     if (auto weight = part->value.getDefiningOp<WeightOp>())
       if (auto changes = weight->getAttrOfType<DenseI64ArrayAttr>("heddle.by_distance")) {
         replacements[part] = flagByDistance(exprs, exprs.sub(large[0], large[1]), changes.asArrayRef());
         return;
       }
     DenseElementsAttr elements = elementsOf(part->value);
-    if (!elements)
+    SmallVector<int64_t> changing = elements ? changingDimensions(elements) : SmallVector<int64_t>();
+    if (changing.size() != 2)
       return;
-    std::optional<SmallVector<double>> values = byDistance(elements);
+    std::optional<SmallVector<double>> values = byDistance(elements, changing[0], changing[1]);
     if (!values)
       return;
+    int64_t columns = type.getDimSize(changing[1]);
     // Decisions at every distance where the value changes; a diagram of many values is no mask.
-    Expr distance = exprs.sub(large[0], large[1]), result = exprs.constant(values->front());
+    Expr distance = exprs.sub(part->arguments[changing[0]], part->arguments[changing[1]]),
+         result = exprs.constant(values->front());
     int64_t changes = 0;
     for (size_t i = 1; i < values->size(); ++i)
       if ((*values)[i] != (*values)[i - 1]) {

@@ -21,16 +21,12 @@ static bool isBool(Value value) {
 static Expr atLeast(ExprContext &exprs, Expr a, Expr b, bool strictly) {
   if (a->isInteger && b->isInteger)
     return exprs.notBelow(strictly ? exprs.sub(a, exprs.constant(1)) : a, b);
-  if (a->isConstant() && b->isConstant())
-    return exprs.constant(strictly ? a->constant > b->constant : a->constant >= b->constant);
   return exprs.condition(exprs.call(strictly ? "greater" : "at_least", {a, b}));
 }
 
 static Expr equals(ExprContext &exprs, Expr a, Expr b) {
   if (a->isInteger && b->isInteger)
     return exprs.equal(a, b);
-  if (a->isConstant() && b->isConstant())
-    return exprs.constant(a->constant == b->constant);
   return exprs.condition(exprs.call("equal", {a, b}));
 }
 

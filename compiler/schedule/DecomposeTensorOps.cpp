@@ -24,6 +24,12 @@ namespace {
 struct DecomposeAggregated : OpInterfaceRewritePattern<linalg::AggregatedOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
   LogicalResult matchAndRewrite(linalg::AggregatedOpInterface op, PatternRewriter &rewriter) const override {
+    // What a softmax decomposes into are sizes of its input, in tensors of its output: they are to say the same of both.
+    if (auto softmax = dyn_cast<linalg::SoftmaxOp>(op.getOperation());
+        softmax && softmax->getNumResults() == 1 && softmax.getInput().getType() != softmax.getOutput().getType()) {
+      Value input = tensor::CastOp::create(rewriter, op.getLoc(), softmax.getOutput().getType(), softmax.getInput());
+      rewriter.modifyOpInPlace(op, [&] { softmax.getInputMutable().assign(input); });
+    }
     FailureOr<SmallVector<Value>> results = op.decomposeOperation(rewriter);
     if (failed(results))
       return rewriter.notifyMatchFailure(op, "has no decomposition");

@@ -7,6 +7,7 @@
 // RUN: %heddle-opt %t/positions.mlir --heddle-form-forward --canonicalize --cse | FileCheck %s --check-prefix=POSITIONS
 // RUN: sed 's/step = arith.constant 1/step = arith.constant 2/' %t/positions.mlir | %heddle-opt --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=EVEN
 // RUN: sed 's/heddle.linear %z/heddle.linear %y/' %t/positions.mlir | %heddle-opt --heddle-form-forward 2>&1 | FileCheck %s --check-prefix=BARE
+// RUN: %heddle-opt %t/joined.mlir --heddle-form-forward --canonicalize --cse | FileCheck %s --check-prefix=JOINED
 
 // Weights become arguments of the layer, the batch is open, positions are an argument.
 // CAUSAL-LABEL: func.func private @layer_0(
@@ -158,6 +159,51 @@ func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> (tensor<?
   %rows = heddle.embedding %range, %places : tensor<?xi32>, tensor<8x4xf32> -> tensor<?x4xf32>
   %all_init = tensor.empty(%b, %n) : tensor<?x?x4xf32>
   %all = linalg.broadcast ins(%rows : tensor<?x4xf32>) outs(%all_init : tensor<?x?x4xf32>) dimensions = [0]
+  %x = arith.addf %tokens, %all : tensor<?x?x4xf32>
+  %e = tensor.expand_shape %x [[0], [1], [2, 3]] output_shape [%b, %n, 1, 4] : tensor<?x?x4xf32> into tensor<?x?x1x4xf32>
+  %h_init = tensor.empty(%b, %n) : tensor<?x1x?x4xf32>
+  %h = linalg.transpose ins(%e : tensor<?x?x1x4xf32>) outs(%h_init : tensor<?x1x?x4xf32>) permutation = [0, 2, 1, 3]
+  %o = heddle.attention %h, %h, %h <causal> {scale = 0.5 : f64} : tensor<?x1x?x4xf32>, tensor<?x1x?x4xf32>, tensor<?x1x?x4xf32> -> tensor<?x1x?x4xf32>
+  %t_init = tensor.empty(%b, %n) : tensor<?x?x1x4xf32>
+  %t = linalg.transpose ins(%o : tensor<?x1x?x4xf32>) outs(%t_init : tensor<?x?x1x4xf32>) permutation = [0, 2, 1, 3]
+  %r = tensor.collapse_shape %t [[0], [1], [2, 3]] : tensor<?x?x1x4xf32> into tensor<?x?x4xf32>
+  %y = arith.addf %r, %x : tensor<?x?x4xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 224> {heddle.content = dense<1.0> : tensor<4xf32>} : tensor<4xf32>
+  %z = heddle.rms_norm %y, %w {eps = 1.0e-6 : f64} : tensor<?x?x4xf32>, tensor<4xf32>
+  %logits = heddle.linear %z, weights(%table : tensor<6x4xf32>) : tensor<?x?x4xf32> -> tensor<?x?x6xf32>
+  return %logits : tensor<?x?x6xf32>
+}
+
+// Positions of all sequences in one dimension, in a table whose first two rows are of no position (XGLM).
+// JOINED-LABEL: func.func @forward(
+// JOINED-SAME: %{{.*}}: tensor<?x?xi32>, %[[AT:.*]]: tensor<?x?xi32>)
+// JOINED-DAG: %[[ROWS:.*]] = heddle.weight "p{{.*}}" <type = "f32", file = 0, offset = 128> : tensor<6x4xf32>
+// JOINED: heddle.embedding %[[AT]], %[[ROWS]] : tensor<?x?xi32>, tensor<6x4xf32> -> tensor<?x?x4xf32>
+//--- joined.mlir
+func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> (tensor<?x?x6xf32> {heddle.name = "logits"}) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %ids, %c0 : tensor<?x?xi64>
+  %n = tensor.dim %ids, %c1 : tensor<?x?xi64>
+  %narrow = arith.trunci %ids : tensor<?x?xi64> to tensor<?x?xi32>
+  %table = heddle.weight "t" <type = "f32", file = 0, offset = 0> : tensor<6x4xf32>
+  %places = heddle.weight "p" <type = "f32", file = 0, offset = 96> : tensor<8x4xf32>
+  %tokens = heddle.embedding %narrow, %table : tensor<?x?xi32>, tensor<6x4xf32> -> tensor<?x?x4xf32>
+  %bn = arith.muli %b, %n : index
+  %range_init = tensor.empty(%bn) : tensor<?xi32>
+  %range = linalg.generic {indexing_maps = [affine_map<(s) -> (s)>], iterator_types = ["parallel"]} outs(%range_init : tensor<?xi32>) {
+  ^bb0(%out: i32):
+    %two = arith.constant 2 : index
+    %s = linalg.index 0 : index
+    %quotient = arith.floordivsi %s, %n : index
+    %before = arith.muli %quotient, %n : index
+    %place = arith.subi %s, %before : index
+    %row = arith.addi %place, %two : index
+    %position = arith.index_cast %row : index to i32
+    linalg.yield %position : i32
+  } -> tensor<?xi32>
+  %rows = heddle.embedding %range, %places : tensor<?xi32>, tensor<8x4xf32> -> tensor<?x4xf32>
+  %all = tensor.expand_shape %rows [[0, 1], [2]] output_shape [%b, %n, 4] : tensor<?x4xf32> into tensor<?x?x4xf32>
   %x = arith.addf %tokens, %all : tensor<?x?x4xf32>
   %e = tensor.expand_shape %x [[0], [1], [2, 3]] output_shape [%b, %n, 1, 4] : tensor<?x?x4xf32> into tensor<?x?x1x4xf32>
   %h_init = tensor.empty(%b, %n) : tensor<?x1x?x4xf32>

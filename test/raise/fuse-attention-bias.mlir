@@ -30,11 +30,10 @@ func.func @alibi(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %
   return %o : !heads
 }
 
-// The slope multiplies the score: no bias, and no scale either.
+// The slope multiplies the score: no bias, and a scale of each head, which goes to the queries.
 // CHECK-LABEL: @slope_times_the_score
-// CHECK-NOT: heddle.attention
-// CHECK: linalg.softmax
-// MISS: not fused: 'arith.mulf' at {{.*}} its scores pass through
+// CHECK: %[[Q:.*]] = arith.mulf %arg0, %{{.*}} : tensor<1x4x?x8xf32>
+// CHECK: heddle.attention %[[Q]], %arg1, %arg2 <full> {scale = 1.0
 func.func @slope_times_the_score(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
   %slopes = arith.constant dense<[0.5, 0.25, 0.125, 0.0625]> : tensor<4xf32>
   %s = call @product(%q, %k) : (!heads, !heads) -> !scores

@@ -131,3 +131,67 @@ func.func @zero_where_no_later_key_is(%q: !heads {heddle.dims = #s}, %k: !heads 
   %o = call @weigh(%p, %v) : (!scores, !heads) -> !heads
   return %o : !heads
 }
+
+// Scores that are no lower than the lowest number (XGLM).
+// CHECK-LABEL: @floor_of_the_lowest_number
+// CHECK-NOT: linalg.softmax
+// CHECK: heddle.attention %arg0, %arg1, %arg2 <causal>
+func.func @floor_of_the_lowest_number(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %lowest = arith.constant -3.40282347E+38 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %masked = call @causal(%s) : (!scores) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %floor = tensor.splat %lowest[%n, %m] : !scores
+  %bounded = arith.maximumf %masked, %floor : !scores
+  %o = call @attend(%bounded, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// CHECK-LABEL: @floor_that_scores_reach
+// CHECK-NOT: heddle.attention
+// CHECK: linalg.softmax
+// MISS: not fused: 'arith.maximumf' at {{.*}} its scores pass through the function 'max'
+func.func @floor_that_scores_reach(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %least = arith.constant -0.5 : f32
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %floor = tensor.splat %least[%n, %m] : !scores
+  %bounded = arith.maximumf %s, %floor : !scores
+  %o = call @attend(%bounded, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// An index that is 0 where the size is 1 is the index: what is broadcast by a size that only the run knows, before softmax and behind it.
+// CHECK-LABEL: @broadcast_that_the_run_decides
+// CHECK-NOT: linalg.softmax
+// CHECK: heddle.attention %arg0, %arg1, %arg2 <full>
+func.func @broadcast_that_the_run_decides(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %all = call @broadcast_by_size(%s) : (!scores) -> !scores
+  %p = call @softmax(%all) : (!scores) -> !scores
+  %again = call @broadcast_by_size(%p) : (!scores) -> !scores
+  %o = call @weigh(%again, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+func.func private @broadcast_by_size(%s: !scores) -> !scores {
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %isOne = arith.cmpi eq, %m, %one : index
+  %init = tensor.empty(%n, %m) : !scores
+  %all = linalg.generic {indexing_maps = [affine_map<(b, h, i, j) -> (b, h, i, j)>],
+                         iterator_types = ["parallel", "parallel", "parallel", "parallel"]} outs(%init : !scores) {
+  ^bb0(%out: f32):
+    %b = linalg.index 0 : index
+    %h = linalg.index 1 : index
+    %i = linalg.index 2 : index
+    %j = linalg.index 3 : index
+    %column = arith.select %isOne, %zero, %j : index
+    %element = tensor.extract %s[%b, %h, %i, %column] : !scores
+    linalg.yield %element : f32
+  } -> !scores
+  return %all : !scores
+}

@@ -354,3 +354,28 @@ func.func @padding_after_the_softmax(%q: !heads {heddle.dims = #s}, %k: !heads {
   %o = call @weigh(%kept, %v) : (!scores, !heads) -> !heads
   return %o : !heads
 }
+
+// The same triangle for every sequence of a batch, compared with 0 by what exporters write for booleans.
+// CHECK-LABEL: @stored_triangle_of_each_sequence
+// CHECK: heddle.attention %{{[a-z0-9]+}}, %{{[a-z0-9]+}}, %{{[a-z0-9]+}} <causal>
+func.func @stored_triangle_of_each_sequence(%q: tensor<2x2x3x4xf32>, %k: tensor<2x2x3x4xf32>, %v: tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %none = arith.constant dense<0.0> : tensor<2x1x3x3xf32>
+  %hidden = arith.constant dense<0xFF800000> : tensor<2x1x3x3xf32>
+  %triangle = arith.constant dense<[[[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]], [[[1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]]]]> : tensor<2x1x3x3xf32>
+  %isHidden = arith.cmpf oeq, %triangle, %none : tensor<2x1x3x3xf32>
+  %mask = arith.select %isHidden, %hidden, %none : tensor<2x1x3x3xi1>, tensor<2x1x3x3xf32>
+  %s_init = tensor.empty() : tensor<2x2x3x3xf32>
+  %s_start = linalg.fill ins(%zero : f32) outs(%s_init : tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %s = linalg.contract indexing_maps = [#q, #k, #s_out] ins(%q, %k : tensor<2x2x3x4xf32>, tensor<2x2x3x4xf32>)
+       outs(%s_start : tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %one_head = tensor.collapse_shape %mask [[0, 1], [2], [3]] : tensor<2x1x3x3xf32> into tensor<2x3x3xf32>
+  %masks = linalg.broadcast ins(%one_head : tensor<2x3x3xf32>) outs(%s_init : tensor<2x2x3x3xf32>) dimensions = [1]
+  %masked = arith.addf %s, %masks : tensor<2x2x3x3xf32>
+  %p = linalg.softmax dimension(3) ins(%masked : tensor<2x2x3x3xf32>) outs(%s_init : tensor<2x2x3x3xf32>) -> tensor<2x2x3x3xf32>
+  %o_init = tensor.empty() : tensor<2x2x3x4xf32>
+  %o_start = linalg.fill ins(%zero : f32) outs(%o_init : tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  %o = linalg.contract indexing_maps = [#p, #v, #o] ins(%p, %v : tensor<2x2x3x3xf32>, tensor<2x2x3x4xf32>)
+       outs(%o_start : tensor<2x2x3x4xf32>) -> tensor<2x2x3x4xf32>
+  return %o : tensor<2x2x3x4xf32>
+}

@@ -18,10 +18,10 @@ func.func @scale_after_the_product(%q: !heads {heddle.dims = #s}, %k: !heads {he
   return %o : !heads
 }
 
+// What a row of scores is multiplied by goes to its query: a number of each query, of each head (Swin 2), or the number of keys.
 // CHECK-LABEL: @temperature_of_each_query
-// CHECK-NOT: heddle.attention
-// CHECK: linalg.softmax
-// MISS: not fused: 'arith.mulf' at {{.*}} its scores pass through
+// CHECK: %[[Q:.*]] = arith.mulf %arg0, %{{.*}} : tensor<1x4x?x8xf32>
+// CHECK: heddle.attention %[[Q]], %arg1, %arg2 <full> {scale = 1.0
 func.func @temperature_of_each_query(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
                                      %t: tensor<1x4x?xf32> {heddle.dims = ["", "", "s"]}) -> !heads {
   %s = call @product(%q, %k) : (!heads, !heads) -> !scores
@@ -29,6 +29,22 @@ func.func @temperature_of_each_query(%q: !heads {heddle.dims = #s}, %k: !heads {
   %m = call @columns(%s) : (!scores) -> index
   %init = tensor.empty(%n, %m) : !scores
   %ts = linalg.broadcast ins(%t : tensor<1x4x?xf32>) outs(%init : !scores) dimensions = [3]
+  %scaled = arith.mulf %s, %ts : !scores
+  %o = call @attend(%scaled, %v) : (!scores, !heads) -> !heads
+  return %o : !heads
+}
+
+// CHECK-LABEL: @temperature_of_each_key
+// CHECK-NOT: heddle.attention
+// CHECK: linalg.softmax
+// MISS: not fused: 'arith.mulf' at {{.*}} its scores pass through
+func.func @temperature_of_each_key(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s},
+                                   %t: tensor<1x4x?xf32> {heddle.dims = ["", "", "s"]}) -> !heads {
+  %s = call @product(%q, %k) : (!heads, !heads) -> !scores
+  %n = call @rows(%s) : (!scores) -> index
+  %m = call @columns(%s) : (!scores) -> index
+  %init = tensor.empty(%n, %m) : !scores
+  %ts = linalg.broadcast ins(%t : tensor<1x4x?xf32>) outs(%init : !scores) dimensions = [2]
   %scaled = arith.mulf %s, %ts : !scores
   %o = call @attend(%scaled, %v) : (!scores, !heads) -> !heads
   return %o : !heads
@@ -48,9 +64,8 @@ func.func @root_of_the_scale_on_both(%q: !heads {heddle.dims = #s}, %k: !heads {
 }
 
 // CHECK-LABEL: @scale_by_the_number_of_keys
-// CHECK-NOT: heddle.attention
-// CHECK: linalg.softmax
-// MISS: not fused: 'arith.divf' at {{.*}} its scores pass through
+// CHECK: %[[Q:.*]] = arith.mulf %arg0, %{{.*}} : tensor<1x4x?x8xf32>
+// CHECK: heddle.attention %[[Q]], %arg1, %arg2 <full> {scale = 1.0
 func.func @scale_by_the_number_of_keys(%q: !heads {heddle.dims = #s}, %k: !heads {heddle.dims = #s}, %v: !heads {heddle.dims = #s}) -> !heads {
   %s = call @product(%q, %k) : (!heads, !heads) -> !scores
   %n = call @rows(%s) : (!scores) -> index

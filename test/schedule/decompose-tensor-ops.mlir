@@ -14,6 +14,19 @@ func.func @softmax_by_parts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
+// What the input says less of its sizes than the output is as the output.
+// CHECK-LABEL: @softmax_of_unknown_columns
+// CHECK: tensor.cast %{{.*}} : tensor<?x?xf32> to tensor<?x8xf32>
+// CHECK-NOT: linalg.softmax
+// CHECK: arith.divf
+func.func @softmax_of_unknown_columns(%x: tensor<?x?xf32>, %n: index) -> tensor<?x8xf32> {
+  %room = tensor.empty(%n) : tensor<?x8xf32>
+  %y = linalg.softmax dimension(1) ins(%x : tensor<?x?xf32>) outs(%room : tensor<?x8xf32>) -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @concat_is_inserts
 // CHECK-NOT: tensor.concat
 // CHECK-COUNT-2: tensor.insert_slice

@@ -2,7 +2,8 @@
 """make_onnx_decoders.py OUT [NAME…]: tiny decoders as PyTorch's exporters write them, with ONNX Runtime's logits.
 
 OUT/NAME.onnx takes input_ids and attention_mask, past-NAME.onnx also position_ids and past_key_values.N.key and .value, as optimum exports
-decoders; dynamo-NAME.onnx is of the exporter that traces programs, the others of TorchScript's; experts of eager-NAME.onnx are computed one by one. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
+decoders; dynamo-NAME.onnx is of the exporter that traces programs, the others of TorchScript's; experts of eager-NAME.onnx are computed one by one;
+static-NAME.onnx is of the former, for a batch of 2 and 10 tokens. OUT/NAME.in.safetensors and NAME.out.safetensors are a batch without earlier tokens. The most probable ids behind 5, 9, 4 are
 printed: test/raise/decoders.test has them. Needs torch, transformers, onnx, onnxruntime, numpy, safetensors.
 """
 import pathlib
@@ -72,6 +73,10 @@ MODELS = {
     # Norms of heads, each with a weight of its own: of one tensor, and one by one.
     "dynamo-cohere": ("Cohere", dict(num_key_value_heads=1, use_qk_norm=True)),
     "dynamo-stablelm": ("StableLm", dict(num_key_value_heads=1, qk_layernorm=True, use_parallel_residual=True)),
+    # Embeddings of positions that are known are stored rows; rotations stored sines and cosines, scaled (YaRN); sinks stored for every row.
+    "static-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+    "static-gpt-oss": ("GptOss", dict(num_key_value_heads=1, head_dim=8, num_local_experts=3, num_experts_per_tok=2, intermediate_size=16,
+                                      sliding_window=3, layer_types=["sliding_attention", "full_attention"])),
     "past-mixtral": ("Mixtral", dict(num_key_value_heads=1, num_local_experts=4, intermediate_size=8)),
     "past-gptj": ("GPTJ", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32, n_inner=24, rotary_dim=4)),
     "past-llama": ("Llama", dict(num_key_value_heads=1)),
@@ -130,9 +135,10 @@ def main():
         experts = "eager" if name.startswith("eager-") else "batched_mm"
         model, takes_past = model_of(family, keys, experts), name.startswith("past-")
         heads = getattr(model.config, "num_key_value_heads", None) or model.config.num_attention_heads
-        ids = torch.tensor([[5, 9, 4, 7, 3], [8, 6, 11, 30, 12]])
+        is_static = name.startswith("static-")
+        ids = torch.tensor([[5, 9, 4, 7, 3], [8, 6, 11, 30, 12]]).repeat(1, 1 + is_static)
         new, all_of = {0: "batch_size", 1: "sequence_length"}, {0: "batch_size", 1: "past_sequence_length + sequence_length"}
-        inputs = {"input_ids": ids, "attention_mask": torch.ones(2, 5 + 3 * takes_past, dtype=torch.long)}
+        inputs = {"input_ids": ids, "attention_mask": torch.ones(2, ids.shape[1] + 3 * takes_past, dtype=torch.long)}
         axes = {"input_ids": new, "attention_mask": all_of if takes_past else new}
         outputs = ["logits"]
         if takes_past:
@@ -145,10 +151,10 @@ def main():
                     axes[outputs[-1]] = {0: "batch_size", 2: "past_sequence_length + sequence_length"}
         with torch.no_grad():
             wrapped = (WithPast if takes_past else Plain)(model).eval()
-            if name.startswith("dynamo-"):
+            if is_static or name.startswith("dynamo-"):
                 shape = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence", max=model.config.max_position_embeddings)}
                 program = torch.onnx.export(wrapped, tuple(inputs.values()), dynamo=True, input_names=list(inputs), output_names=outputs,
-                                            dynamic_shapes={key: shape for key in inputs})
+                                            dynamic_shapes=None if is_static else {key: shape for key in inputs})
                 onnx.save(without_traces(program.model_proto), str(out / f"{name}.onnx"))
             else:
                 torch.onnx.export(wrapped, tuple(inputs.values()), str(out / f"{name}.onnx"), dynamo=False, input_names=list(inputs),
@@ -157,7 +163,7 @@ def main():
             for _ in range(NEW):
                 greedy.append(int(model(input_ids=torch.tensor([greedy]), use_cache=False).logits[0, -1].argmax()))
         session = onnxruntime.InferenceSession(str(out / f"{name}.onnx"), providers=["CPUExecutionProvider"])
-        feed = {"input_ids": ids.numpy(), "attention_mask": np.ones((2, 5), np.int64), "position_ids": np.arange(5)[None].repeat(2, 0)}
+        feed = {"input_ids": ids.numpy(), "attention_mask": np.ones(ids.shape, np.int64), "position_ids": np.arange(5)[None].repeat(2, 0)}
         given = {i.name: feed.get(i.name, np.zeros((2, heads, 0, 8), np.float32)) for i in session.get_inputs()}
         logits = session.run(["logits"], given)[0]
         save_file({key: np.array(value, order="C") for key, value in given.items() if key in feed}, out / f"{name}.in.safetensors")

@@ -5,6 +5,9 @@
 
 #include "frontends/onnx/import/AngleTable.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,19 +16,35 @@ using namespace llvm;
 using namespace heddle;
 
 namespace {
+// Rows and columns of numbers that are `amplitude` times sines and cosines.
 struct Table {
   const uint8_t *bytes;
   int64_t rows, columns;
+  double amplitude = 1;
 
+  static std::optional<Table> of(const OnnxModel &model, const OnnxTensor &tensor);
   double at(int64_t row, int64_t column) const {
     float value;
     memcpy(&value, bytes + (row * columns + column) * sizeof(float), sizeof(float));
-    return value;
+    return value / amplitude;
+  }
+  // Whether row 0 is this number, at which all sines, or all cosines, begin.
+  bool startsWith(double number) const {
+    return llvm::all_of(llvm::seq(columns), [&](int64_t column) { return at(0, column) == number; });
   }
   bool agrees(int64_t column, bool isCosine, double frequency) const;
-  double frequencyOfSines(int64_t column) const;
+  std::optional<double> frequencyOfSines(int64_t column) const;
 };
 } // namespace
+
+std::optional<Table> Table::of(const OnnxModel &model, const OnnxTensor &tensor) {
+  size_t rank = tensor.dims.size();
+  if (tensor.type != OnnxType::Float || tensor.isSparse || rank < 2 || tensor.dims[rank - 2] < 2 ||
+      tensor.dims[rank - 1] < 2 ||
+      llvm::any_of(ArrayRef(tensor.dims).drop_back(2), [](int64_t size) { return size != 1; }))
+    return std::nullopt;
+  return Table{model.data(tensor), tensor.dims[rank - 2], tensor.dims[rank - 1]};
+}
 
 // An angle of 32 bits is off by its last bit, which grows with it.
 bool Table::agrees(int64_t column, bool isCosine, double frequency) const {
@@ -37,7 +56,8 @@ bool Table::agrees(int64_t column, bool isCosine, double frequency) const {
   return true;
 }
 
-double Table::frequencyOfSines(int64_t column) const {
+// Nothing where the column is no sine of its rows.
+std::optional<double> Table::frequencyOfSines(int64_t column) const {
   int64_t first = 1;
   while (first + 1 < rows && at(first, column) < 0.5)
     ++first;
@@ -52,26 +72,64 @@ double Table::frequencyOfSines(int64_t column) const {
     if (norm > 0)
       frequency += change / norm;
   }
-  return double(float(frequency));
+  frequency = double(float(frequency));
+  return frequency > 0 && agrees(column, false, frequency) ? std::optional(frequency) : std::nullopt;
+}
+
+// Sines in one table and cosines in another.
+static std::optional<AngleTable> frequenciesOf(const Table &sines, const Table &cosines) {
+  AngleTable result;
+  for (int64_t column = 0; column < sines.columns; ++column) {
+    std::optional<double> frequency = sines.frequencyOfSines(column);
+    if (!frequency || !cosines.agrees(column, true, *frequency))
+      return std::nullopt;
+    result.frequencies.push_back(*frequency);
+  }
+  result.amplitude = sines.amplitude;
+  return result;
+}
+
+// Of a table whose columns are all sines or all cosines, where the others are an initializer as well.
+static std::optional<AngleTable> halfOfPair(const OnnxModel &model, const OnnxTensor &tensor, Table table) {
+  bool isCosine = table.at(0, 0) > 0 && table.startsWith(table.at(0, 0));
+  if (!isCosine && !table.startsWith(0))
+    return std::nullopt;
+  for (const OnnxTensor &other : model.graph.initializers) {
+    std::optional<Table> partner =
+        other.dims == tensor.dims && &other != &tensor ? Table::of(model, other) : std::nullopt;
+    if (!partner)
+      continue;
+    Table &cosines = isCosine ? table : *partner, &sines = isCosine ? *partner : table;
+    double amplitude = cosines.at(0, 0);
+    if (!(amplitude > 0) || !cosines.startsWith(amplitude) || !sines.startsWith(0))
+      continue;
+    cosines.amplitude = sines.amplitude = amplitude;
+    if (std::optional<AngleTable> found = frequenciesOf(sines, cosines)) {
+      found->isCosine.assign(table.columns, isCosine);
+      return found;
+    }
+    table.amplitude = 1;
+  }
+  return std::nullopt;
 }
 
 std::optional<AngleTable> heddle::angleTableOf(const OnnxModel &model, const OnnxTensor &tensor) {
-  if (tensor.type != OnnxType::Float || tensor.dims.size() != 2 || tensor.dims[0] < 2 || tensor.dims[1] < 2)
+  std::optional<Table> read = Table::of(model, tensor);
+  if (!read)
     return std::nullopt;
-  Table table{model.data(tensor), tensor.dims[0], tensor.dims[1]};
+  const Table &table = *read;
   AngleTable result;
-  for (int64_t column = 0; column < table.columns; ++column) {
-    double start = table.at(0, column);
-    if (start != 0 && start != 1)
-      return std::nullopt;
-    result.isCosine.push_back(start == 1);
-  }
+  for (int64_t column = 0; column < table.columns; ++column)
+    result.isCosine.push_back(table.at(0, column) == 1);
+  if (llvm::all_equal(result.isCosine))
+    return halfOfPair(model, tensor, table);
   SmallVector<double> found;
   for (int64_t column = 0; column < table.columns; ++column)
     if (!result.isCosine[column]) {
-      found.push_back(table.frequencyOfSines(column));
-      if (found.back() <= 0 || !table.agrees(column, false, found.back()))
+      std::optional<double> frequency = table.frequencyOfSines(column);
+      if (table.at(0, column) != 0 || !frequency)
         return std::nullopt;
+      found.push_back(*frequency);
     }
   size_t sines = 0, cosines = 0;
   for (int64_t column = 0; column < table.columns; ++column) {

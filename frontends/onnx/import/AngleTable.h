@@ -12,14 +12,16 @@
 
 namespace heddle {
 
-// Element [row, column] of a table is the sine or the cosine of row * frequencies[column].
+// Element [row, column] of a table is `amplitude` times the sine or the cosine of row * frequencies[column].
 struct AngleTable {
+  double amplitude = 1;
   llvm::SmallVector<double> frequencies; // of each column, 32-bit floats
   llvm::SmallVector<bool> isCosine;
 };
 
-// What a tensor of floats (rows, columns) is, to the precision of angles of 32 bits, if every column is one. The cosine of each sine is in the
-// table as well, in their order.
+// What a tensor of floats (1, …, rows, columns) is, to the precision of angles of 32 bits, if every column is one. The cosine of each sine is in
+// the table as well, in their order; or one table has the sines and another initializer of its shape the cosines, column by column, as exporters
+// fold the rotations of a known length.
 std::optional<AngleTable> angleTableOf(const OnnxModel &model, const OnnxTensor &tensor);
 
 } // namespace heddle

@@ -170,9 +170,24 @@ bool GraphBuilder::isVisible(const Dim &dim, Scope scope) const {
 }
 
 bool GraphBuilder::isNonNegative(const Dim &dim) const {
-  return llvm::all_of(dim.polynomial(), [&](const auto &term) {
-    return term.second > 0 && llvm::all_of(term.first, [&](unsigned symbol) { return symbols[symbol].isNonNegative; });
-  });
+  auto isNatural = [&](const Dim &sum) {
+    return llvm::all_of(sum.polynomial(), [&](const auto &term) {
+      return term.second > 0 &&
+             llvm::all_of(term.first, [&](unsigned symbol) { return symbols[symbol].isNonNegative; });
+    });
+  };
+  return isNatural(dim) || llvm::any_of(required, [&](const Dim &known) { return isNatural(dim - known); });
+}
+
+void GraphBuilder::requireNonNegative(const Dim &number, Value condition, const Twine &what) {
+  require(condition, what);
+  // What a branch or the body of a loop requires says nothing behind it.
+  if (!isa<func::FuncOp>(b.getInsertionBlock()->getParentOp()) || llvm::is_contained(required, number))
+    return;
+  required.push_back(number);
+  for (const DerivedDim &known : derivedDims)
+    if (known.kind == Derivation::FloorDiv && isNonNegative(known.a) && isNonNegative(known.c))
+      asCount(known.result);
 }
 
 Dim GraphBuilder::indicator(Value condition) {

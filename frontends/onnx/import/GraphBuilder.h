@@ -118,10 +118,12 @@ public:
   Dim floorMod(const Dim &a, const Dim &c);
   Dim maxOf(const Dim &a, const Dim &c);
   Dim minOf(const Dim &a, const Dim &c);
-  // Whether it follows from sizes of tensors that the number is not negative.
+  // Whether it follows from sizes of tensors, and from what a run was aborted without, that the number is not negative.
   bool isNonNegative(const Dim &dim) const;
   // Aborts the run with `what` unless the i1 holds.
   void require(mlir::Value condition, const llvm::Twine &what);
+  // The same where the condition says that the number is not negative, which is known from then on.
+  void requireNonNegative(const Dim &number, mlir::Value condition, const llvm::Twine &what);
 
   // --- constants
   mlir::Value constant(OnnxType type, double number); // an MLIR scalar
@@ -246,6 +248,7 @@ private:
   };
   std::vector<Symbol> symbols;
   std::vector<DerivedDim> derivedDims;
+  std::vector<Dim> required; // numbers that are not negative, or the run has ended
   Status failure;
 };
 

@@ -91,11 +91,25 @@ static SmallVector<int64_t> changesByDistance(const OnnxModel &model, const Onnx
   for (int64_t dim : tensor.dims)
     if (dim != 1)
       large.push_back(dim);
-  if (tensor.type != OnnxType::Bool || large.size() != 2)
+  bool isFloats = tensor.type == OnnxType::Float;
+  if ((tensor.type != OnnxType::Bool && !isFloats) || large.size() != 2)
     return {};
-  const uint8_t *flags = model.data(tensor);
+  const uint8_t *bytes = model.data(tensor);
   int64_t rows = large[0], columns = large[1];
-  auto at = [&](int64_t row, int64_t column) { return flags[row * columns + column] != 0; };
+  // Of floats -1 where the number is no flag.
+  auto at = [&](int64_t row, int64_t column) -> int {
+    if (!isFloats)
+      return bytes[row * columns + column] != 0;
+    float number;
+    memcpy(&number, bytes + (row * columns + column) * sizeof(float), sizeof(float));
+    return number == 0 ? 0 : number == 1 ? 1 : -1;
+  };
+  for (int64_t column = 0; column < columns; ++column)
+    if (at(0, column) < 0)
+      return {};
+  for (int64_t row = 1; row < rows; ++row)
+    if (at(row, 0) < 0)
+      return {};
   for (int64_t row = 1; row < rows; ++row)
     for (int64_t column = 1; column < columns; ++column)
       if (at(row, column) != at(row - 1, column - 1))
@@ -172,6 +186,7 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
     if (std::optional<AngleTable> table = angleTableOf(model, tensor)) {
       weight->setAttr("heddle.frequencies", g.b.getDenseF64ArrayAttr(table->frequencies));
       weight->setAttr("heddle.cosines", g.b.getDenseBoolArrayAttr(table->isCosine));
+      weight->setAttr("heddle.amplitude", g.b.getF64FloatAttr(table->amplitude));
     }
     if (SmallVector<double> lines = lineTableOf(model, tensor); !lines.empty())
       weight->setAttr("heddle.lines", g.b.getDenseF64ArrayAttr(lines));

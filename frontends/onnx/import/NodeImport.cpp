@@ -119,7 +119,8 @@ bool NodeImport::requireAtMost(const Dim &a, const Dim &c, const Twine &what) {
     return false;
   }
   if (!g.failed() && !room.isStatic() && !g.isNonNegative(room))
-    g.require(arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(a), g.index(c)), what);
+    g.requireNonNegative(room, arith::CmpIOp::create(g.b, g.loc, arith::CmpIPredicate::sle, g.index(a), g.index(c)),
+                         what);
   return !g.failed();
 }
 
