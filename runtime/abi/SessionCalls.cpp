@@ -324,7 +324,7 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
       return Status();
     }));
     generate.maxTokens = given.max_tokens;
-    generate.rules = AnswerRules::of(session->owner->package->metadata());
+    generate.rules = AnswerRules::of(session->owner->package->metadata(), generate.eos);
     if (given.mask)
       generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
                          auto &call = *static_cast<GenerateCall *>(self);
@@ -363,12 +363,12 @@ heddle_status heddle_session_search_beams(heddle_session *session, const int32_t
       beams.beams = given.beams;
       beams.returned = given.returned ? given.returned : 1;
       beams.maxTokens = given.max_tokens;
-      beams.rules = AnswerRules::of(session->owner->package->metadata());
       beams.lengthPenalty = given.length_penalty;
-      beams.earlyStopping = given.early_stopping != 0;
+      beams.earlyStopping = given.early_stopping ? EarlyStopping::Yes : EarlyStopping::No;
       beams.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
       if (!given.ignore_eos)
         beams.eos = endTokensOf(session->owner->package->metadata());
+      beams.rules = AnswerRules::of(session->owner->package->metadata(), beams.eos);
       std::vector<BeamResult> found;
       HEDDLE_RETURN_IF_ERROR(searchBeams(*session->session, {ids, ids + count}, beams, found));
       std::swap(results, found);
