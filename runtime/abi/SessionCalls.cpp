@@ -319,12 +319,13 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
         ends = endTokensOf(session->owner->package->metadata());
       std::unique_ptr<TextStream> stream(
           new TextStream(session->owner->tokenizer.get(), /*skipSpecial=*/true, std::move(stops)));
+      AnswerRules rules = AnswerRules::of(session->owner->package->metadata(), ends);
+      std::swap(generate.rules, rules);
       std::swap(generate.eos, ends);
       std::swap(call.stream, stream);
       return Status();
     }));
     generate.maxTokens = given.max_tokens;
-    generate.rules = AnswerRules::of(session->owner->package->metadata(), generate.eos);
     if (given.mask)
       generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
                          auto &call = *static_cast<GenerateCall *>(self);
