@@ -274,6 +274,9 @@ Status ConfigChecker::checkIds() {
                            {"begin_suppress_tokens", config.suppressedFirst}})
     for (int64_t id : ids)
       HEDDLE_RETURN_IF_ERROR(check(name, id));
+  for (const std::vector<int64_t> &word : config.badWords)
+    for (int64_t id : word)
+      HEDDLE_RETURN_IF_ERROR(check("bad_words_ids", id));
   return Status();
 }
 

@@ -290,8 +290,11 @@ struct ModelConfig {
   int64_t topK = 0;
   int64_t numBeams = 1, noRepeatNgram = 0;          // 0: any n-gram may come again
   std::vector<int64_t> suppressed, suppressedFirst; // tokens that never follow, and that do not follow the prompt
+  std::vector<std::vector<int64_t>> badWords;       // that never follow as a whole
+  // Tokens before which no answer ends, the prompt's counted or not, and those at which it does; 0: none are said.
+  int64_t minLength = 0, minNewTokens = 0, maxLength = 0, maxNewTokens = 0;
   double lengthPenalty = 1.0;
-  bool earlyStopping = false;
+  bool earlyStopping = false, neverStopsEarly = false, renormalizesLogits = false; // of beams
   // Where in its file each value that was read lies, in bytes, by placeKey(): for messages about it.
   std::map<std::string, uint64_t> valueOffsets;
   // Keys of the family that its file calls by another name (Family::aliases), and that name.

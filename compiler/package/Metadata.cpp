@@ -71,12 +71,18 @@ static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, cons
     source += ", without " + llvm::join(config.notApplied, ", ");
   std::vector<int32_t> suppressed(config.suppressed.begin(), config.suppressed.end()),
       suppressedFirst(config.suppressedFirst.begin(), config.suppressedFirst.end());
+  std::vector<fb::Offset<package::TokenSequence>> badWords;
+  badWords.reserve(config.badWords.size());
+  for (const std::vector<int64_t> &word : config.badWords)
+    badWords.push_back(package::CreateTokenSequence(b, b.CreateVector(std::vector<int32_t>(word.begin(), word.end()))));
   return package::CreateGeneration(
       b, b.CreateVector(eos), config.bosId.value_or(-1), config.padId.value_or(-1), config.decoderStartId.value_or(-1),
       config.doSample ? config.temperature : 0, config.topK, config.topP, config.repetitionPenalty, config.minP,
       b.CreateString(source), config.forcedBosId.value_or(-1), config.forcedEosId.value_or(-1), config.numBeams,
       config.lengthPenalty, config.earlyStopping, config.noRepeatNgram, b.CreateVector(suppressed),
-      b.CreateVector(suppressedFirst));
+      b.CreateVector(suppressedFirst), config.neverStopsEarly, config.renormalizesLogits, b.CreateVector(badWords),
+      uint32_t(config.minLength), uint32_t(config.minNewTokens), uint32_t(config.maxLength),
+      uint32_t(config.maxNewTokens));
 }
 
 static fb::Offset<package::Speech> speechTable(fb::FlatBufferBuilder &b, const SpeechConfig &speech) {

@@ -57,34 +57,34 @@ void readIds(JsonObject &object, ModelConfig &config) {
     config.padId.reset();
 }
 
-// id2label, or as many names as num_labels says.
+// id2label, or as many names as num_labels says where that has another number.
 void readLabels(JsonObject &object, ModelConfig &config) {
   constexpr int64_t most = 1 << 20;
   JsonValue names = object.find("id2label");
-  int64_t count = object.integer("num_labels").value_or(2);
-  if (names) {
-    count = 0;
-    for (JsonItems entries(names); entries.next();)
-      ++count;
-  }
+  int64_t named = 0;
+  for (JsonItems entries(names); entries.next();)
+    ++named;
+  int64_t count = object.integer("num_labels").value_or(names ? named : 2);
+  if (count != named)
+    names = JsonValue();
   if (count < 1 || count > most)
     return object.fail(names ? "id2label" : "num_labels",
                        "stands for " + std::to_string(count) + " labels, expected 1 to " + std::to_string(most));
   config.labels.resize(size_t(count));
   for (int64_t label = 0; label < count && !names; ++label)
     config.labels[size_t(label)] = "LABEL_" + std::to_string(label);
-  std::vector<bool> named(static_cast<size_t>(count));
+  std::vector<bool> isNamed(static_cast<size_t>(count));
   for (JsonItems entries(names); entries.next();) {
     std::string key = entries.key.string();
     int64_t label = -1;
     bool isNumber = !key.empty() && key.size() < 8 && key.find_first_not_of("0123456789") == std::string::npos;
     if (isNumber)
       label = std::stoll(key);
-    if (label < 0 || label >= count || named[size_t(label)] || !entries.value.is(JsonKind::String))
+    if (label < 0 || label >= count || isNamed[size_t(label)] || !entries.value.is(JsonKind::String))
       return object.fail("id2label", "has '" + printable(key, 64) + "': expected names of the labels 0 to " +
                                          std::to_string(count - 1));
     config.labels[size_t(label)] = entries.value.string();
-    named[size_t(label)] = true;
+    isNamed[size_t(label)] = true;
   }
 }
 

@@ -9,17 +9,16 @@ namespace heddle {
 namespace {
 
 // Keys of transformers' GenerationConfig that change which tokens it generates and that no program here applies, with the number at which they
-// change nothing. Lengths are the caller's, and what shapes beams alone does nothing without num_beams.
+// change nothing.
 struct GenerationKey {
   const char *key;
   std::optional<double> inert; // none: whatever it holds changes something
   bool shapesSamples = false;  // and nothing where do_sample is false
 };
 const GenerationKey generationKeys[] = {
-    {"bad_words_ids", {}},
     {"constraints", {}},
+    {"diversity_penalty", 0},
     {"dola_layers", {}},
-    {"early_stopping", {}}, // "never"
     {"encoder_no_repeat_ngram_size", 0},
     {"encoder_repetition_penalty", 1},
     {"epsilon_cutoff", 0, true},
@@ -29,8 +28,7 @@ const GenerationKey generationKeys[] = {
     {"forced_decoder_ids", {}},
     {"guidance_scale", 1},
     {"max_time", {}},
-    {"min_length", 0},
-    {"min_new_tokens", 0},
+    {"num_beam_groups", 1},
     {"num_beams", 1}, // with do_sample
     {"num_return_sequences", 1},
     {"penalty_alpha", 0},
@@ -51,7 +49,7 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
     bool isNumber = found.is(JsonKind::Bool) || found.number(number);
     bool isEmpty = isContainer && !JsonItems(found).next();
     std::string_view key = entry.key;
-    if ((key == "num_beams" && !config.doSample) || (key == "early_stopping" && found.is(JsonKind::Bool)))
+    if (key == "num_beams" && !config.doSample)
       continue; // readGeneration has them
     if (key == "forced_decoder_ids" && config.audio.melBins)
       continue;
@@ -60,6 +58,29 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
       continue;
     config.notApplied.push_back(entry.key + (isContainer ? "" : " " + printable(found.raw(), 64)));
   }
+}
+
+// A length that counts where it is at least 1.
+int64_t readLength(JsonObject &object, const char *key) {
+  return object.bounded(key, object.integer(key).value_or(0), 0, INT32_MAX);
+}
+
+// Sequences of tokens, none of them empty.
+std::vector<std::vector<int64_t>> readBadWords(JsonObject &object) {
+  const char *key = "bad_words_ids";
+  std::vector<std::vector<int64_t>> words;
+  JsonValue found = object.find(key);
+  bool isList = !found || found.is(JsonKind::Array);
+  for (JsonItems sequences(found); isList && sequences.next();) {
+    std::vector<int64_t> &word = words.emplace_back();
+    isList = sequences.value.is(JsonKind::Array);
+    for (JsonItems ids(sequences.value); isList && ids.next();)
+      isList = ids.value.integer(word.emplace_back());
+    isList &= !word.empty();
+  }
+  if (!isList)
+    object.fail(key, "is no list of lists of tokens");
+  return words;
 }
 
 void readGeneration(JsonObject &object, ModelConfig &config) {
@@ -81,8 +102,16 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.numBeams = object.integer("num_beams").value_or(1);
   config.noRepeatNgram = object.integer("no_repeat_ngram_size").value_or(0);
   config.lengthPenalty = object.number("length_penalty").value_or(1.0);
-  if (JsonValue stops = object.find("early_stopping"); stops.is(JsonKind::Bool))
-    config.earlyStopping = stops.isTrue();
+  if (JsonValue stops = object.find("early_stopping"); stops.equals("never"))
+    config.neverStopsEarly = true;
+  else
+    config.earlyStopping = object.boolean("early_stopping").value_or(false);
+  config.renormalizesLogits = object.boolean("renormalize_logits").value_or(false);
+  config.badWords = readBadWords(object);
+  config.minNewTokens = readLength(object, "min_new_tokens");
+  config.minLength = object.has("min_new_tokens") ? 0 : readLength(object, "min_length"); // as the reference
+  config.maxLength = readLength(object, "max_length");
+  config.maxNewTokens = readLength(object, "max_new_tokens");
   config.doSample = object.boolean("do_sample").value_or(false);
   config.temperature = object.number("temperature").value_or(1.0);
   config.topP = object.number("top_p").value_or(1.0);

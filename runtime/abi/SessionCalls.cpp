@@ -319,12 +319,13 @@ heddle_status heddle_session_generate(heddle_session *session, int32_t sequence,
         ends = endTokensOf(session->owner->package->metadata());
       std::unique_ptr<TextStream> stream(
           new TextStream(session->owner->tokenizer.get(), /*skipSpecial=*/true, std::move(stops)));
+      AnswerRules rules = AnswerRules::of(session->owner->package->metadata(), ends);
+      std::swap(generate.rules, rules);
       std::swap(generate.eos, ends);
       std::swap(call.stream, stream);
       return Status();
     }));
     generate.maxTokens = given.max_tokens;
-    generate.rules = AnswerRules::of(session->owner->package->metadata());
     if (given.mask)
       generate.mask = {[](void *self, const int32_t *history, size_t size, uint32_t *mask) {
                          auto &call = *static_cast<GenerateCall *>(self);
@@ -363,12 +364,12 @@ heddle_status heddle_session_search_beams(heddle_session *session, const int32_t
       beams.beams = given.beams;
       beams.returned = given.returned ? given.returned : 1;
       beams.maxTokens = given.max_tokens;
-      beams.rules = AnswerRules::of(session->owner->package->metadata());
       beams.lengthPenalty = given.length_penalty;
-      beams.earlyStopping = given.early_stopping != 0;
+      beams.earlyStopping = given.early_stopping ? EarlyStopping::Yes : EarlyStopping::No;
       beams.repetitionPenalty = given.repetition_penalty == 0 ? 1 : given.repetition_penalty;
       if (!given.ignore_eos)
         beams.eos = endTokensOf(session->owner->package->metadata());
+      beams.rules = AnswerRules::of(session->owner->package->metadata(), beams.eos);
       std::vector<BeamResult> found;
       HEDDLE_RETURN_IF_ERROR(searchBeams(*session->session, {ids, ids + count}, beams, found));
       std::swap(results, found);

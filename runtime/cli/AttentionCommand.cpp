@@ -18,8 +18,8 @@ Status generateAnswer(OpenedModel &program, Session &session, const std::vector<
   };
   tokens.reserve(size_t(session.context()) + 1);
   EndReason reason;
-  HEDDLE_RETURN_IF_ERROR(
-      generateTokens(session, 0, prompt.data(), prompt.size(), program.generateOptions(), sink, &tokens, reason));
+  GenerateOptions options = program.generateOptions(session.tokensOfPrompt(int64_t(prompt.size())));
+  HEDDLE_RETURN_IF_ERROR(generateTokens(session, 0, prompt.data(), prompt.size(), options, sink, &tokens, reason));
   program.noteEnd(reason);
   if (int64_t(tokens.size()) > session.context()) // nothing would attend from the last one
     tokens.resize(size_t(session.context()));

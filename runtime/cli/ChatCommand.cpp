@@ -165,7 +165,7 @@ Status Chat::answer() {
   AnswerStream stream(program, /*keeps=*/true);
   EndReason reason = EndReason::Stopped;
   Status status = generateTokens(
-      *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(),
+      *session, 0, ids.data() + common, ids.size() - common, program.generateOptions(int64_t(ids.size())),
       [](void *user, int32_t id, const float *) { return static_cast<AnswerStream *>(user)->take(id); }, &stream,
       reason);
   Status shown = stream.finish(/*newline=*/true);

@@ -150,7 +150,9 @@ Status parseCommandLine(int argc, char **argv, const Package &package, CliOption
     options.sampler.minP = generation->min_p();
     options.sampler.repetitionPenalty = generation->repetition_penalty();
     options.lengthPenalty = generation->length_penalty();
-    options.earlyStopping = generation->early_stopping();
+    options.earlyStopping = generation->never_stops_early() ? EarlyStopping::Never
+                            : generation->early_stopping()  ? EarlyStopping::Yes
+                                                            : EarlyStopping::No;
   }
   if (hears(package))
     options.timestamps = package.metadata().encoder()->speech()->timestamps();

@@ -55,8 +55,9 @@ struct CliOptions {
   std::optional<std::vector<int32_t>> promptIds;
   std::string system;
   int64_t maxTokens = 0; // -n; 0: up to the context
-  bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, earlyStopping = false,
-       json = false, profile = false, plainLines = false, timestamps = false;
+  bool hasMaxTokens = false, printIds = false, ignoreEos = false, deterministic = false, json = false, profile = false,
+       plainLines = false, timestamps = false;
+  EarlyStopping earlyStopping = EarlyStopping::No;
   std::string audioFile, language, task; // --audio; empty: the model's
   SamplerOptions sampler;
   bool hasSeed = false;
@@ -90,8 +91,10 @@ struct OpenedModel {
   const package::Package &metadata() const { return package->metadata(); }
   SessionOptions sessionOptions(int32_t maxSequences = 1) const;
   std::vector<int32_t> endTokens() const;
-  int64_t newTokens(const Session &session, int64_t promptSize) const; // -n, or what the context has room for
-  GenerateOptions generateOptions() const;
+  // The longest answer behind so many tokens: -n, else what the model's files say; 0: as the context has room.
+  int64_t longestAnswer(int64_t promptTokens) const;
+  int64_t newTokens(const Session &session, int64_t promptTokens) const; // that, as far as there is room
+  GenerateOptions generateOptions(int64_t promptTokens) const;
   BeamOptions beamOptions(int64_t maxTokens) const;
   Status encode(const std::string &text, std::vector<int32_t> &ids) const;
   std::string tokenText(int32_t id) const;

@@ -168,6 +168,8 @@ void OpenedModel::note(const std::string &text) const {
 void OpenedModel::noteEnd(EndReason reason) const {
   if (reason == EndReason::Context)
     note(format("the answer ends because the context of %u tokens is full", metadata().context()));
+  if (reason == EndReason::MaxTokens && !options.hasMaxTokens)
+    note("the answer ends because it is as long as the model's files let it be; -n says another length");
 }
 
 SessionOptions OpenedModel::sessionOptions(int32_t maxSequences) const {
@@ -188,17 +190,27 @@ std::vector<int32_t> OpenedModel::endTokens() const {
   return endTokensOf(metadata());
 }
 
-int64_t OpenedModel::newTokens(const Session &session, int64_t promptSize) const {
-  int64_t room = session.context() - session.tokensOfPrompt(promptSize) + 1; // the last token is not fed back
-  return options.hasMaxTokens ? std::min(options.maxTokens, room) : room;
+int64_t OpenedModel::longestAnswer(int64_t promptTokens) const {
+  const package::Generation *generation = metadata().generation();
+  if (options.hasMaxTokens || !generation)
+    return options.maxTokens;
+  if (generation->max_new_tokens() || !generation->max_length())
+    return generation->max_new_tokens();
+  return std::max<int64_t>(1, int64_t(generation->max_length()) - promptTokens);
 }
 
-GenerateOptions OpenedModel::generateOptions() const {
+int64_t OpenedModel::newTokens(const Session &session, int64_t promptTokens) const {
+  int64_t room = session.context() - promptTokens + 1; // the last token is not fed back
+  int64_t longest = longestAnswer(promptTokens);
+  return longest ? std::min(longest, room) : room;
+}
+
+GenerateOptions OpenedModel::generateOptions(int64_t promptTokens) const {
   GenerateOptions generate;
   generate.sampler = options.sampler;
-  generate.maxTokens = options.maxTokens;
+  generate.maxTokens = longestAnswer(promptTokens);
   generate.eos = endTokens();
-  generate.rules = AnswerRules::of(metadata());
+  generate.rules = AnswerRules::of(metadata(), generate.eos);
   return generate;
 }
 
@@ -209,8 +221,8 @@ BeamOptions OpenedModel::beamOptions(int64_t maxTokens) const {
   beam.lengthPenalty = options.lengthPenalty;
   beam.earlyStopping = options.earlyStopping;
   beam.repetitionPenalty = options.sampler.repetitionPenalty;
-  beam.rules = AnswerRules::of(metadata());
   beam.eos = endTokens();
+  beam.rules = AnswerRules::of(metadata(), beam.eos);
   beam.maxTokens = maxTokens;
   return beam;
 }

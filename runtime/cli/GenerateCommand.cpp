@@ -98,7 +98,8 @@ Status printBeams(OpenedModel &program, std::vector<int32_t> &prompt) {
   const CliOptions &options = program.options;
   std::unique_ptr<Session> session;
   HEDDLE_RETURN_IF_ERROR(beginSession(program, options.beams, session, prompt));
-  BeamOptions beam = program.beamOptions(program.newTokens(*session, int64_t(prompt.size())));
+  int64_t promptTokens = session->tokensOfPrompt(int64_t(prompt.size()));
+  BeamOptions beam = program.beamOptions(program.newTokens(*session, promptTokens));
   std::vector<BeamResult> results;
   HEDDLE_RETURN_IF_ERROR(searchBeams(*session, prompt, beam, results));
   for (const BeamResult &result : results) {
@@ -116,8 +117,8 @@ Status printBeams(OpenedModel &program, std::vector<int32_t> &prompt) {
     return int64_t(result.ids.size()) == beam.maxTokens &&
            std::find(beam.eos.begin(), beam.eos.end(), result.ids.back()) == beam.eos.end();
   });
-  if (endsAtLimit && (!options.hasMaxTokens || options.maxTokens > beam.maxTokens))
-    program.noteEnd(EndReason::Context);
+  if (endsAtLimit)
+    program.noteEnd(program.longestAnswer(promptTokens) == beam.maxTokens ? EndReason::MaxTokens : EndReason::Context);
   return Status();
 }
 
@@ -156,7 +157,7 @@ Status runGenerate(OpenedModel &program) {
   };
   if (printer.asIds)
     printer.ids.reserve(program.metadata().context());
-  GenerateOptions generate = program.generateOptions();
+  GenerateOptions generate = program.generateOptions(session->tokensOfPrompt(int64_t(prompt.size())));
   generate.givesLogits = printer.asLines;
   EndReason reason;
   HEDDLE_RETURN_IF_ERROR(generateTokens(*session, 0, prompt.data(), prompt.size(), generate, sink, &printer, reason));

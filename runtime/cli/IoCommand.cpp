@@ -211,9 +211,9 @@ private:
       samplers.emplace_back(own, vocabSize);
       samplers.back().accept(rows[row].ids.data(), int64_t(rows[row].ids.size()));
     }
-    AnswerRules rules = AnswerRules::of(program.metadata());
-    std::vector<uint32_t> mask(size_t(rules.isEmpty() ? 0 : maskWords(vocabSize)));
     std::vector<int32_t> ends = program.endTokens(), last(batch);
+    AnswerRules rules = AnswerRules::of(program.metadata(), ends);
+    std::vector<uint32_t> mask(size_t(rules.isEmpty() ? 0 : maskWords(vocabSize)));
     std::vector<Feed> feeds = feedsOfRows(FeedRows::Last);
     for (int64_t i = 0; ids && i < batch * count; ++i)
       ids[i] = padToken();

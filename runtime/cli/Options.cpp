@@ -167,7 +167,7 @@ const Option optionTable[] = {
     {"--length-penalty", "X", "beam scores are divided by length^X", NeedsSteps, Searched,
      TAKE(numberInto("--length-penalty", v[0], {-100, 100}, o.lengthPenalty))},
     {"--early-stopping", nullptr, "end a beam search when N answers are complete", NeedsSteps, Searched,
-     SET(o.earlyStopping = true)},
+     SET(o.earlyStopping = EarlyStopping::Yes)},
     {"--logprobs", "N", "print each token as a JSON line with the N most probable ones", NeedsSteps, Lines,
      TAKE(integerInto("--logprobs", v[0], 1, 1000, o.logprobs))},
     {"--prompt-ids", "IDS", "a prompt as token ids: 1,2,3", NeedsIds, (Prompted & ~Talk) | Attention,

@@ -161,8 +161,8 @@ private:
   }
 
   AnswerRules rules() const {
-    AnswerRules rules = AnswerRules::of(program.metadata());
     std::vector<int32_t> ends = program.endTokens();
+    AnswerRules rules = AnswerRules::of(program.metadata(), ends);
     if (hasTimes)
       rules.timestamps = {speech.no_timestamps() + 1, ends.empty() ? speech.no_timestamps() : ends.front(),
                           speech.max_initial_timestamp(), speech.no_timestamps()};
@@ -172,7 +172,7 @@ private:
   int64_t room() const { return program.metadata().context() - int64_t(prompt.size()) + 1; }
 
   Status search() {
-    BeamOptions beam = program.beamOptions(options.hasMaxTokens ? std::min(options.maxTokens, room()) : room());
+    BeamOptions beam = program.beamOptions(program.newTokens(*session, int64_t(prompt.size())));
     beam.hasSource = true;
     beam.rules = rules();
     std::vector<BeamResult> results;
@@ -182,7 +182,7 @@ private:
   }
 
   Status generate() {
-    GenerateOptions generate = program.generateOptions();
+    GenerateOptions generate = program.generateOptions(int64_t(prompt.size()));
     generate.hasSource = true;
     generate.rules = rules();
     EndReason reason;

@@ -75,6 +75,13 @@ Status checkGeneration(const std::string &path, const package::Generation &gener
     for (unsigned i = 0; ids && i < ids->size(); ++i)
       if (ids->Get(i) < 0 || uint32_t(ids->Get(i)) >= vocabSize)
         return wrong(path, name, ids->Get(i), "tokens of the vocabulary");
+  for (size_t word = 0; generation.bad_words() && word < generation.bad_words()->size(); ++word) {
+    const auto *ids = generation.bad_words()->Get(word)->ids();
+    if (!ids || !ids->size())
+      return damagedFile(format("%s: package: generation.bad_words[%zu] is empty", path.c_str(), word));
+    for (int32_t id : *ids)
+      HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bad_words", id, vocabSize));
+  }
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bos", generation.bos(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.pad", generation.pad(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.decoder_start", generation.decoder_start(), vocabSize));

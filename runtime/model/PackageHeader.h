@@ -14,7 +14,7 @@
 // The version of packages and of weights files. Readers take every minor version of their major one, and no other major: minor counts what
 // they may pass over (a field at the end of a table of the schema), major what they would misread. runtime/README.md has the rule.
 #define HEDDLE_PACKAGE_MAJOR 2u
-#define HEDDLE_PACKAGE_MINOR 6u
+#define HEDDLE_PACKAGE_MINOR 7u
 
 // The longest context that a program has: positions are 32 bits wide, and its page tables keep within memory.
 #define HEDDLE_MAX_CONTEXT (1u << 26)

@@ -42,6 +42,12 @@ static std::string answerRules(const package::Generation *generation) {
     text += format(", %d as the first token", generation->forced_bos());
   if (generation->forced_eos() >= 0)
     text += format(", %d as the last token that there is room for", generation->forced_eos());
+  if (generation->min_length())
+    text += format(", no end before %u tokens", generation->min_length());
+  if (generation->min_new_tokens())
+    text += format(", no end before %u new tokens", generation->min_new_tokens());
+  if (generation->bad_words() && generation->bad_words()->size())
+    text += format(", %u sequences of tokens never", generation->bad_words()->size());
   if (generation->no_repeat_ngram())
     text += format(", no %u tokens twice", generation->no_repeat_ngram());
   return text;
@@ -56,7 +62,9 @@ std::string samplingDefaults(const package::Package &metadata) {
   std::string search;
   if (generation->num_beams() > 1)
     search = format(" --beam %d --length-penalty %g", generation->num_beams(), generation->length_penalty()) +
-             (generation->early_stopping() ? " --early-stopping" : "");
+             (generation->early_stopping() ? " --early-stopping" : "") +
+             (generation->never_stops_early() ? ", as long as a longer answer may be better" : "") +
+             (generation->renormalizes() ? ", probabilities of what may follow adding up to 1" : "");
   return format("--temp %g --top-k %d --top-p %g --min-p %g --repeat-penalty %g", generation->temperature(),
                 generation->top_k(), generation->top_p(), generation->min_p(), generation->repetition_penalty()) +
          search + rules + ", from the model's " + source->str();

@@ -27,12 +27,17 @@ struct AnswerRules {
   uint32_t noRepeatNgram = 0; // no n tokens come twice; 0: they may
 
   std::vector<int32_t> suppressed, suppressedFirst; // never follow; do not follow the prompt
+  std::vector<std::vector<int32_t>> badWords;       // never follow as a whole
+  // An answer does not end before the sequence, or what is new in it, is as long.
+  size_t minLength = 0, minNewTokens = 0;
+  std::vector<int32_t> ends; // tokens that end an answer
+  bool renormalizes = false; // of beams: probabilities of what may follow add up to 1
   TimestampRules timestamps;
 
-  static AnswerRules of(const package::Package &metadata);
+  static AnswerRules of(const package::Package &metadata, const std::vector<int32_t> &ends);
   bool isEmpty() const {
     return forcedBos < 0 && forcedEos < 0 && noRepeatNgram == 0 && suppressed.empty() && suppressedFirst.empty() &&
-           timestamps.first < 0;
+           badWords.empty() && minLength == 0 && minNewTokens == 0 && timestamps.first < 0;
   }
   // Clears the bits of `mask` (Sampler::sample) of what may not follow. True if one token is forced.
   bool allow(const AnswerSoFar &soFar, int64_t vocabSize, uint32_t *mask) const;

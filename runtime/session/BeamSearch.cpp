@@ -66,6 +66,9 @@ private:
       logSoftmax(row, vocabSize, logProbabilities.data());
       penalize(beam, logProbabilities.data());
       forbid(beam, logProbabilities.data());
+      bool isPossible = *std::max_element(logProbabilities.begin(), logProbabilities.end()) > -INFINITY;
+      if (options.rules.renormalizes && isPossible)
+        logSoftmax(logProbabilities.data(), vocabSize, logProbabilities.data());
       size_t first = all.size();
       for (int32_t id = 0; id < vocabSize; ++id)
         all.push_back({beam, id, running[beam].score + logProbabilities[id]});
@@ -111,8 +114,9 @@ private:
   // Divides the continuations into finished answers and the next running beams. True if every one of them ends.
   bool advance() {
     bool isLast = length + 1 == options.maxTokens, allEnd = true;
-    bool isFull = options.earlyStopping && std::all_of(finished.begin(), finished.end(),
-                                                       [](const BeamResult &r) { return r.score > never / 2; });
+    bool isFull =
+        options.earlyStopping == EarlyStopping::Yes &&
+        std::all_of(finished.begin(), finished.end(), [](const BeamResult &r) { return r.score > never / 2; });
     std::vector<Beam> next;
     parents.clear();
     for (size_t i = 0; i < best.size(); ++i) {
@@ -182,9 +186,11 @@ private:
     double bestRunning = never;
     for (const Beam &beam : running)
       bestRunning = std::max(bestRunning, beam.score);
+    bool mayGrow = options.earlyStopping == EarlyStopping::Never && options.lengthPenalty > 0;
+    double hopedLength = double(mayGrow ? options.maxTokens : length);
     canImprove =
-        canImprove && bestRunning / std::pow(double(length), double(options.lengthPenalty)) > (isFull ? worst : never);
-    return !canImprove || (isFull && options.earlyStopping);
+        canImprove && bestRunning / std::pow(hopedLength, double(options.lengthPenalty)) > (isFull ? worst : never);
+    return !canImprove || (isFull && options.earlyStopping == EarlyStopping::Yes);
   }
 
   Status step() {

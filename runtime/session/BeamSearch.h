@@ -10,12 +10,16 @@
 
 namespace heddle {
 
+// When a search ends before all beams have: once no running beam is better than the worst of `beams` finished ones; at `beams` finished ones; once
+// none can become better, however long it gets.
+enum class EarlyStopping { No, Yes, Never };
+
 struct BeamOptions {
   int32_t beams = 4;
-  int32_t returned = 1;       // sequences to return, at most beams
-  float lengthPenalty = 1;    // above 0 favours longer answers
-  bool earlyStopping = false; // stop at `beams` finished ones
-  int64_t maxTokens = 0;      // new tokens
+  int32_t returned = 1;    // sequences to return, at most beams
+  float lengthPenalty = 1; // above 0 favours longer answers
+  EarlyStopping earlyStopping = EarlyStopping::No;
+  int64_t maxTokens = 0; // new tokens
   float repetitionPenalty = 1;
   AnswerRules rules;
   std::vector<int32_t> eos; // empty: answers end at maxTokens only

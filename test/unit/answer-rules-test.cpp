@@ -56,4 +56,28 @@ TEST(AnswerRules, forcedTokens) {
   EXPECT_EQ(std::count(last.begin(), last.end(), 2), 0);
 }
 
+TEST(AnswerRules, badWords) {
+  AnswerRules rules;
+  rules.badWords = {{7}, {1, 2, 3}, {2, 35}};
+  EXPECT_FALSE(rules.isEmpty());
+  EXPECT_EQ(forbidden(rules, {2, 1}), (std::vector<int32_t>{7}));
+  EXPECT_EQ(forbidden(rules, {2}), (std::vector<int32_t>{7, 35})); // shorter than a word
+  EXPECT_EQ(forbidden(rules, {5, 1, 2}), (std::vector<int32_t>{3, 7, 35}));
+}
+
+TEST(AnswerRules, noEndBeforeALength) {
+  AnswerRules rules;
+  rules.ends = {2, 33};
+  rules.minLength = 3;
+  EXPECT_EQ(forbidden(rules, {5, 6}), rules.ends);
+  EXPECT_TRUE(forbidden(rules, {5, 6, 7}).empty());
+  rules.minLength = 0;
+  rules.minNewTokens = 3; // behind a prompt of one
+  EXPECT_EQ(forbidden(rules, {5, 6, 7}), rules.ends);
+  EXPECT_TRUE(forbidden(rules, {5, 6, 7, 8}).empty());
+  rules.minLength = 9;
+  rules.forcedEos = 2;
+  EXPECT_EQ(forbidden(rules, {5, 6}, /*isLast=*/true).size(), size_t(vocabSize - 1)); // an end that is forced comes
+}
+
 } // namespace

@@ -112,7 +112,7 @@ TEST(BeamSearch, endTokensEndAnswers) {
   // Tokens of the unconstrained answers as end tokens: answers end early, at their first one.
   for (const BeamResult &result : beams.search(options))
     options.eos.push_back(result.ids[2]);
-  for (bool early : {false, true}) {
+  for (EarlyStopping early : {EarlyStopping::No, EarlyStopping::Yes, EarlyStopping::Never}) {
     options.earlyStopping = early;
     for (const BeamResult &result : beams.search(options)) {
       for (size_t i = 0; i + 1 < result.ids.size(); ++i)
@@ -120,6 +120,19 @@ TEST(BeamSearch, endTokensEndAnswers) {
       EXPECT_NEAR(result.score, beams.score(result.ids) / double(result.ids.size()), 1e-4);
     }
   }
+}
+
+// What may not follow leaves its probability to the others.
+TEST(BeamSearch, probabilitiesAddUpAgain) {
+  Beams beams(1);
+  BeamOptions options = optionsOf(1, 1);
+  for (int32_t id = 1; id < vocabSize; ++id)
+    options.rules.suppressed.push_back(id);
+  EXPECT_LT(beams.search(options)[0].score, -1e-3);
+  options.rules.renormalizes = true;
+  EXPECT_EQ(beams.search(options)[0].score, 0);
+  options.rules.suppressed.push_back(0); // nothing may
+  EXPECT_TRUE(beams.search(options)[0].ids.empty());
 }
 
 TEST(BeamSearch, pagesOfDeadBeamsAreFreed) {

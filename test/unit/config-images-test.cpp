@@ -30,6 +30,18 @@ TEST(ConfigOfImages, stages) {
   EXPECT_EQ(familyConfig("swin", {{"hidden_size", 7}, {"num_layers", 9}}).hiddenSize, 64);
 }
 
+// Names of labels that are not as many as num_labels name none.
+TEST(ConfigOfImages, labels) {
+  json two = {{"id2label", {{"0", "cat"}, {"1", "dog"}}}};
+  for (int label = 2; label < 10; ++label)
+    two["id2label"][std::to_string(label)] = nullptr;
+  EXPECT_NE(familyRefusal("vit", two).find("classifier.weight has shape"), std::string::npos);
+  two["num_labels"] = 10;
+  ModelConfig config = familyConfig("vit", two);
+  ASSERT_EQ(config.labels.size(), 10u);
+  EXPECT_EQ(config.labels[1], "LABEL_1");
+}
+
 struct Refusal {
   json patch;
   const char *expected;

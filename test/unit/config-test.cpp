@@ -423,6 +423,7 @@ TEST(Config, generationDefaults) {
                  {"length_penalty", 2.0}, {"use_cache", true},         {"max_length", 4096},
                  {"token_healing", false}};
   EXPECT_EQ(read(silent).notApplied, std::vector<std::string>());
+  EXPECT_EQ(read(silent).maxLength, 4096);
   json loud = {{"do_sample", true},      {"num_beams", 4},           {"no_repeat_ngram_size", 3},
                {"suppress_tokens", {0}}, {"forced_bos_token_id", 0}, {"typical_p", 0.5}};
   // Beams are searched, or samples drawn.
@@ -438,7 +439,19 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(searched.lengthPenalty, 2.0);
   EXPECT_TRUE(searched.earlyStopping);
   EXPECT_EQ(searched.forcedBosId, 7);
-  EXPECT_EQ(read({{"early_stopping", "never"}}).notApplied, std::vector<std::string>{"early_stopping \"never\""});
+  ModelConfig ruled = read({{"early_stopping", "never"},
+                            {"bad_words_ids", {{7}, {8, 9}}},
+                            {"renormalize_logits", true},
+                            {"min_length", 5},
+                            {"max_new_tokens", 12}});
+  EXPECT_EQ(ruled.notApplied, std::vector<std::string>());
+  EXPECT_TRUE(ruled.neverStopsEarly && !ruled.earlyStopping && ruled.renormalizesLogits);
+  EXPECT_EQ(ruled.badWords, (std::vector<std::vector<int64_t>>{{7}, {8, 9}}));
+  EXPECT_EQ(std::tie(ruled.minLength, ruled.minNewTokens, ruled.maxLength, ruled.maxNewTokens),
+            std::make_tuple(5, 0, 0, 12));
+  EXPECT_EQ(read({{"min_length", 5}, {"min_new_tokens", 0}}).minLength, 0); // the second counts alone
+  EXPECT_EQ(read({{"num_beam_groups", 2}, {"diversity_penalty", 0.5}}).notApplied,
+            (std::vector<std::string>{"diversity_penalty 0.5", "num_beam_groups 2"}));
   for (const auto &[generation, expected] :
        {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
         {{{"temperature", -1}}, "temperature is -1"},
@@ -449,6 +462,13 @@ TEST(Config, generationDefaults) {
         {{{"num_beams", 0}}, "num_beams is 0, expected a number from 1 to 256"},
         {{{"length_penalty", 1e9}}, "length_penalty is 1e+09, expected a number from -100 to 100"},
         {{{"no_repeat_ngram_size", -1}}, "no_repeat_ngram_size is -1"},
+        {{{"min_length", -1}}, "min_length is -1, expected 0 to 2147483647"},
+        {{{"max_new_tokens", 1.5}}, "max_new_tokens is '1.5', expected an integer"},
+        {{{"bad_words_ids", {{7}, {8, 32}}}}, "bad_words_ids is 32, expected a token below vocab_size (32)"},
+        {{{"bad_words_ids", json::array({7})}}, "bad_words_ids is no list of lists of tokens"},
+        {{{"bad_words_ids", json::array({json::array()})}}, "bad_words_ids is no list of lists of tokens"},
+        {{{"bad_words_ids", 7}}, "bad_words_ids is no list of lists of tokens"},
+        {{{"early_stopping", "soon"}}, "early_stopping is '\"soon\"', expected true or false"},
         {{{"forced_eos_token_id", 32}}, "forced_eos_token_id is 32"},
         {{{"do_sample", "yes"}}, "do_sample is '\"yes\"', expected true or false"}}) {
     folder.write("generation_config.json", generation.dump());

@@ -213,6 +213,11 @@ static void makeEncoder(package::PackageT &metadata) {
   metadata.encoder->outputs[0]->width = 8;
 }
 
+static void addBadWord(package::PackageT &metadata, const std::vector<int32_t> &ids) {
+  metadata.generation->bad_words.push_back(std::make_unique<package::TokenSequenceT>());
+  metadata.generation->bad_words.back()->ids = ids;
+}
+
 // And of a decoder, with a cache of sources like its own.
 static void makeEncoderDecoder(package::PackageT &metadata) {
   makeEncoder(metadata);
@@ -342,6 +347,8 @@ TEST(PackageErrors, fieldsOutOfRange) {
        }},
       {"generation.decoder_start is missing", [](package::PackageT &m) { makeEncoderDecoder(m); }},
       {"generation.forced_bos is 256", [](package::PackageT &m) { m.generation->forced_bos = 256; }},
+      {"generation.bad_words is 256", [](package::PackageT &m) { addBadWord(m, {1, 256}); }},
+      {"generation.bad_words[0] is empty", [](package::PackageT &m) { addBadWord(m, {}); }},
       {"generation.num_beams is 0", [](package::PackageT &m) { m.generation->num_beams = 0; }},
       {"generation.length_penalty is inf", [](package::PackageT &m) { m.generation->length_penalty = INFINITY; }},
       {"memory.max_rows is 0", [](package::PackageT &m) { m.memory->max_rows = 0; }},
