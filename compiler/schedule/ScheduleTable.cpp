@@ -54,7 +54,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries;
       // int16: 2 rows spill the codes that they share; words: 8 sums, 2 lines, 1 broadcast, products
-      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, {}, "as without; products of bytes need no temporaries"},
+      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, {4, 2, 1}, "as without; products of bytes need no temporaries"},
       {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, {4, 2, 1}, "16 registers; a panel's column takes two"},
       // many: pairs of rows; 16 sums, 8 lines and as many columns of two lines, 2 rows; int8 and int16 as without
       {"bf16",
@@ -107,6 +107,15 @@ static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
 // while 2 panels of weights after the other, unpacked once for all of these rows, go by in the first.
 static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 256;
 
+// Whether words take less time than bytes, and than f32. Zen 1 and 2 make one product of words for two of f32; four bytes at once are as good but
+// for blocks of 16, of which a row unpacks and scales twice as many.
+static bool paysWords(TargetAttr target, StringRef format) {
+  std::optional<PackedLayout> layout = layoutNamed(format);
+  if (target.has("avxvnni"))
+    return layout && layout->block == 16;
+  return target.getTune() != "znver1" && target.getTune() != "znver2";
+}
+
 // How far ahead a row of products over K columns asks for its weights.
 static void schedulePrefetch(ScheduleFields &schedule, TargetAttr target, StringRef format, int64_t k) {
   // What memory sends in 300 ns to one core, and as much of the first cache as rounded rows leave; on Zen 5 a row of Q4_0 is read at 52 GB/s
@@ -146,8 +155,7 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
     schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;
   // 4 tiles of sums, 2 of rows, 2 of weights: all 8
   TileFields tileUnit{TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512};
-  // Zen 1 and 2 make one product of words for two of f32.
-  bool hasWords = !row->words.empty() && target.getTune() != "znver1" && target.getTune() != "znver2";
+  bool hasWords = !row->words.empty() && paysWords(target, format);
   TileFields int16{TileRole::Int16, row->int16, panel, int16MaxRows(target, hasWords)};
   for (const TileFields &tile : {TileFields{TileRole::FewRows, row->few, row->fewPanels * panel},
                                  TileFields{TileRole::ManyRows, row->many, row->manyPanels * panel}, tileUnit,

@@ -76,7 +76,7 @@ protected:
     spec.int16FewRows = true;
     spec.hasRounded = hasRounded;
     numPanels = spec.layout.numPanels(n);
-    ScheduleAttr schedule = library->matmulSchedule();
+    ScheduleAttr schedule = library->matmulSchedule(/*isInStep=*/true, tensorTypeInfo(type).name, k);
     // Words are integers as well.
     if (!ScheduleFields::of(schedule).find(TileRole::Words))
       maxRows = schedule.getTile(TileRole::Int16).getMaxRows();

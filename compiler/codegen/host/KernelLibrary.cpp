@@ -75,6 +75,13 @@ static void recordKeys(Operation *op, KernelRecord &record) {
   }
 }
 
+// Whether attention multiplies pairs of bf16, which no op says.
+static bool multipliesPairs(ScheduleAttr schedule) {
+  return schedule && llvm::any_of(schedule.getTiles(), [](TileAttr tile) {
+           return tile.getRole() == TileRole::Registers && tile.getK() == 2;
+         });
+}
+
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
   unsigned index = entry - recorded.begin();
@@ -93,7 +100,7 @@ unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned time
   record.flopsPerRow = cost.getFlopsPerRow();
   record.fixedBytes = cost.getFixedBytes();
   record.bytesPerRow = cost.getBytesPerRow();
-  record.arithmetic = cost.getArithmetic().str();
+  record.arithmetic = multipliesPairs(scheduleOf(op)) ? "bf16" : cost.getArithmetic().str();
   recordKeys(op, record);
   return index;
 }

@@ -90,7 +90,8 @@ Value DotProduct::emitPart(Value acc, Value codes, Value activations, int64_t la
 
 WideDotProduct::WideDotProduct(KernelBuilder &builder, const CpuTarget &target, uint8_t maxCode)
     : b(builder), bytes(builder, target, maxCode), lanesPerInstruction(target.vectorLanes()),
-      mostPairs(INT16_MAX / (int64_t(2) * 128 * std::max<int64_t>(maxCode, 1))) {
+      mostPairs(INT16_MAX / (int64_t(2) * 128 * std::max<int64_t>(maxCode, 1))),
+      addsWords(target.isX86() && target.hasByteDot()) {
   form = bytes.isOfSignedBytes() ? Form::Bytes : mostPairs >= 2 ? Form::PairsOfBytes : Form::PairsOfWords;
 }
 
@@ -163,13 +164,20 @@ std::pair<Value, Value> WideDotProduct::words(Value codes, uint8_t zero) {
 }
 
 Value WideDotProduct::multiplyWords(Value sum, Value words, Value plane) {
+  bool wide = lanesPerInstruction == 16;
+  Type halves = b.vec(2 * lanesPerInstruction, b.i16), lanes = b.vec(lanesPerInstruction, b.i32);
+  if (addsWords)
+    return b.inParts(
+        lanesPerInstruction, {sum ? sum : b.splatInt(0), words, plane}, [&](ArrayRef<Value> x) {
+          StringRef name = wide ? "llvm.x86.avx512.vpdpwssd.512" : "llvm.x86.avx512.vpdpwssd.256";
+          return b.intrinsic(name, lanes, {x[0], b.bitcast(halves, x[1]), b.bitcast(halves, x[2])});
+        });
   SmallVector<Value> operands = {words, plane};
   if (sum)
     operands.push_back(sum);
   return b.inParts(lanesPerInstruction, operands, [&](ArrayRef<Value> x) {
-    Type halves = b.vec(2 * lanesPerInstruction, b.i16), lanes = b.vec(lanesPerInstruction, b.i32);
-    StringRef multiply = lanesPerInstruction == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
-    Value products = b.intrinsic(multiply, lanes, {b.bitcast(halves, x[0]), b.bitcast(halves, x[1])});
+    StringRef name = wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
+    Value products = b.intrinsic(name, lanes, {b.bitcast(halves, x[0]), b.bitcast(halves, x[1])});
     return sum ? b.add(x[2], products) : products;
   });
 }

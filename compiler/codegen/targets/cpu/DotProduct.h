@@ -78,6 +78,7 @@ private:
   int64_t lanesPerInstruction;
   Form form;
   int64_t mostPairs;
+  bool addsWords; // in the instruction that multiplies them
 };
 
 } // namespace heddle
