@@ -204,6 +204,9 @@ FailureOr<ScheduleAttr> heddle::mergeSchedule(ScheduleAttr base, ScheduleAttr tu
   SmallVector<TileRole> roles;
   for (TileAttr tile : other.tiles) {
     TileAttr *known = fields.find(tile.getRole());
+    if (!known &&
+        tile.getRole() == TileRole::Words) // measured on a processor of the same instructions and other timing
+      continue;
     if (!known)
       return fail("the kernel has no " + nameOf(tile.getRole()));
     if (llvm::is_contained(roles, tile.getRole()))

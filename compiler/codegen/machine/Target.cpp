@@ -85,9 +85,20 @@ static CpuTarget hostTarget() {
 #endif
 }
 
+// A target that kernels can be made for, or a line that says what it lacks.
+static mlir::FailureOr<CpuTarget> checked(CpuTarget target, std::string &error) {
+  for (const char *needed : {"avx2", "fma", "f16c"})
+    if (target.isX86() && !target.has(needed)) {
+      error = "target '" + target.name + "' has no " + needed +
+              ": kernels need AVX2, FMA and F16C (x86-64-v3, which haswell and znver1 have)";
+      return mlir::failure();
+    }
+  return target;
+}
+
 mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::string &error) {
   if (name == "native")
-    return hostTarget();
+    return checked(hostTarget(), error);
   if (name == "aarch64")
     return armTarget(name, {"neon", "dotprod", "fullfp16"});
   if (std::optional<llvm::AArch64::CpuInfo> cpu = llvm::AArch64::parseCpu(name)) {
@@ -98,10 +109,10 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
                      }));
   }
   if (llvm::X86::parseArchX86(name, /*Only64Bit=*/true) == llvm::X86::CK_None) {
-    error = "unknown target '" + name.str() +
-            "'; known: native, x86-64-v3, x86-64-v4, aarch64, and CPUs by LLVM's names (haswell, alderlake, "
-            "icelake-server, znver5, "
-            "sapphirerapids, neoverse-v1, apple-m2)";
+    error =
+        "unknown target '" + name.str() +
+        "'; known: native, x86-64-v3, x86-64-v4, aarch64, CPUs by LLVM's names (haswell, alderlake, icelake-server, "
+        "znver5, sapphirerapids, neoverse-v1, apple-m2), opencl, cuda:sm_80, cuda:sm_90a";
     return mlir::failure();
   }
   llvm::SmallVector<llvm::StringRef> features;
@@ -111,14 +122,7 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
     implied[feature] = true;
     llvm::X86::updateImpliedFeatures(feature, true, implied);
   }
-  CpuTarget target = x86Target(name, name, known([&](llvm::StringRef feature) { return implied.lookup(feature); }));
-  for (const char *needed : {"avx2", "fma", "f16c"})
-    if (!target.has(needed)) {
-      error = "target '" + name.str() + "' has no " + needed +
-              ": kernels need AVX2, FMA and F16C (x86-64-v3, which haswell and znver1 have)";
-      return mlir::failure();
-    }
-  return target;
+  return checked(x86Target(name, name, known([&](llvm::StringRef feature) { return implied.lookup(feature); })), error);
 }
 
 mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {
@@ -131,10 +135,8 @@ mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &e
     return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::Cuda, *gpu};
   }
   mlir::FailureOr<CpuTarget> cpu = parseCpuTarget(name, error);
-  if (mlir::failed(cpu)) {
-    error += ", opencl, cuda:sm_80, cuda:sm_90a";
+  if (mlir::failed(cpu))
     return mlir::failure();
-  }
   return Target{name.str(), *cpu, DeviceKind::None, std::nullopt};
 }
 
