@@ -139,7 +139,11 @@ TEST(ExpertsConfig, ministral3KeepsWithinTheOriginalContext) {
   EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
   rope["llama_4_scaling_beta"] = 0.0;
   EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 128);
-  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}});
+  rope["rope_theta"] = nullptr;
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).ropes[0].theta, 1e4);
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}, {"rope_theta", 77.0}}).ropes[0].theta, 77.0);
+  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}, {"rope_theta", 77.0}});
+  EXPECT_EQ(config.ropes[0].theta, 1e6);
   EXPECT_EQ(config.ropes[0].factor, 16.0);
   EXPECT_EQ(config.ropes[0].originalContext, 16384);
   rope["llama_4_scaling_beta"] = nullptr;
