@@ -51,10 +51,20 @@ static void readSparseLayers(JsonObject &object, ModelConfig &config) {
         (layer + 1) % interval == 0 && layer >= first && layer <= (last == -1 ? layers - 1 : last);
 }
 
+// The reference divides the weights of a token's experts by their sum, or by moe_norm_min where the sum is smaller. No sum is near a small one.
+static void checkLeastSum(JsonObject &object) {
+  double least = object.number("moe_norm_min").value_or(0.0);
+  if (least > 1e-6)
+    object.unsupported("moe_norm_min",
+                       "is " + std::to_string(least) + ", which is not supported; expected at most 1e-6");
+}
+
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  moe.numExperts = object.bounded("moe_num_experts", object.integer("moe_num_experts").value_or(64), 1, 1 << 12);
-  moe.expertsPerToken = object.integer("moe_k").value_or(6);
+  std::string experts = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
+  moe.numExperts = object.bounded(experts.c_str(), object.integer(experts.c_str()).value_or(64), 1, 1 << 12);
+  moe.expertsPerToken = object.integer(perToken.c_str()).value_or(6);
+  checkLeastSum(object);
   moe.intermediateSize =
       object.bounded("moe_intermediate_size", object.integer("moe_intermediate_size").value_or(1536), 1, 1 << 24);
   moe.sharedIntermediateSize =
@@ -75,6 +85,9 @@ static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
     moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
 }
 
+static constexpr KeyName expertNames[] = {{"num_local_experts", "moe_num_experts"}, {"num_experts_per_tok", "moe_k"}};
+static constexpr KeyAlias expertAliases[] = {{"num_experts", "moe_num_experts"}, {"num_experts_per_tok", "moe_k"}};
+
 static constexpr Family describeErnie45Moe() {
   Family row = describeErnie45();
   row.modelType = "ernie4_5_moe";
@@ -83,6 +96,8 @@ static constexpr Family describeErnie45Moe() {
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules,
                expertRules,    sharedExpertRules,  staticsRules,   logitsBiasRules};
   row.unread = predictionTensors;
+  row.keyNames = expertNames;
+  row.aliases = expertAliases;
   row.defaults.numKvHeads = 4;
   row.defaults.headDim = 0;
   row.experts.correction = "moe_statics.e_score_correction_bias";

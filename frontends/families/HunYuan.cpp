@@ -88,8 +88,9 @@ static int64_t readUniform(JsonObject &object, const char *key, int64_t absent) 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   passNorms(object, config);
   MoeConfig &moe = config.moe;
-  moe.numExperts = object.bounded("num_experts", readUniform(object, "num_experts", 1), 1, 1 << 12);
-  moe.expertsPerToken = readUniform(object, "moe_topk", 1);
+  std::string experts = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
+  moe.numExperts = object.bounded(experts.c_str(), readUniform(object, experts.c_str(), 1), 1, 1 << 12);
+  moe.expertsPerToken = readUniform(object, perToken.c_str(), 1);
   moe.intermediateSize = moe.sharedIntermediateSize = config.intermediateSize;
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
 }
@@ -99,6 +100,7 @@ static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
   config.moe.sharedIntermediateSize = keys.integer("expert_shared_feed_forward_length", config.intermediateSize);
 }
 
+static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}, {"num_experts_per_tok", "moe_topk"}};
 static constexpr KeyAlias expertAliases[] = {{"num_local_experts", "num_experts"}, {"num_experts_per_tok", "moe_topk"}};
 
 static constexpr Family describeMoe() {
@@ -108,6 +110,7 @@ static constexpr Family describeMoe() {
   row.hasExperts = true;
   row.rules = {embeddingRules, attentionNormRules,   attentionRules,
                headNormRules,  feedForwardNormRules, expertBlockRules};
+  row.keyNames = expertNames;
   row.aliases = expertAliases;
   row.experts.router = "gate.wg";
   row.experts.shared = "shared_mlp";

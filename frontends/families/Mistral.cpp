@@ -63,13 +63,16 @@ static void keepWithinOriginal(ModelConfig &config, double growth) {
     config.contextLength = std::min(config.contextLength, rope.originalContext);
 }
 
-// A config that says nothing of its rotation has that of the published models.
+// A config that says nothing of its rotation has that of the published models, whatever its rope_theta; rope_parameters without a base have that of
+// other families.
 static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   JsonObject rope = object.object(ropeKey(object));
-  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  bool isStated = object.has(ropeKey(object));
+  double stated = object.number("rope_theta").value_or(ConfigDefaults().ropeTheta);
+  double theta = isStated ? stated : config.family->defaults.ropeTheta;
   RopeConfig read = readRope(rope, object, config, theta);
   double growth = rope.number("llama_4_scaling_beta").value_or(0.0);
-  if (!object.has(ropeKey(object))) {
+  if (!isStated) {
     read.scaling = RopeScalingKind::Yarn;
     read.factor = 16.0;
     read.originalContext = 16384;

@@ -18,13 +18,19 @@ TEST(ExpertsConfig, ernie) {
   EXPECT_FALSE(moe.sigmoidScores);
   EXPECT_EQ(moe.layerIsMoe, (std::vector<bool>{false, true}));
   EXPECT_EQ(moe.sharedIntermediateSize, 48);
+  // The common names count, whatever the family's own say.
+  EXPECT_EQ(familyConfig("ernie4_5_moe", {{"num_experts_per_tok", 3}}).moe.expertsPerToken, 3);
   // The last layer that has experts is the first.
-  expectRefusals({{"ernie4_5_moe", {{"moe_layer_end_index", 0}}, "model.layers.1.mlp.gate_proj.weight is missing"},
-                  {"ernie4_5_moe", {{"moe_layer_start_index", 2}}, "model.layers.1.mlp.gate_proj.weight is missing"},
-                  {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "moe_layer_interval is 0, expected at least 1"},
-                  {"ernie4_5_moe", {{"moe_num_experts", 0}}, "moe_num_experts is 0, expected 1 to 4096"},
-                  {"ernie4_5_moe", {{"moe_num_shared_experts", -1}}, "moe_num_shared_experts is -1, expected 0 to"},
-                  {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
+  expectRefusals(
+      {{"ernie4_5_moe", {{"moe_layer_end_index", 0}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+       {"ernie4_5_moe", {{"moe_layer_start_index", 2}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+       {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "moe_layer_interval is 0, expected at least 1"},
+       {"ernie4_5_moe", {{"moe_k", 5}}, "moe_k is 5, expected 1 to moe_num_experts (4)"},
+       {"ernie4_5_moe", {{"moe_norm_min", 0.5}}, "moe_norm_min is 0.500000, which is not supported"},
+       {"ernie4_5_moe", {{"num_experts", 3}}, "mlp.gate.weight has shape (4, 64), the config asks for (3, 64)"},
+       {"ernie4_5_moe", {{"moe_num_experts", 0}}, "moe_num_experts is 0, expected 1 to 4096"},
+       {"ernie4_5_moe", {{"moe_num_shared_experts", -1}}, "moe_num_shared_experts is -1, expected 0 to"},
+       {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
 }
 
 TEST(ExpertsConfig, glm4Moe) {
@@ -73,7 +79,9 @@ TEST(ExpertsConfig, hunYuan) {
   MoeConfig moe = familyConfig("hunyuan_v1_moe", {{"moe_topk", {2, 2}}, {"num_experts", 4}, {"use_qk_norm", true}}).moe;
   EXPECT_EQ(moe.expertsPerToken, 2);
   EXPECT_EQ(moe.sharedIntermediateSize, 32);
+  EXPECT_EQ(familyConfig("hunyuan_v1_moe", {{"num_experts_per_tok", 3}}).moe.expertsPerToken, 3);
   expectRefusals({{"hunyuan_v1_moe", {{"moe_topk", {2, 1}}}, "moe_topk holds 1 beside 2, which is not supported"},
+                  {"hunyuan_v1_moe", {{"moe_topk", 5}}, "moe_topk is 5, expected 1 to num_experts (4)"},
                   {"hunyuan_v1_moe", {{"num_experts", 0}}, "num_experts is 0, expected 1 to 4096"}});
 }
 
@@ -131,7 +139,11 @@ TEST(ExpertsConfig, ministral3KeepsWithinTheOriginalContext) {
   EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 32);
   rope["llama_4_scaling_beta"] = 0.0;
   EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).contextLength, 128);
-  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}});
+  rope["rope_theta"] = nullptr;
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}}).ropes[0].theta, 1e4);
+  EXPECT_EQ(familyConfig("ministral3", {{"rope_parameters", rope}, {"rope_theta", 77.0}}).ropes[0].theta, 77.0);
+  ModelConfig config = familyConfig("ministral3", {{"rope_parameters", nullptr}, {"rope_theta", 77.0}});
+  EXPECT_EQ(config.ropes[0].theta, 1e6);
   EXPECT_EQ(config.ropes[0].factor, 16.0);
   EXPECT_EQ(config.ropes[0].originalContext, 16384);
   rope["llama_4_scaling_beta"] = nullptr;
