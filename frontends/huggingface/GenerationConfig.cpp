@@ -3,6 +3,7 @@
 
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Speech.h"
+#include "runtime/model/PackageHeader.h"
 
 namespace heddle {
 
@@ -64,6 +65,9 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
 int64_t readLength(JsonObject &object, const char *key) {
   return object.bounded(key, object.integer(key).value_or(0), 0, INT32_MAX);
 }
+
+// A token and what parts it from the next take two bytes at least: no file names more tokens than a package may have.
+static_assert(maxConfigBytes / 2 <= HEDDLE_MAX_BAD_WORD_TOKENS);
 
 // Sequences of tokens, none of them empty.
 std::vector<std::vector<int64_t>> readBadWords(JsonObject &object) {

@@ -13,6 +13,7 @@ constexpr uint32_t maxDimension = 1u << 24;
 constexpr uint32_t maxOutputs = 64; // of an encoder
 constexpr uint32_t maxContext = HEDDLE_MAX_CONTEXT;
 constexpr uint64_t maxBytes = uint64_t(1) << 44, maxThreadBytes = uint64_t(1) << 30;
+constexpr uint64_t maxBadWordTokens = HEDDLE_MAX_BAD_WORD_TOKENS;
 
 Status wrong(const std::string &path, const char *field, double value, const char *expected) {
   return damagedFile(format("%s: package: %s is %.17g, expected %s", path.c_str(), field, value, expected));
@@ -66,22 +67,35 @@ Status checkToken(const std::string &path, const char *field, int32_t id, uint32
   return id >= -1 && id < int64_t(vocabSize) ? Status() : wrong(path, field, id, "an id of the vocabulary or -1");
 }
 
-Status checkGeneration(const std::string &path, const package::Generation &generation, uint32_t vocabSize) {
-  if (generation.eos())
-    for (int32_t id : *generation.eos())
-      HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.eos", id, vocabSize));
-  for (auto [name, ids] : {std::pair{"generation.suppressed", generation.suppressed()},
-                           {"generation.suppressed_first", generation.suppressed_first()}})
-    for (unsigned i = 0; ids && i < ids->size(); ++i)
-      if (ids->Get(i) < 0 || uint32_t(ids->Get(i)) >= vocabSize)
-        return wrong(path, name, ids->Get(i), "tokens of the vocabulary");
+// A list has no element that stands for none.
+Status checkTokens(const std::string &path, const char *field, const flatbuffers::Vector<int32_t> *ids,
+                   uint32_t vocabSize) {
+  for (unsigned i = 0; ids && i < ids->size(); ++i)
+    if (ids->Get(i) < 0 || uint32_t(ids->Get(i)) >= vocabSize)
+      return wrong(path, field, ids->Get(i), "tokens of the vocabulary");
+  return Status();
+}
+
+// Many words may be one table of the file: the bound is on what they say together.
+Status checkBadWords(const std::string &path, const package::Generation &generation, uint32_t vocabSize) {
+  uint64_t total = 0;
   for (size_t word = 0; generation.bad_words() && word < generation.bad_words()->size(); ++word) {
     const auto *ids = generation.bad_words()->Get(word)->ids();
     if (!ids || !ids->size())
       return damagedFile(format("%s: package: generation.bad_words[%zu] is empty", path.c_str(), word));
-    for (int32_t id : *ids)
-      HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bad_words", id, vocabSize));
+    total += ids->size();
+    if (total > maxBadWordTokens)
+      return wrong(path, "the number of tokens of generation.bad_words", double(total), "at most 2^20");
+    HEDDLE_RETURN_IF_ERROR(checkTokens(path, "generation.bad_words", ids, vocabSize));
   }
+  return Status();
+}
+
+Status checkGeneration(const std::string &path, const package::Generation &generation, uint32_t vocabSize) {
+  HEDDLE_RETURN_IF_ERROR(checkTokens(path, "generation.eos", generation.eos(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkTokens(path, "generation.suppressed", generation.suppressed(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkTokens(path, "generation.suppressed_first", generation.suppressed_first(), vocabSize));
+  HEDDLE_RETURN_IF_ERROR(checkBadWords(path, generation, vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.bos", generation.bos(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.pad", generation.pad(), vocabSize));
   HEDDLE_RETURN_IF_ERROR(checkToken(path, "generation.decoder_start", generation.decoder_start(), vocabSize));
@@ -150,6 +164,8 @@ Status checkRows(const package::Package &root, const std::string &path) {
   const package::Tokenizer *tokenizer = root.tokenizer();
   if (tokenizer && tokenizer->pieces() && tokenizer->pieces()->size() > root.vocab_size())
     return wrong(path, "tokenizer.pieces", tokenizer->pieces()->size(), "at most vocab_size");
+  if (tokenizer) // it ends answers, also where there are no pieces
+    HEDDLE_RETURN_IF_ERROR(checkToken(path, "tokenizer.eos", tokenizer->eos(), root.vocab_size()));
   if (root.hidden_size() == 0 || root.hidden_size() > maxDimension)
     return wrong(path, "hidden_size", root.hidden_size(), "1 … 2^24");
   if (root.context() == 0 || root.context() > maxContext)
@@ -419,6 +435,8 @@ Status checkGraphUses(const package::Package &root, const std::string &path) {
   if (tokenizer && (root.vocab_size() == 0 || root.vocab_size() > maxDimension ||
                     (tokenizer->pieces() && tokenizer->pieces()->size() > root.vocab_size())))
     return wrong(path, "vocab_size", root.vocab_size(), "1 … 2^24, at least as many as pieces");
+  if (tokenizer)
+    HEDDLE_RETURN_IF_ERROR(checkToken(path, "tokenizer.eos", tokenizer->eos(), root.vocab_size()));
   if (tokenizer && (root.context() == 0 || root.context() > maxContext))
     return wrong(path, "context", root.context(), "1 … 2^26");
   uint32_t labels = root.labels() ? root.labels()->size() : 0;

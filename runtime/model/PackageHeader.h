@@ -19,6 +19,9 @@
 // The longest context that a program has: positions are 32 bits wide, and its page tables keep within memory.
 #define HEDDLE_MAX_CONTEXT (1u << 26)
 
+// The most tokens that the bad words of a model have together: each step of an answer looks at all of them.
+#define HEDDLE_MAX_BAD_WORD_TOKENS (1u << 20)
+
 typedef struct heddle_package_header {
   char magic[8];
   uint32_t major; // another one is refused

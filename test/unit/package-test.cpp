@@ -241,6 +241,13 @@ TEST(PackageErrors, fieldsOutOfRange) {
   } cases[] = {
       {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
       {"tokenizer.pieces is 256, expected at most vocab_size", [](package::PackageT &m) { m.vocab_size = 255; }},
+      {"tokenizer.eos is 256, expected an id of the vocabulary",
+       [](package::PackageT &m) {
+         m.tokenizer->pieces.clear();
+         m.tokenizer->model = package::TokenizerModel::None;
+         m.tokenizer->eos = 256;
+       }},
+      {"tokenizer.eos is -2", [](package::PackageT &m) { m.tokenizer->eos = -2; }},
       {"context is 0", [](package::PackageT &m) { m.context = 0; }},
       {"memory is missing", [](package::PackageT &m) { m.memory.reset(); }},
       {"kv is missing", [](package::PackageT &m) { m.kv.reset(); }},
@@ -348,6 +355,12 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"generation.decoder_start is missing", [](package::PackageT &m) { makeEncoderDecoder(m); }},
       {"generation.forced_bos is 256", [](package::PackageT &m) { m.generation->forced_bos = 256; }},
       {"generation.bad_words is 256", [](package::PackageT &m) { addBadWord(m, {1, 256}); }},
+      {"generation.bad_words is -1", [](package::PackageT &m) { addBadWord(m, {-1}); }},
+      {"the number of tokens of generation.bad_words is 1048577, expected at most 2^20",
+       [](package::PackageT &m) {
+         addBadWord(m, std::vector<int32_t>(1 << 20, 7));
+         addBadWord(m, {7});
+       }},
       {"generation.bad_words[0] is empty", [](package::PackageT &m) { addBadWord(m, {}); }},
       {"generation.num_beams is 0", [](package::PackageT &m) { m.generation->num_beams = 0; }},
       {"generation.length_penalty is inf", [](package::PackageT &m) { m.generation->length_penalty = INFINITY; }},
@@ -362,6 +375,7 @@ TEST(PackageErrors, fieldsOutOfRange) {
        [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Longrope; }},
       {"rope.theta", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Dynamic; }},
       {"generation.eos is 256", [](package::PackageT &m) { m.generation->eos = {256}; }},
+      {"generation.eos is -1", [](package::PackageT &m) { m.generation->eos = {5, -1}; }},
       {"generation.top_p is 0", [](package::PackageT &m) { m.generation->top_p = 0; }},
       {"generation.min_p is 2", [](package::PackageT &m) { m.generation->min_p = 2; }},
       {"exceeds weights_size", [](package::PackageT &m) { m.weights[2]->offset = UINT64_MAX - 8; }},
