@@ -54,7 +54,16 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        "as with VNNI; with 8 int8 rows the widened bytes spill"},
       // few: 4 sums, 2 scales, 2 mins; many: 12 sums + 2 columns + 1 broadcast; int8: 4 integer and 4 f32 sums, 4 temporaries;
       // int16: 2 rows spill the codes that they share; words: 8 sums, 2 lines, 1 broadcast, products
-      {"avxvnni", 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {2, 1}, {4, 2, 1}, "as without; products of bytes need no temporaries"},
+      {"avxvnni",
+       8,
+       {2, 1},
+       1,
+       {6, 2, 1},
+       1,
+       {2, 1},
+       {2, 1},
+       {4, 2, 1},
+       "as without; products of bytes need no temporaries"},
       {nullptr, 8, {2, 1}, 1, {6, 2, 1}, 1, {2, 1}, {1}, {4, 2, 1}, "16 registers; a panel's column takes two"},
       // many: pairs of rows; 16 sums, 8 lines and as many columns of two lines, 2 rows; int8 and int16 as without
       {"bf16",

@@ -167,11 +167,10 @@ Value WideDotProduct::multiplyWords(Value sum, Value words, Value plane) {
   bool wide = lanesPerInstruction == 16;
   Type halves = b.vec(2 * lanesPerInstruction, b.i16), lanes = b.vec(lanesPerInstruction, b.i32);
   if (addsWords)
-    return b.inParts(
-        lanesPerInstruction, {sum ? sum : b.splatInt(0), words, plane}, [&](ArrayRef<Value> x) {
-          StringRef name = wide ? "llvm.x86.avx512.vpdpwssd.512" : "llvm.x86.avx512.vpdpwssd.256";
-          return b.intrinsic(name, lanes, {x[0], b.bitcast(halves, x[1]), b.bitcast(halves, x[2])});
-        });
+    return b.inParts(lanesPerInstruction, {sum ? sum : b.splatInt(0), words, plane}, [&](ArrayRef<Value> x) {
+      StringRef name = wide ? "llvm.x86.avx512.vpdpwssd.512" : "llvm.x86.avx512.vpdpwssd.256";
+      return b.intrinsic(name, lanes, {x[0], b.bitcast(halves, x[1]), b.bitcast(halves, x[2])});
+    });
   SmallVector<Value> operands = {words, plane};
   if (sum)
     operands.push_back(sum);
