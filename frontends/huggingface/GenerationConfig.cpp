@@ -3,7 +3,6 @@
 
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Speech.h"
-#include "runtime/model/PackageHeader.h"
 
 namespace heddle {
 
@@ -66,10 +65,8 @@ int64_t readLength(JsonObject &object, const char *key) {
   return object.bounded(key, object.integer(key).value_or(0), 0, INT32_MAX);
 }
 
-// A token and what parts it from the next take two bytes at least: no file names more tokens than a package may have.
-static_assert(maxConfigBytes / 2 <= HEDDLE_MAX_BAD_WORD_TOKENS);
-
-// Sequences of tokens, none of them empty.
+// Sequences of tokens, none of them empty. A token and what parts it from the next take two bytes at least: no file (maxConfigBytes) names more
+// tokens than a package may have (HEDDLE_MAX_BAD_WORD_TOKENS).
 std::vector<std::vector<int64_t>> readBadWords(JsonObject &object) {
   const char *key = "bad_words_ids";
   std::vector<std::vector<int64_t>> words;
