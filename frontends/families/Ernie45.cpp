@@ -3,6 +3,7 @@
 // ERNIE 4.5 (Baidu 2025): Llama whose heads rotate as pairs (2i, 2i + 1), with biases where use_bias says so; and the same with experts, chosen
 // by the softmax of all plus a correction, beside some that every token passes.
 
+#include "bytes/Text.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/RoutedExperts.h"
@@ -51,18 +52,19 @@ static void readSparseLayers(JsonObject &object, ModelConfig &config) {
         (layer + 1) % interval == 0 && layer >= first && layer <= (last == -1 ? layers - 1 : last);
 }
 
-// The reference divides the weights of a token's experts by their sum, or by moe_norm_min where the sum is smaller. No sum is near a small one.
+// What weights of chosen experts are divided by is at least moe_norm_min, which no program does. The correction may choose any expert, so
+// that only a number that is none beside their sum is inert.
 static void checkLeastSum(JsonObject &object) {
-  double least = object.number("moe_norm_min").value_or(0.0);
-  if (least > 1e-6)
-    object.unsupported("moe_norm_min",
-                       "is " + std::to_string(least) + ", which is not supported; expected at most 1e-6");
+  constexpr double inert = 1e-12;
+  if (!(object.number("moe_norm_min").value_or(inert) <= inert))
+    object.unsupported("moe_norm_min", "is " + printable(object.find("moe_norm_min").raw(), 64) +
+                                           ", which is not supported; expected at most 1e-12");
 }
 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  std::string experts = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
-  moe.numExperts = object.bounded(experts.c_str(), object.integer(experts.c_str()).value_or(64), 1, 1 << 12);
+  std::string count = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
+  moe.numExperts = object.bounded(count.c_str(), object.integer(count.c_str()).value_or(64), 1, 1 << 12);
   moe.expertsPerToken = object.integer(perToken.c_str()).value_or(6);
   checkLeastSum(object);
   moe.intermediateSize =

@@ -88,8 +88,8 @@ static int64_t readUniform(JsonObject &object, const char *key, int64_t absent) 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   passNorms(object, config);
   MoeConfig &moe = config.moe;
-  std::string experts = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
-  moe.numExperts = object.bounded(experts.c_str(), readUniform(object, experts.c_str(), 1), 1, 1 << 12);
+  std::string count = fieldName(config, "num_local_experts"), perToken = fieldName(config, "num_experts_per_tok");
+  moe.numExperts = object.bounded(count.c_str(), readUniform(object, count.c_str(), 1), 1, 1 << 12);
   moe.expertsPerToken = readUniform(object, perToken.c_str(), 1);
   moe.intermediateSize = moe.sharedIntermediateSize = config.intermediateSize;
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);

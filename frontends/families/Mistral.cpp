@@ -32,25 +32,30 @@ static void checkType(JsonObject &object, ModelConfig &config) {
 static constexpr Family describeMistral() {
   Family row;
   row.modelType = "mistral";
-  row.wrapper = "mistral3";
-  row.unread = imageTensors;
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.defaults.numKvHeads = 8;
   row.defaults.context = 131072;
   row.defaults.slidingWindow = 4096;
   row.windows.use = WindowUse::Stated;
-  row.readers.huggingFaceRest = checkType;
   row.build = buildPreNormDecoder;
   return row;
 }
 const Family family::mistral = describeMistral();
 
+// Of "mistral3": the whole says whether its head is tied, whatever its text_config does, and published files that do not say it hold one.
+static constexpr Family describeSeeing(Family row) {
+  row.wrapper = "mistral3";
+  row.gguf = nullptr;
+  row.unread = imageTensors;
+  row.headIfStored = true;
+  row.readers.huggingFaceRest = checkType;
+  return row;
+}
+const Family family::mistralThatSees = describeSeeing(describeMistral());
+
 static constexpr Family describeMinistral() {
   Family row = describeMistral();
   row.modelType = "ministral";
-  row.wrapper = nullptr;
-  row.unread = {};
-  row.readers.huggingFaceRest = nullptr;
   row.windows.readsLayerTypes = true;
   return row;
 }
@@ -63,8 +68,7 @@ static void keepWithinOriginal(ModelConfig &config, double growth) {
     config.contextLength = std::min(config.contextLength, rope.originalContext);
 }
 
-// A config that says nothing of its rotation has that of the published models, whatever its rope_theta; rope_parameters without a base have that of
-// other families.
+// A config that says nothing of its rotation has that of the published models, whatever base stands outside.
 static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   JsonObject rope = object.object(ropeKey(object));
   bool isStated = object.has(ropeKey(object));
@@ -72,7 +76,8 @@ static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   double theta = isStated ? stated : config.family->defaults.ropeTheta;
   RopeConfig read = readRope(rope, object, config, theta);
   double growth = rope.number("llama_4_scaling_beta").value_or(0.0);
-  if (!isStated) {
+  if (!object.has(ropeKey(object))) {
+    read.theta = 1e6;
     read.scaling = RopeScalingKind::Yarn;
     read.factor = 16.0;
     read.originalContext = 16384;
@@ -80,7 +85,7 @@ static void readStretchedRope(JsonObject &object, ModelConfig &config) {
     growth = 0.1;
   } else if (!rope.has("llama_4_scaling_beta")) {
     rope.fail("llama_4_scaling_beta", "is missing");
-  } else if (growth != 0.0 && read.originalContext == 0) {
+  } else if (growth != 0.0 && read.originalContext < 1) {
     read.originalContext = rope.integer("original_max_position_embeddings").value_or(0);
     if (read.originalContext < 1)
       rope.fail("original_max_position_embeddings",
@@ -91,8 +96,16 @@ static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   keepWithinOriginal(config, growth);
 }
 
+// Without a scaling nothing else has read the original context.
 static void readGgufGrowth(GgufKeys &keys, ModelConfig &config) {
-  keepWithinOriginal(config, keys.number("attention.temperature_scale", 0.0));
+  const char *key = "rope.scaling.original_context_length";
+  double growth = keys.number("attention.temperature_scale", 0.0);
+  RopeConfig &rope = config.ropes.front();
+  if (growth != 0.0 && rope.scaling == RopeScalingKind::None)
+    rope.originalContext = keys.integer(key, config.contextLength);
+  if (growth != 0.0 && rope.originalContext < 1)
+    keys.fail(keys.full(key) + " is " + std::to_string(rope.originalContext) + ", expected at least 1");
+  keepWithinOriginal(config, growth);
 }
 
 static constexpr Family describeMinistral3() {
@@ -103,7 +116,6 @@ static constexpr Family describeMinistral3() {
   row.defaults.headDim = 128;
   row.defaults.context = 262144;
   row.defaults.normEps = 1e-5;
-  row.defaults.ropeTheta = 1e6;
   row.defaults.slidingWindow = 0;
   row.rope.interleavedInGguf = true;
   row.readers.huggingFaceRopes = readStretchedRope;
@@ -111,6 +123,7 @@ static constexpr Family describeMinistral3() {
   return row;
 }
 const Family family::ministral3 = describeMinistral3();
+const Family family::ministral3ThatSees = describeSeeing(describeMinistral3());
 
 static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;

@@ -76,6 +76,7 @@ private:
   bool knowsPrediction() const;
   void readPredictionLayers();
   void readSizes();
+  bool hasExpertsOnly() const;
   void readExperts();
   void readWindows();
   void readScales();
@@ -148,13 +149,28 @@ void ConfigReader::readSizes() {
               keys.full("attention.head_count") + " (" + std::to_string(config.numHeads) + ")");
 }
 
+// Every layer of the family has experts: nothing else stands in their place.
+bool ConfigReader::hasExpertsOnly() const {
+  bool hasExperts = false;
+  for (const TensorRules &rules : family.rules)
+    for (const TensorRule &rule : rules) {
+      if (rule.when == When::Dense)
+        return false;
+      hasExperts |= rule.rows == ConfigDim::Experts;
+    }
+  return hasExperts;
+}
+
 void ConfigReader::readExperts() {
   MoeConfig &moe = config.moe;
   moe.layerIsMoe.assign(static_cast<size_t>(config.numHiddenLayers), moe.numExperts > 0);
+  bool expertsOnly = hasExpertsOnly();
+  if (expertsOnly && moe.numExperts == 0)
+    keys.fail(keys.full("expert_count") + " is 0, expected at least 1");
   if (moe.numExperts == 0)
     return;
   moe.expertsPerToken = keys.integer("expert_used_count");
-  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+  for (int64_t layer = 0; layer < config.numHiddenLayers && !expertsOnly; ++layer)
     moe.layerIsMoe[layer] = file.tensors().find("blk." + std::to_string(layer) + ".ffn_gate_inp.weight") != nullptr;
 }
 

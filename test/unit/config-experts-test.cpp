@@ -3,6 +3,7 @@
 // What configs of decoders with experts, and of others whose keys differ in name or place, say that no other family's do.
 #include "FamilyFiles.h"
 #include "frontends/Family.h"
+#include "frontends/read/ReadModel.h"
 
 #include <gtest/gtest.h>
 
@@ -18,19 +19,21 @@ TEST(ExpertsConfig, ernie) {
   EXPECT_FALSE(moe.sigmoidScores);
   EXPECT_EQ(moe.layerIsMoe, (std::vector<bool>{false, true}));
   EXPECT_EQ(moe.sharedIntermediateSize, 48);
-  // The common names count, whatever the family's own say.
-  EXPECT_EQ(familyConfig("ernie4_5_moe", {{"num_experts_per_tok", 3}}).moe.expertsPerToken, 3);
+  json others = {{"moe_k", nullptr}, {"num_experts_per_tok", 3}, {"moe_num_experts", 9}, {"num_experts", 4}};
+  moe = familyConfig("ernie4_5_moe", others).moe;
+  EXPECT_EQ(moe.expertsPerToken, 3);
+  EXPECT_EQ(moe.numExperts, 4);
+  EXPECT_EQ(familyConfig("ernie4_5_moe", {{"moe_norm_min", 0}}).moe.numExperts, 4);
   // The last layer that has experts is the first.
-  expectRefusals(
-      {{"ernie4_5_moe", {{"moe_layer_end_index", 0}}, "model.layers.1.mlp.gate_proj.weight is missing"},
-       {"ernie4_5_moe", {{"moe_layer_start_index", 2}}, "model.layers.1.mlp.gate_proj.weight is missing"},
-       {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "moe_layer_interval is 0, expected at least 1"},
-       {"ernie4_5_moe", {{"moe_k", 5}}, "moe_k is 5, expected 1 to moe_num_experts (4)"},
-       {"ernie4_5_moe", {{"moe_norm_min", 0.5}}, "moe_norm_min is 0.500000, which is not supported"},
-       {"ernie4_5_moe", {{"num_experts", 3}}, "mlp.gate.weight has shape (4, 64), the config asks for (3, 64)"},
-       {"ernie4_5_moe", {{"moe_num_experts", 0}}, "moe_num_experts is 0, expected 1 to 4096"},
-       {"ernie4_5_moe", {{"moe_num_shared_experts", -1}}, "moe_num_shared_experts is -1, expected 0 to"},
-       {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
+  expectRefusals({{"ernie4_5_moe", {{"moe_layer_end_index", 0}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+                  {"ernie4_5_moe", {{"moe_layer_start_index", 2}}, "model.layers.1.mlp.gate_proj.weight is missing"},
+                  {"ernie4_5_moe", {{"moe_layer_interval", 0}}, "moe_layer_interval is 0, expected at least 1"},
+                  {"ernie4_5_moe", {{"moe_num_experts", 0}}, "moe_num_experts is 0, expected 1 to 4096"},
+                  {"ernie4_5_moe", {{"num_experts", 0}}, "num_experts is 0, expected 1 to 4096"},
+                  {"ernie4_5_moe", {{"moe_k", 5}}, "moe_k is 5, expected 1 to moe_num_experts (4)"},
+                  {"ernie4_5_moe", {{"moe_norm_min", 0.75}}, "moe_norm_min is 0.75, which is not supported; expected"},
+                  {"ernie4_5_moe", {{"moe_num_shared_experts", -1}}, "moe_num_shared_experts is -1, expected 0 to"},
+                  {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
 }
 
 TEST(ExpertsConfig, glm4Moe) {
@@ -79,9 +82,12 @@ TEST(ExpertsConfig, hunYuan) {
   MoeConfig moe = familyConfig("hunyuan_v1_moe", {{"moe_topk", {2, 2}}, {"num_experts", 4}, {"use_qk_norm", true}}).moe;
   EXPECT_EQ(moe.expertsPerToken, 2);
   EXPECT_EQ(moe.sharedIntermediateSize, 32);
-  EXPECT_EQ(familyConfig("hunyuan_v1_moe", {{"num_experts_per_tok", 3}}).moe.expertsPerToken, 3);
+  EXPECT_EQ(familyConfig("hunyuan_v1_moe", {{"moe_topk", nullptr}, {"num_experts_per_tok", 2}}).moe.expertsPerToken, 2);
+  EXPECT_EQ(familyConfig("hunyuan_v1_moe", {{"num_experts", nullptr}, {"num_local_experts", {4, 4}}}).moe.numExperts,
+            4);
   expectRefusals({{"hunyuan_v1_moe", {{"moe_topk", {2, 1}}}, "moe_topk holds 1 beside 2, which is not supported"},
                   {"hunyuan_v1_moe", {{"moe_topk", 5}}, "moe_topk is 5, expected 1 to num_experts (4)"},
+                  {"hunyuan_v1_moe", {{"num_local_experts", 0}}, "num_local_experts is 0, expected 1 to 4096"},
                   {"hunyuan_v1_moe", {{"num_experts", 0}}, "num_experts is 0, expected 1 to 4096"}});
 }
 
@@ -151,6 +157,41 @@ TEST(ExpertsConfig, ministral3KeepsWithinTheOriginalContext) {
   expectRefusals(
       {{"ministral3", {{"rope_parameters", rope}}, "llama_4_scaling_beta is missing"},
        {"ministral3", {{"rope_parameters", nowhere}}, "original_max_position_embeddings is 0, expected at least 1"}});
+}
+
+// The base that is meant where rope_parameters does not say it, and where there is no such object.
+TEST(ExpertsConfig, ministral3Theta) {
+  auto theta = [](const json &patch) { return familyConfig("ministral3", patch).ropes[0].theta; };
+  json silent = {{"rope_parameters", {{"rope_theta", nullptr}}}}, none = {{"rope_parameters", nullptr}};
+  EXPECT_EQ(theta(silent), 1e4);
+  EXPECT_EQ(theta(none), 1e6);
+  silent["rope_theta"] = none["rope_theta"] = 5e5;
+  EXPECT_EQ(theta(silent), 5e5);
+  EXPECT_EQ(theta(none), 1e6);
+}
+
+// Beside images the file tells whether embeddings are tied; of a text alone its config does.
+TEST(ExpertsConfig, headOfMistral3) {
+  for (const char *inner : {"mistral", "ministral3"})
+    for (bool isStored : {false, true}) {
+      TemporaryFolder folder;
+      std::vector<SafetensorsTensor> tensors = tinyTensors();
+      if (!isStored)
+        tensors.erase(tensors.begin());
+      json text = tinyConfig();
+      text.update({{"model_type", inner}, {"head_dim", 4}, {"tie_word_embeddings", isStored}});
+      writeHuggingFace(folder, {{"model_type", "mistral3"}, {"text_config", text}}, tensors);
+      Expected<Model> model = readModel(folder.path());
+      ASSERT_TRUE(model) << model.message();
+      EXPECT_EQ(model->config.architecture, inner);
+      EXPECT_EQ(model->config.tieWordEmbeddings, !isStored);
+      writeHuggingFace(folder, text, tensors);
+      model = readModel(folder.path());
+      EXPECT_EQ(bool(model), isStored);
+      if (!isStored)
+        EXPECT_NE(std::string(model.message()).find("lm_head.weight is missing, and tie_word_embeddings is false"),
+                  std::string::npos);
+    }
 }
 
 TEST(ExpertsConfig, biasOfOutput) {

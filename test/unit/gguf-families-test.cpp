@@ -291,6 +291,52 @@ TEST(GgufConfig, longropeFactorsAreTensors) {
   EXPECT_EQ(rope.shortFactor[7], 2.0);
 }
 
+// Queries that grow do so behind the original context, of which a file without a scaling may speak as well.
+TEST(GgufConfig, ministral3KeepsWithinTheOriginalContext) {
+  const char *context = "mistral3.rope.scaling.original_context_length";
+  GgufBuilder file = familyFile("ministral3");
+  file.u32(context, 32);
+  EXPECT_EQ(configOf(file).contextLength, 128);
+  file.f32("mistral3.attention.temperature_scale", 0.1f);
+  EXPECT_EQ(configOf(file).contextLength, 32);
+  for (const char *scaling : {"none", "linear"}) {
+    file.string("mistral3.rope.scaling.type", scaling);
+    EXPECT_EQ(configOf(file).contextLength, 32);
+  }
+  TemporaryFolder folder;
+  for (const char *scaling : {"none", "linear"}) {
+    file.string("mistral3.rope.scaling.type", scaling);
+    file.u32(context, 0);
+    std::string said = refusal(folder.write("m.gguf", file.bytes()));
+    EXPECT_NE(said.find(std::string(context) + " is 0, expected at least 1"), std::string::npos) << said;
+  }
+  file.erase(context);
+  EXPECT_EQ(configOf(file).contextLength, 128);
+}
+
+// Families whose every layer has experts.
+TEST(GgufConfig, expertsAreMissing) {
+  TemporaryFolder folder;
+  auto expect = [&](const GgufBuilder &file, const std::string &message) {
+    std::string said = refusal(folder.write("m.gguf", file.bytes()));
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  };
+  for (const char *family : {"granitemoeshared", "hunyuan_v1_moe", "olmoe", "mixtral", "phimoe"}) {
+    std::string prefix = readJson("gguf-names.json")[family]["architecture"].get<std::string>() + ".";
+    GgufBuilder file = familyFile(family);
+    file.tensors.erase(std::find_if(file.tensors.begin(), file.tensors.end(), [](const GgufTensor &tensor) {
+      return tensor.name == "blk.1.ffn_gate_inp.weight";
+    }));
+    expect(file, "(blk.1.ffn_gate_inp.weight) is missing");
+    if (prefix == "llama.") // without experts the name stands for another family
+      continue;
+    file.u32(prefix + "expert_count", 0);
+    expect(file, prefix + "expert_count is 0, expected at least 1");
+    file.erase(prefix + "expert_count");
+    expect(file, prefix + "expert_count is 0, expected at least 1");
+  }
+}
+
 // Files from before experts were stacked have one tensor per expert.
 TEST(GgufConfig, unstackedExperts) {
   GgufBuilder file = familyFile("mixtral");
