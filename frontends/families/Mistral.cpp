@@ -71,9 +71,7 @@ static void keepWithinOriginal(ModelConfig &config, double growth) {
 // A config that says nothing of its rotation has that of the published models, whatever base stands outside.
 static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   JsonObject rope = object.object(ropeKey(object));
-  bool isStated = object.has(ropeKey(object));
-  double stated = object.number("rope_theta").value_or(ConfigDefaults().ropeTheta);
-  double theta = isStated ? stated : config.family->defaults.ropeTheta;
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
   RopeConfig read = readRope(rope, object, config, theta);
   double growth = rope.number("llama_4_scaling_beta").value_or(0.0);
   if (!object.has(ropeKey(object))) {
