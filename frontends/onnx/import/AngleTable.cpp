@@ -32,6 +32,8 @@ struct Table {
   bool startsWith(double number) const {
     return llvm::all_of(llvm::seq(columns), [&](int64_t column) { return at(0, column) == number; });
   }
+  bool beginsAsSines() const { return startsWith(0) && at(1, 0) != 0; }
+  bool beginsAsCosines() const { return at(0, 0) > 0 && startsWith(at(0, 0)); }
   bool agrees(int64_t column, bool isCosine, double frequency) const;
   std::optional<double> frequencyOfSines(int64_t column) const;
 };
@@ -89,40 +91,51 @@ static std::optional<AngleTable> frequenciesOf(const Table &sines, const Table &
   return result;
 }
 
-// Of a table whose columns are all sines or all cosines, where the others are an initializer as well.
-static std::optional<AngleTable> halfOfPair(const OnnxModel &model, const OnnxTensor &tensor, Table table) {
-  bool isCosine = table.at(0, 0) > 0 && table.startsWith(table.at(0, 0));
-  if (!isCosine && !table.startsWith(0))
-    return std::nullopt;
-  for (const OnnxTensor &other : model.graph.initializers) {
-    std::optional<Table> partner =
-        other.dims == tensor.dims && &other != &tensor ? Table::of(model, other) : std::nullopt;
-    if (!partner)
-      continue;
-    Table &cosines = isCosine ? table : *partner, &sines = isCosine ? *partner : table;
-    double amplitude = cosines.at(0, 0);
-    if (!(amplitude > 0) || !cosines.startsWith(amplitude) || !sines.startsWith(0))
-      continue;
-    cosines.amplitude = sines.amplitude = amplitude;
-    if (std::optional<AngleTable> found = frequenciesOf(sines, cosines)) {
-      found->isCosine.assign(table.columns, isCosine);
-      return found;
+void AngleTables::collectHalves() {
+  halves.emplace();
+  for (const OnnxTensor &tensor : model.graph.initializers)
+    if (std::optional<Table> table = Table::of(model, tensor)) {
+      if (table->beginsAsSines())
+        (*halves)[tensor.dims].sines.push_back(&tensor);
+      else if (table->beginsAsCosines())
+        (*halves)[tensor.dims].cosines.push_back(&tensor);
     }
-    table.amplitude = 1;
+}
+
+// Of a table whose columns are all sines or all cosines, where the others are an initializer as well.
+std::optional<AngleTable> AngleTables::halfOfPair(const OnnxTensor &tensor, bool isCosine) {
+  if (!halves)
+    collectHalves();
+  auto found = halves->find(tensor.dims);
+  if (found == halves->end())
+    return std::nullopt;
+  // Few tables of a model have one shape: what has many is none, and not worth trying all against all.
+  constexpr size_t maxPartners = 64;
+  ArrayRef<const OnnxTensor *> partners = isCosine ? found->second.sines : found->second.cosines;
+  for (const OnnxTensor *partner : partners.take_front(maxPartners)) {
+    Table cosines = *Table::of(model, isCosine ? tensor : *partner),
+          sines = *Table::of(model, isCosine ? *partner : tensor);
+    cosines.amplitude = sines.amplitude = cosines.at(0, 0);
+    if (std::optional<AngleTable> table = frequenciesOf(sines, cosines)) {
+      table->isCosine.assign(sines.columns, isCosine);
+      return table;
+    }
   }
   return std::nullopt;
 }
 
-std::optional<AngleTable> heddle::angleTableOf(const OnnxModel &model, const OnnxTensor &tensor) {
-  std::optional<Table> read = Table::of(model, tensor);
-  if (!read)
+std::optional<AngleTable> AngleTables::read(const OnnxTensor &tensor) {
+  std::optional<Table> floats = Table::of(model, tensor);
+  if (!floats)
     return std::nullopt;
-  const Table &table = *read;
+  const Table &table = *floats;
   AngleTable result;
   for (int64_t column = 0; column < table.columns; ++column)
     result.isCosine.push_back(table.at(0, column) == 1);
+  if (table.beginsAsSines() || table.beginsAsCosines())
+    return halfOfPair(tensor, table.beginsAsCosines());
   if (llvm::all_equal(result.isCosine))
-    return halfOfPair(model, tensor, table);
+    return std::nullopt;
   SmallVector<double> found;
   for (int64_t column = 0; column < table.columns; ++column)
     if (!result.isCosine[column]) {

@@ -8,7 +8,9 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <map>
 #include <optional>
+#include <vector>
 
 namespace heddle {
 
@@ -19,10 +21,28 @@ struct AngleTable {
   llvm::SmallVector<bool> isCosine;
 };
 
-// What a tensor of floats (1, …, rows, columns) is, to the precision of angles of 32 bits, if every column is one. The cosine of each sine is in
-// the table as well, in their order; or one table has the sines and another initializer of its shape the cosines, column by column, as exporters
-// fold the rotations of a known length.
-std::optional<AngleTable> angleTableOf(const OnnxModel &model, const OnnxTensor &tensor);
+// The tables among the initializers of a model.
+class AngleTables {
+public:
+  explicit AngleTables(const OnnxModel &model) : model(model) {}
+
+  // What a tensor of floats (1, …, rows, columns) is, to the precision of angles of 32 bits, if every column is one. The cosine of each sine is in
+  // the table as well, in their order; or one table has the sines and another initializer of its shape the cosines, column by column, as exporters
+  // fold the rotations of a known length.
+  std::optional<AngleTable> read(const OnnxTensor &tensor);
+
+private:
+  struct Halves {
+    std::vector<const OnnxTensor *> sines, cosines;
+  };
+
+  void collectHalves();
+  std::optional<AngleTable> halfOfPair(const OnnxTensor &tensor, bool isCosine);
+
+  const OnnxModel &model;
+  // Initializers whose first rows are those of sines or cosines alone, by their dimensions; collected when one of them is read.
+  std::optional<std::map<std::vector<int64_t>, Halves>> halves;
+};
 
 } // namespace heddle
 

@@ -169,24 +169,31 @@ bool GraphBuilder::isVisible(const Dim &dim, Scope scope) const {
   });
 }
 
+bool GraphBuilder::isNatural(const Dim &dim) const {
+  return llvm::all_of(dim.polynomial(), [&](const auto &term) {
+    return term.second > 0 && llvm::all_of(term.first, [&](unsigned symbol) { return symbols[symbol].isNonNegative; });
+  });
+}
+
 bool GraphBuilder::isNonNegative(const Dim &dim) const {
-  auto isNatural = [&](const Dim &sum) {
-    return llvm::all_of(sum.polynomial(), [&](const auto &term) {
-      return term.second > 0 &&
-             llvm::all_of(term.first, [&](unsigned symbol) { return symbols[symbol].isNonNegative; });
-    });
-  };
   return isNatural(dim) || llvm::any_of(required, [&](const Dim &known) { return isNatural(dim - known); });
 }
 
 void GraphBuilder::requireNonNegative(const Dim &number, Value condition, const Twine &what) {
   require(condition, what);
+  // Each is looked at for each dimension that is asked about. Of more than these the run asserts what might have been known.
+  constexpr size_t maxRequired = 256;
   // What a branch or the body of a loop requires says nothing behind it.
-  if (!isa<func::FuncOp>(b.getInsertionBlock()->getParentOp()) || llvm::is_contained(required, number))
+  if (!isa<func::FuncOp>(b.getInsertionBlock()->getParentOp()) || required.size() == maxRequired ||
+      llvm::is_contained(required, number))
     return;
   required.push_back(number);
+  // Quotients become counts by what is new: of one operand, or of a quotient that it is made of.
+  auto follows = [&](const Dim &dim) { return isNatural(dim - number); };
   for (const DerivedDim &known : derivedDims)
-    if (known.kind == Derivation::FloorDiv && isNonNegative(known.a) && isNonNegative(known.c))
+    if (known.kind == Derivation::FloorDiv && !isNatural(known.result) &&
+        ((isNatural(known.a) && isNatural(known.c)) || (follows(known.a) && isNonNegative(known.c)) ||
+         (follows(known.c) && isNonNegative(known.a))))
       asCount(known.result);
 }
 

@@ -238,6 +238,9 @@ private:
                           llvm::function_ref<std::optional<Dim>(const Dim &, const Dim &)> fold);
   GraphValue guardedBroadcast(const GraphValue &x, llvm::ArrayRef<Dim> dims);
 
+  // Whether a dimension is a sum of products of counts.
+  bool isNatural(const Dim &dim) const;
+
   struct DerivedDim {
     Derivation kind;
     Dim a, c, result;
@@ -248,7 +251,7 @@ private:
   };
   std::vector<Symbol> symbols;
   std::vector<DerivedDim> derivedDims;
-  std::vector<Dim> required; // numbers that are not negative, or the run has ended
+  std::vector<Dim> required; // numbers that are not negative, or the run has ended; a bounded number of them
   Status failure;
 };
 

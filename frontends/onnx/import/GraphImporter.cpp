@@ -4,7 +4,6 @@
 #include "bytes/Text.h"
 #include "dialect/HeddleDialect.h"
 #include "dialect/Locations.h"
-#include "frontends/onnx/import/AngleTable.h"
 #include "frontends/onnx/import/LineTable.h"
 
 #include "llvm/Support/Path.h"
@@ -183,7 +182,7 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
       weight->setAttr("heddle.content", denseOf(model, tensor, shaped));
     else if (SmallVector<int64_t> changes = changesByDistance(model, tensor); !changes.empty())
       weight->setAttr("heddle.by_distance", g.b.getDenseI64ArrayAttr(changes));
-    if (std::optional<AngleTable> table = angleTableOf(model, tensor)) {
+    if (std::optional<AngleTable> table = angles.read(tensor)) {
       weight->setAttr("heddle.frequencies", g.b.getDenseF64ArrayAttr(table->frequencies));
       weight->setAttr("heddle.cosines", g.b.getDenseBoolArrayAttr(table->isCosine));
       weight->setAttr("heddle.amplitude", g.b.getF64FloatAttr(table->amplitude));

@@ -4,6 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHIMPORTER_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHIMPORTER_H
 
+#include "frontends/onnx/import/AngleTable.h"
 #include "frontends/onnx/import/GraphBuilder.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -63,6 +64,7 @@ private:
   const CallFrame *frame = nullptr;
   std::string prefix; // of node names, inside functions
   llvm::StringMap<unsigned> weightNames;
+  AngleTables angles{model};
 };
 
 // A node while it is lowered: its inputs and attributes, checked where they are asked for.
