@@ -179,7 +179,8 @@ Status Chat::answer() {
 // The ids of the conversation, the oldest turns left out until there is room for an answer too.
 Status Chat::fit(std::vector<int32_t> &ids) {
   int64_t context = session->context(), wanted = program.options.hasMaxTokens ? program.options.maxTokens : 256;
-  int64_t most = context - std::min(wanted, context / 4);
+  int64_t length = program.maxLength() ? std::min(context, program.maxLength()) : context; // of all turns
+  int64_t most = length - std::min(wanted, length / 4);
   for (size_t first = numSystem; first < messages.size(); ++first) {
     if (strcmp(messages[first].role, "user") != 0)
       continue;
@@ -188,8 +189,8 @@ Status Chat::fit(std::vector<int32_t> &ids) {
     if (int64_t(ids.size()) > (isLast ? context : most))
       continue;
     if (first > numSystem && !saidThatTurnsAreDropped)
-      program.note(format("the conversation has outgrown the context of %lld tokens: its oldest turns are forgotten",
-                          (long long)context));
+      program.note(format("the conversation has outgrown the %s of %lld tokens: its oldest turns are forgotten",
+                          length < context ? "model's max_length" : "context", (long long)length));
     saidThatTurnsAreDropped |= first > numSystem;
     messages.erase(messages.begin() + numSystem, messages.begin() + first);
     return Status();

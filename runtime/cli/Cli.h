@@ -91,6 +91,8 @@ struct OpenedModel {
   const package::Package &metadata() const { return package->metadata(); }
   SessionOptions sessionOptions(int32_t maxSequences = 1) const;
   std::vector<int32_t> endTokens() const;
+  // The most tokens of a prompt and its answer together, where the model's files say so and -n does not count; 0: none.
+  int64_t maxLength() const;
   // The longest answer behind so many tokens: -n, else what the model's files say; 0: as the context has room.
   int64_t longestAnswer(int64_t promptTokens) const;
   int64_t newTokens(const Session &session, int64_t promptTokens) const; // that, as far as there is room

@@ -190,13 +190,16 @@ std::vector<int32_t> OpenedModel::endTokens() const {
   return endTokensOf(metadata());
 }
 
-int64_t OpenedModel::longestAnswer(int64_t promptTokens) const {
+int64_t OpenedModel::maxLength() const {
   const package::Generation *generation = metadata().generation();
-  if (options.hasMaxTokens || !generation)
-    return options.maxTokens;
-  if (generation->max_new_tokens() || !generation->max_length())
-    return generation->max_new_tokens();
-  return std::max<int64_t>(1, int64_t(generation->max_length()) - promptTokens);
+  return options.hasMaxTokens || !generation || generation->max_new_tokens() ? 0 : generation->max_length();
+}
+
+int64_t OpenedModel::longestAnswer(int64_t promptTokens) const {
+  if (int64_t length = maxLength())
+    return std::max<int64_t>(1, length - promptTokens);
+  const package::Generation *generation = metadata().generation();
+  return options.hasMaxTokens || !generation ? options.maxTokens : generation->max_new_tokens();
 }
 
 int64_t OpenedModel::newTokens(const Session &session, int64_t promptTokens) const {

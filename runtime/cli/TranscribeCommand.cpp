@@ -169,10 +169,19 @@ private:
     return rules;
   }
 
-  int64_t room() const { return program.metadata().context() - int64_t(prompt.size()) + 1; }
+  // The longest answer to a window; 0: as the context has room. As the reference: max_length does not count what the decoder begins with, as far
+  // as that is less than half the context, and what the model's files say ends with the context.
+  int64_t longestAnswer() const {
+    int64_t context = session->context(), begun = int64_t(prompt.size());
+    int64_t counted = std::max<int64_t>(0, begun - std::max<int64_t>(0, context / 2 - 1));
+    int64_t longest = program.longestAnswer(counted);
+    return longest && !options.hasMaxTokens ? std::min(longest, context - begun) : longest;
+  }
 
   Status search() {
-    BeamOptions beam = program.beamOptions(program.newTokens(*session, int64_t(prompt.size())));
+    int64_t longest = longestAnswer(),
+            room = session->context() - int64_t(prompt.size()) + 1; // the last is not fed back
+    BeamOptions beam = program.beamOptions(longest ? std::min(longest, room) : room);
     beam.hasSource = true;
     beam.rules = rules();
     std::vector<BeamResult> results;
@@ -183,6 +192,7 @@ private:
 
   Status generate() {
     GenerateOptions generate = program.generateOptions(int64_t(prompt.size()));
+    generate.maxTokens = longestAnswer();
     generate.hasSource = true;
     generate.rules = rules();
     EndReason reason;

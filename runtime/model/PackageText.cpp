@@ -33,7 +33,7 @@ std::string modelName(const package::Package &metadata) {
   return source && source->size() ? source->str() : metadata.name()->str();
 }
 
-// What no option changes.
+// What no option of sampling changes.
 static std::string answerRules(const package::Generation *generation) {
   std::string text;
   if (!generation)
@@ -46,6 +46,10 @@ static std::string answerRules(const package::Generation *generation) {
     text += format(", no end before %u tokens", generation->min_length());
   if (generation->min_new_tokens())
     text += format(", no end before %u new tokens", generation->min_new_tokens());
+  if (generation->max_new_tokens())
+    text += format(", an end at %u new tokens", generation->max_new_tokens());
+  else if (generation->max_length())
+    text += format(", an end at %u tokens", generation->max_length());
   if (generation->bad_words() && generation->bad_words()->size())
     text += format(", %u sequences of tokens never", generation->bad_words()->size());
   if (generation->no_repeat_ngram())
