@@ -112,9 +112,11 @@ static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
   return 16;
 }
 
-// Products on AMX: a block of 512 columns of so many rows is 512 KiB, as are their sums in so many columns. Both stay in the second cache
-// while 2 panels of weights after the other, unpacked once for all of these rows, go by in the first.
-static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 256;
+// Products on AMX: a block of 512 columns of so many rows is 512 KiB and stays in the second cache while 2 panels of weights after the other,
+// unpacked once for all of these rows, go by in the first. Their sums in so many columns, 1 MiB, are asked for a block ahead; with half of the
+// columns activations are read from the third cache twice as often. One core of an Emerald Rapids, 512 rows of Q4_0, 2048 and 8192 columns of K:
+// 1209, 1241 GFLOP/s, with 256 columns 1155, 1184; 256 rows of 512 columns 1132, 1147.
+static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 512;
 
 // Whether words take less time than bytes, and than f32. Zen 1 and 2 make one product of words for two of f32; four bytes at once are as good but
 // for blocks of 16, of which a row unpacks and scales twice as many.

@@ -148,7 +148,7 @@ Choice MatmulProbe::prefetch() {
 // Columns of K, rows, and columns of sums in the scratch.
 Choice MatmulProbe::tileUnit(bool hasScratch, std::vector<unsigned> shapes) {
   Choice choice{std::move(shapes), {}};
-  for (auto [k, rows, columns] : {std::tuple(512, 256, 256), {1024, 512, 256}, {256, 512, 256}, {512, 512, 128}})
+  for (auto [k, rows, columns] : {std::tuple(512, 512, 256), {512, 256, 512}, {1024, 512, 512}, {256, 512, 512}})
     choice.candidates.emplace_back([=, k = k, rows = rows, columns = columns](ScheduleFields &schedule) {
       TileAttr &tile = *schedule.find(TileRole::TileUnit);
       TileFields fields = TileFields::of(tile);
