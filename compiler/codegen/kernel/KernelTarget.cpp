@@ -39,7 +39,7 @@ bool heddle::isKernelOp(Operation *op) {
 static StringRef kernelOpOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](AttentionOp op) {
-        return op.getMask().getCausal() ? OnlineAttentionOp::getOperationName() : RaggedAttentionOp::getOperationName();
+        return keepsKeys(op) ? OnlineAttentionOp::getOperationName() : RaggedAttentionOp::getOperationName();
       })
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })
