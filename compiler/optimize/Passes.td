@@ -25,7 +25,7 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     before, and keeps the names that results of @forward have as `heddle.name`.
 
     So has @forward_encoder without a @forward, whatever its masks are: a decoder that embeds texts attends causally, and nothing of a text is
-    computed twice (test/optimize/flatten-batch-encode.mlir).
+    computed twice (test/optimize/flatten-batch-causal.mlir).
 
     An encoder-decoder has both. @forward_encoder, which becomes @encode, gives, behind the last hidden state, keys and values (batch, heads,
     sequence, head_dim) for each layer of the decoder; @forward takes them behind the positions and hands each pair to its layer. They become a
@@ -34,7 +34,8 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
 
     Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere in
     @forward. For a step, layers are functions that @forward calls, and each has at most one attention, and one to a source. Examples:
-    test/optimize/flatten-batch.mlir, test/optimize/flatten-batch-encode.mlir, test/optimize/flatten-batch-source.mlir.
+    test/optimize/flatten-batch.mlir, test/optimize/flatten-batch-encode.mlir, test/optimize/flatten-batch-source.mlir,
+    test/optimize/flatten-batch-causal.mlir.
 
     ```mlir
     func.func private @layer(%x: tensor<?x?x8xf32>, %positions: tensor<?x?xi32>, %w: tensor<8x8xf32>)

@@ -170,9 +170,7 @@ static constexpr Head heads[] = {
     {"BertForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer},
 };
 
-// Files of BERT's next of kin, as RoBERTa and DistilBERT, say bert too: their positions begin at the table's first row, and types of tokens may be
-// missing.
-static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config) {
   const TensorInfo *types = keys.source().tensors().find("token_types.weight");
   config.tokenTypes = types && types->shape.size() == 2 ? types->shape[0] : 0;
 }
@@ -180,7 +178,7 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
 static constexpr Family describeBert() {
   Family row = describeBertKin("bert");
   row.gguf = "bert";
-  row.readers.ggufRest = readGgufRest;
+  row.readers.ggufRest = readGgufTokenTypes;
   row.pooler = "bert.pooler.dense.weight";
   row.heads = heads;
   row.embedding = "bert.embeddings.word_embeddings.weight";

@@ -10,6 +10,7 @@
 
 namespace heddle {
 
+class GgufKeys;
 class JsonObject;
 
 // A linear layer and a LayerNorm, weight and bias each, and the same of those that GGUF has names for.
@@ -69,6 +70,9 @@ inline constexpr KeyName bertKeyNames[] = {
 void readBertSizes(JsonObject &object, ModelConfig &config);
 // embedding_size, where it is not the width of the model.
 void readEmbeddingSize(JsonObject &object, ModelConfig &config);
+// Of a GGUF file, which has the table or not. Those of BERT's next of kin, as RoBERTa and DistilBERT, say bert too: their positions begin at the
+// table's first row, and types of tokens may be missing.
+void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config);
 // Refuses what makes a decoder of it, and positions other than learned ones.
 void refuseOtherBerts(JsonObject &object, ModelConfig &config);
 

@@ -4,7 +4,7 @@
 make_text_golden.py FOLDER [NAME…]
 
 Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
-ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
 dense_embed, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
 Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here, as are
 the formulas of sentence-transformers for decoders. Not part of the suite, which needs none of these: python -m pip install torch transformers
@@ -150,10 +150,12 @@ def pool(states, mask, mode):
     return torch.stack([row[torch.nonzero(kept)[-1, 0]] for row, kept in zip(states, mask)])
 
 
-def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), **given):
-    """A decoder's folder of sentence-transformers. `dense`: (out, bias, activation) of layers behind pooling."""
-    tokenizer = byte_level_eos(folder)
-    sizes = dict(num_hidden_layers=2, num_key_value_heads=2, head_dim=8, vocab_size=len(tokenizer), eos_token_id=0, pad_token_id=0, bos_token_id=None)
+def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), make_tokenizer=byte_level_eos, **given):
+    """A folder of sentence-transformers, of a decoder but for another tokenizer. `dense`: (out, bias, activation) of layers behind pooling."""
+    tokenizer = make_tokenizer(folder)
+    sizes = dict(num_hidden_layers=2, head_dim=8, vocab_size=len(tokenizer), eos_token_id=0, pad_token_id=0, bos_token_id=None)
+    if make_tokenizer is byte_level_eos:
+        sizes["num_key_value_heads"] = 2
     model = make_model(kind, config, scale=1.5, **(sizes | given))
     save(folder, model, tokenizer)
     parts = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{i + 2}_Dense", "Dense") for i in range(len(dense))),
@@ -205,6 +207,10 @@ def dense_embed(folder):
     decoder_embed(folder, transformers.Gemma3TextModel, transformers.Gemma3TextConfig, "mean", use_bidirectional_attention=True, sliding_window=6,
                   layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=8,
                   dense=[(48, True, "activation.Tanh"), (24, False, "linear.Identity")])
+
+
+def nomic_embed(folder):
+    decoder_embed(folder, transformers.NomicBertModel, transformers.NomicBertConfig, "mean", make_tokenizer=word_piece)
 
 
 def classify(folder):
@@ -340,7 +346,7 @@ def answer(folder):
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
     for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
-                 mean_embed, ahead_embed, dense_embed):
+                 mean_embed, ahead_embed, dense_embed, nomic_embed):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 

@@ -5,6 +5,7 @@
 #include "compiler/codegen/kernel/KernelTarget.h"
 
 #include "compiler/codegen/kernel/ContractionLoops.h"
+#include "dialect/Entries.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
