@@ -153,9 +153,9 @@ def pool(states, mask, mode):
 def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), make_tokenizer=byte_level_eos, **given):
     """A folder of sentence-transformers, of a decoder but for another tokenizer. `dense`: (out, bias, activation) of layers behind pooling."""
     tokenizer = make_tokenizer(folder)
-    sizes = dict(num_hidden_layers=2, head_dim=8, vocab_size=len(tokenizer), eos_token_id=0, pad_token_id=0, bos_token_id=None)
+    sizes = dict(num_hidden_layers=2, head_dim=8, pad_token_id=0, bos_token_id=None)
     if make_tokenizer is byte_level_eos:
-        sizes["num_key_value_heads"] = 2
+        sizes |= dict(vocab_size=len(tokenizer), num_key_value_heads=2, eos_token_id=0)
     model = make_model(kind, config, scale=1.5, **(sizes | given))
     save(folder, model, tokenizer)
     parts = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{i + 2}_Dense", "Dense") for i in range(len(dense))),
