@@ -89,7 +89,9 @@ static bool isOfHead(const Family &family, std::string_view name) {
 
 const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name) {
   static constexpr UnreadTensor head = {"*"};
-  if (config.embedsTexts && isOfHead(*config.family, name))
+  // Where no rule asks for it, a tensor of a GGUF file keeps its name.
+  bool isGgufHead = config.source == "gguf" && name.substr(0, 7) == "output.";
+  if (config.embedsTexts && (isGgufHead || isOfHead(*config.family, name)))
     return &head;
   for (UnreadTensors list : {config.family->unread, UnreadTensors(unreadEverywhere)})
     for (const UnreadTensor &tensor : list)

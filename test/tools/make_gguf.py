@@ -20,7 +20,7 @@ import sys
 import safetensors
 
 NAMES = pathlib.Path(__file__).parent.parent / "unit/data/gguf-names.json"
-U32, F32, BOOL, STRING, F32_TENSOR = 4, 6, 7, 8, 0
+U32, I32, F32, BOOL, STRING, F32_TENSOR = 4, 5, 6, 7, 8, 0
 
 
 def rows_in(order, shape, values):
@@ -255,7 +255,7 @@ def pair(key, value):
     if isinstance(value, list) and isinstance(value[0], str):
         return text(key) + struct.pack("<IIQ", 9, STRING, len(value)) + b"".join(map(text, value))
     if isinstance(value, list):
-        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (U32, "I")}[type(value[0])]
+        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (I32, "i")}[type(value[0])]
         return text(key) + struct.pack(f"<IIQ{len(value)}{code}", 9, kind, len(value), *value)
     return text(key) + struct.pack("<I", STRING) + text(value)
 
@@ -336,8 +336,10 @@ def tokenizer_keys(folder):
     said = json.loads((folder / "tokenizer.json").read_text())
     model, config = said["model"], json.loads((folder / "tokenizer_config.json").read_text())
     special = {token["content"]: token["id"] for token in said["added_tokens"] if token["special"]}
-    pieces = [piece for piece, _ in sorted((model["vocab"] | special).items(), key=lambda entry: entry[1])]
-    keys = {"token_type": [3 if piece in special else 1 for piece in pieces]}
+    spelled = {number: piece for piece, number in (model["vocab"] | special).items()}
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    pieces = [spelled.get(number, f"[PAD{number}]") for number in range(rows)]
+    keys = {"token_type": [3 if piece in special else 1 if number in spelled else 5 for number, piece in enumerate(pieces)]}
     for name, key in dict(bos="bos", eos="eos", unk="unknown", sep="seperator", pad="padding", cls="cls", mask="mask").items():
         if config.get(name + "_token") in special:
             keys[key + "_token_id"] = special[config[name + "_token"]]
