@@ -344,7 +344,8 @@ def tokenizer_keys(folder):
         if config.get(name + "_token") in special:
             keys[key + "_token_id"] = special[config[name + "_token"]]
     if model["type"] == "WordPiece":
-        return keys | {"model": "bert", "tokens": [*map(phantom, pieces)], "token_type_count": 2}
+        # Without the first llama.cpp takes 101, which a tiny vocabulary has not.
+        return keys | {"bos_token_id": keys["cls_token_id"], "model": "bert", "tokens": [*map(phantom, pieces)], "token_type_count": 2}
     return keys | {"model": "gpt2", "pre": "gpt-2", "tokens": pieces, "merges": [" ".join(merge) for merge in model["merges"]], "add_bos_token": False,
                    "add_eos_token": True}
 
@@ -383,6 +384,8 @@ def main(folder, out, texts=""):
     tensors = stack(tensors)
     if texts:
         keys[f"{architecture}.pooling_type"], dense = embedding_parts(folder)
+        for name, (shape, _) in dense.items():
+            keys |= {f"{architecture}.{name.split('.')[0]}_feat_{end}": size for end, size in zip(("out", "in"), shape)}
         keys |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer_keys(folder).items()}
         tensors |= dense
     write(pathlib.Path(out), keys, tensors)
