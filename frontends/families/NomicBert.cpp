@@ -34,9 +34,8 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
 
 // The first releases' keys, under which the published files have their sizes, and what these say of the layers.
 static constexpr KeyAlias aliases[] = {
-    {"n_embd", "hidden_size"},        {"n_layer", "num_hidden_layers"},
-    {"n_head", "num_attention_heads"}, {"n_inner", "intermediate_size"},
-    {"n_positions", "max_position_embeddings"},
+    {"n_embd", "hidden_size"},        {"n_layer", "num_hidden_layers"},           {"n_head", "num_attention_heads"},
+    {"n_inner", "intermediate_size"}, {"n_positions", "max_position_embeddings"},
 };
 
 static void readRest(JsonObject &object, ModelConfig &config) {

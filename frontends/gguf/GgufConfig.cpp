@@ -212,7 +212,8 @@ void ConfigReader::readUse() {
   if (family.isGraph || family.isEncoderDecoder)
     return;
   std::optional<PoolingConfig::Mode> mode = poolingMode(keys.integer("pooling_type", 0));
-  bool slides = std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
+  bool slides =
+      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
   bool isAhead = family.isEncoder || (family.ggufAhead && config.ggufArchitecture == family.ggufAhead);
   if (isAhead || (family.rope.hasRope && !slides) || family.mayAttendAhead)
     config.attendsAhead = !keys.boolean("attention.causal", !isAhead);

@@ -146,7 +146,8 @@ private:
 
 // What has no form without a cache.
 void ConfigReader::checkUse() {
-  bool slides = std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
+  bool slides =
+      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
   if (slides && config.attendsAhead && !object.boolean("is_causal").value_or(true))
     object.unsupported("is_causal", "is false, which is not supported of layers with a window; expected true");
   if (config.latent.enabled && config.embedsTexts)
@@ -523,7 +524,8 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   config->finalSoftcap = 0.0;
   config->tieWordEmbeddings |= top.boolean("tie_word_embeddings").value_or(false);
   if (config->attendsAhead)
-    return errorIn(top.file(), "text_config attends to tokens ahead, which is not supported of a model that sees images")
+    return errorIn(top.file(),
+                   "text_config attends to tokens ahead, which is not supported of a model that sees images")
         .as(StatusCode::Unsupported);
   if (config->embeddingSize)
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");

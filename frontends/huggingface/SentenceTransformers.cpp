@@ -95,8 +95,9 @@ Status readDense(ModelFiles &files, const std::string &path, PoolingConfig &pool
       isKnown = true;
     }
   if (!isKnown)
-    object.unsupported("activation_function", "is '" + printable(activation, 64) +
-                                                  "', which is not supported; expected Identity, Tanh, ReLU, GELU or SiLU");
+    object.unsupported("activation_function",
+                       "is '" + printable(activation, 64) +
+                           "', which is not supported; expected Identity, Tanh, ReLU, GELU or SiLU");
   for (const char *key : {"module_input_name", "module_output_name"})
     if (std::string of = object.string(key).value_or("sentence_embedding"); of != "sentence_embedding")
       object.unsupported(key, "is '" + printable(of, 64) + "', which is not supported; expected sentence_embedding");
@@ -134,9 +135,9 @@ Status checkDense(ModelFiles &files, const ModelConfig &config, const PoolingCon
   int64_t width = config.hiddenSize * static_cast<int64_t>(pooling.modes.size());
   for (const PoolingConfig::Dense &dense : pooling.dense) {
     if (dense.in != width)
-      return errorIn(files.pathOf(dense.path + "/config.json"),
-                     "in_features is " + std::to_string(dense.in) + ", expected " + std::to_string(width) +
-                         ", the width of what stands before the layer");
+      return errorIn(files.pathOf(dense.path + "/config.json"), "in_features is " + std::to_string(dense.in) +
+                                                                    ", expected " + std::to_string(width) +
+                                                                    ", the width of what stands before the layer");
     width = dense.out;
   }
   return Status();
