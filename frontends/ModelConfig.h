@@ -212,9 +212,9 @@ struct ModelConfig {
   // Of a decoder: it gives last_hidden_state of whole texts, without a cache and without its head; and a token of these attends to all of its
   // text instead of those before it.
   bool embedsTexts = false, attendsAhead = false;
-  std::string architecture;       // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
-  std::string source;             // "gguf" | "huggingface"
-  std::string ggufArchitecture;   // general.architecture of a GGUF file, which its keys begin with
+  std::string architecture;     // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
+  std::string source;           // "gguf" | "huggingface"
+  std::string ggufArchitecture; // general.architecture of a GGUF file, which its keys begin with
   std::string name;
   std::string license; // as the files state it; empty where they do not
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
