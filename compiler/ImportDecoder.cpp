@@ -24,6 +24,12 @@ using namespace heddle;
 // Without --context.
 static constexpr int64_t defaultContext = 8192;
 
+DecoderUse heddle::decoderUse(const CompileOptions &options) {
+  return options.task == Task::Generate ? DecoderUse::Generate
+         : options.task == Task::Encode ? DecoderUse::Encode
+                                        : DecoderUse::Stated;
+}
+
 int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &config) {
   // The context of an encoder-decoder is that of both, as far as either has positions.
   if (options.context && (!config.encoder.contextLength || options.extrapolates))
@@ -64,7 +70,7 @@ static void remarkWidened(const AdapterMerge &merged, ModuleOp module) {
 
 Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                              Program &program) {
-  Expected<Model> read = readModel(program.files);
+  Expected<Model> read = readModel(program.files, {}, decoderUse(options));
   if (!read)
     return read.status();
   bool isGraph = read->config.family->isGraph;
@@ -162,7 +168,8 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
     return options.model + ": --kv=q8_0: heads of " + std::to_string(dim) + " columns, expected a multiple of " +
            std::to_string(kvBlockColumns);
   if (target.isDevice() && !graphEntries(module).empty())
-    return options.model + ": target " + target.name + " has no kernels for models that see images";
+    return options.model + ": target " + target.name + " has no kernels for " +
+           (isEncoder(module) ? "dense layers behind pooling" : "models that see images");
   if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())

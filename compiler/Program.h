@@ -70,6 +70,8 @@ bool holdsGraph(const CompileOptions &options);
 // Of a file; "." for a name alone.
 std::string folderOf(llvm::StringRef path);
 
+// What a decoder is read for.
+DecoderUse decoderUse(const CompileOptions &options);
 // Longest sequence of a program that generates.
 int64_t contextOf(const CompileOptions &options, const ModelConfig &config);
 // Longest source of an encoder-decoder.

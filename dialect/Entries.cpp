@@ -35,12 +35,16 @@ bool heddle::isEncoder(ModuleOp module) {
   if (isEncoderDecoder(module))
     return false;
   if (!entry || entry.getSymName() != "forward")
-    return entry && entry.getSymName() == "encode";
+    return entry && entry.getSymName() != "step";
   return module
       .walk([](AttentionOp op) {
         return op.getMask().getCausal() || isInGraphEntry(op) ? WalkResult::advance() : WalkResult::interrupt();
       })
       .wasInterrupted();
+}
+
+bool heddle::keepsKeys(AttentionOp attention) {
+  return attention.getMask().getCausal() && !isEncoder(attention->getParentOfType<ModuleOp>());
 }
 
 bool heddle::isGraphEntry(func::FuncOp func) {

@@ -14,9 +14,11 @@ const Family *findFamily(const FamilyList &families, std::string_view modelType)
 
 const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts) {
   const Family *found = nullptr;
-  for (const Family *family : families)
-    if (family->gguf && name == family->gguf && (!found || family->hasExperts == hasExperts))
+  for (const Family *family : families) {
+    bool isNamed = (family->gguf && name == family->gguf) || (family->ggufAhead && name == family->ggufAhead);
+    if (isNamed && (!found || family->hasExperts == hasExperts))
       found = family;
+  }
   return found;
 }
 
@@ -34,7 +36,8 @@ std::string knownFamilies(const FamilyList &families) {
 }
 
 std::string knownGgufFamilies(const FamilyList &families) {
-  return joinNames(families, &Family::gguf);
+  std::string ahead = joinNames(families, &Family::ggufAhead);
+  return joinNames(families, &Family::gguf) + (ahead.empty() ? "" : ", " + ahead);
 }
 
 std::string tensorName(const char *pattern, int64_t layer, int64_t expert) {
@@ -77,7 +80,19 @@ static bool matches(std::string_view pattern, std::string_view name, const Model
   return !name.empty() && pattern[0] == name[0] && matches(pattern.substr(1), name.substr(1), config);
 }
 
+// Whether `name` is the weight or the bias of the head that makes logits.
+static bool isOfHead(const Family &family, std::string_view name) {
+  std::string_view head = family.head;
+  head = head.substr(0, head.rfind('.') + 1);
+  return name.substr(0, head.size()) == head;
+}
+
 const UnreadTensor *findUnread(const ModelConfig &config, std::string_view name) {
+  static constexpr UnreadTensor head = {"*"};
+  // Where no rule asks for it, a tensor of a GGUF file keeps its name.
+  bool isGgufHead = config.source == "gguf" && name.substr(0, 7) == "output.";
+  if (config.embedsTexts && (isGgufHead || isOfHead(*config.family, name)))
+    return &head;
   for (UnreadTensors list : {config.family->unread, UnreadTensors(unreadEverywhere)})
     for (const UnreadTensor &tensor : list)
       if (matches(tensor.pattern, name, config))
@@ -205,6 +220,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
 }
 
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
+  if (config.embedsTexts && isOfHead(*config.family, rule.name))
+    return false;
   bool isOfEncoder = std::string_view(rule.name).find('%') != std::string_view::npos;
   const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
   bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];

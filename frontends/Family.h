@@ -312,8 +312,10 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
-  // The row of the family's models whose use_bidirectional_attention is true; null: none are read.
-  const Family *bidirectional = nullptr;
+  const char *ggufAhead =
+      nullptr; // the same of models whose tokens attend to all of their text; null: their files say it otherwise
+  // use_bidirectional_attention counts: with it a decoder's tokens attend to all of their text, and it generates nothing.
+  bool mayAttendAhead = false;
   bool isEncoder = false;        // a token attends to all of its sequence, and nothing is generated
   bool isGraph = false;          // its graph is an entry over whole tensors: tokens are those of an image of one size
   bool isEncoderDecoder = false; // the graph is an encoder, and a decoder that attends to what it gives

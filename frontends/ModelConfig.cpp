@@ -366,7 +366,7 @@ Status TensorChecker::checkTensor(const ModelConfig &part, const TensorRule &rul
 
 bool TensorChecker::isEmbeddingAgain(std::string_view name) const {
   const Listing<const char *> &copies = config.family->embeddingCopies;
-  return (config.tieWordEmbeddings && name == config.family->head) ||
+  return (config.tieWordEmbeddings && !config.embedsTexts && name == config.family->head) ||
          std::find(copies.begin(), copies.end(), name) != copies.end();
 }
 
@@ -431,7 +431,7 @@ std::string fieldName(const ModelConfig &config, std::string_view name) {
   if (!config.family)
     return std::string(name);
   bool isGguf = config.source == "gguf";
-  std::string prefix = isGguf ? std::string(config.family->gguf) + "." : "";
+  std::string prefix = isGguf ? config.ggufArchitecture + "." : "";
   auto spelled = [&](const std::string &own) {
     auto alias = config.spelled.find(own);
     return alias == config.spelled.end() ? own : alias->second;
@@ -492,6 +492,10 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
   ConfigChecker checker(config, file);
   Status ids = checker.checkIds();
   return ids.isOk() ? checker.checkGeneration() : ids;
+}
+
+bool ModelConfig::encodes() const {
+  return embedsTexts || (family && family->isEncoder);
 }
 
 double RestoredWeight::relative() const {

@@ -111,7 +111,15 @@ enum class ClassifierPooling : uint8_t { First, Mean, Late };
 // How the hidden states of a text become its embedding, as the folder's sentence-transformers files say.
 struct PoolingConfig {
   enum class Mode : uint8_t { Cls, Mean, Max, MeanSqrtLength, WeightedMean, LastToken };
+  // A layer that what was pooled passes before it is normalised: activation(x W^T + bias).
+  struct Dense {
+    std::string path; // of its folder; its tensors are path + ".weight" and, where it has a bias, path + ".bias"
+    int64_t in = 0, out = 0;
+    bool hasBias = false;
+    std::optional<Activation> activation; // none: what the product gives
+  };
   std::vector<Mode> modes;
+  std::vector<Dense> dense;
   bool normalizes = false;
   int64_t maxTokens = 0; // of a text, special tokens included; 0: the model's
   std::string prompt;    // stands before every text
@@ -194,12 +202,19 @@ struct SeenConfig {
   int64_t token = 0;             // the id that stands for each of them in a prompt
 };
 
+// What a decoder is read for. Stated: what the files beside it say.
+enum class DecoderUse : uint8_t { Stated, Generate, Encode };
+
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 
 struct ModelConfig {
   const Family *family = nullptr; // its row; null for a graph, which has none
-  std::string architecture;       // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
-  std::string source;             // "gguf" | "huggingface"
+  // Of a decoder: it gives last_hidden_state of whole texts, without a cache and without its head; and a token of these attends to all of its
+  // text instead of those before it.
+  bool embedsTexts = false, attendsAhead = false;
+  std::string architecture;     // Hugging Face's model_type: "llama", "qwen2", "gemma3_text", "gpt2", …
+  std::string source;           // "gguf" | "huggingface"
+  std::string ggufArchitecture; // general.architecture of a GGUF file, which its keys begin with
   std::string name;
   std::string license; // as the files state it; empty where they do not
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
@@ -303,6 +318,9 @@ struct ModelConfig {
   std::string samplingFile;   // where they stand
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
   std::vector<std::string> notApplied;
+
+  // Whether it gives hidden states of whole texts and generates nothing: an encoder, or a decoder that embeds texts.
+  bool encodes() const;
 
   // The configs of all that a model has rules of tensors for: itself and, where there is one, its tower.
   std::vector<const ModelConfig *> parts() const {

@@ -369,8 +369,7 @@ void AbsorbMlaWeights::runInStage() {
   }
   SmallVector<AttentionOp> ops;
   getOperation().walk([&](AttentionOp op) {
-    bool isCached = op.getMask().getCausal(); // what attends to tokens ahead is computed anew for each sequence
-    if (isCached && !(keepsGraphs && isInGraphEntry(op)))
+    if (keepsKeys(op) && !(keepsGraphs && isInGraphEntry(op))) // an encoder computes all anew for each sequence
       ops.push_back(op);
   });
   bool replaced = false;

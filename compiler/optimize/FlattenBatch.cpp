@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The mask decides what a model is: where all attention is causal, tokens are computed step by step behind a cache; where none is, a
-// token needs those ahead of it, and all of a sequence is computed at once. An encoder-decoder is one of each, and a cache between them.
+// token needs those ahead of it, and all of a sequence is computed at once. An encoder-decoder is one of each, and a cache between them. An
+// encoder alone, which its name tells, computes all of a sequence at once whatever its masks are.
 
 #include "compiler/optimize/Passes.h"
 #include "compiler/optimize/RaggedRewriter.h"
@@ -166,18 +167,21 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
   void runInStage() override {
     ModuleOp module = getOperation();
     auto forward = module.lookupSymbol<func::FuncOp>("forward");
-    if (!forward && !graphEntries(module).empty())
+    auto encoder = module.lookupSymbol<func::FuncOp>("forward_encoder");
+    if (!forward && !encoder && !graphEntries(module).empty())
       return;
-    if (!forward) {
+    if (!forward && !encoder) {
       module.emitError("has no function @forward");
       return signalPassFailure();
     }
-    auto encoder = module.lookupSymbol<func::FuncOp>("forward_encoder");
+    bool isAlone = !forward;
+    if (isAlone)
+      forward = std::exchange(encoder, {});
     hasSources = bool(encoder);
     DenseSet<Operation *> ofEncoder;
     if (encoder)
       ofEncoder = functionsOf(encoder);
-    FailureOr<bool> isStep = attendsCausally(ofEncoder);
+    FailureOr<bool> isStep = isAlone ? FailureOr<bool>(false) : attendsCausally(ofEncoder);
     if (failed(isStep))
       return signalPassFailure();
     if (encoder && !*isStep) {

@@ -24,14 +24,18 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
     is what a slice of first tokens becomes. Its attribute `heddle.outputs` says of each result what its rows belong to, which its type says
     before, and keeps the names that results of @forward have as `heddle.name`.
 
+    So has @forward_encoder without a @forward, whatever its masks are: a decoder that embeds texts attends causally, and nothing of a text is
+    computed twice (test/optimize/flatten-batch-causal.mlir).
+
     An encoder-decoder has both. @forward_encoder, which becomes @encode, gives, behind the last hidden state, keys and values (batch, heads,
     sequence, head_dim) for each layer of the decoder; @forward takes them behind the positions and hands each pair to its layer. They become a
     cache of sources: @encode takes it behind `sequences` and appends each pair once it is there, @step and its layers take it behind what they
     have of their own, and attention to it reads all of a source.
 
-    Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere in an
-    entry. For a step, layers are functions that @forward calls, and each has at most one attention, and one to a source. Examples:
-    test/optimize/flatten-batch.mlir, test/optimize/flatten-batch-encode.mlir, test/optimize/flatten-batch-source.mlir.
+    Must hold before: batch and sequence are the two leading dimensions of activations, attention is causal everywhere or nowhere in
+    @forward. For a step, layers are functions that @forward calls, and each has at most one attention, and one to a source. Examples:
+    test/optimize/flatten-batch.mlir, test/optimize/flatten-batch-encode.mlir, test/optimize/flatten-batch-source.mlir,
+    test/optimize/flatten-batch-causal.mlir.
 
     ```mlir
     func.func private @layer(%x: tensor<?x?x8xf32>, %positions: tensor<?x?xi32>, %w: tensor<8x8xf32>)

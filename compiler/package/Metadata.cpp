@@ -321,7 +321,7 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
       modes.push_back(package::Pooling(mode));
     auto modeTable = b.CreateVector(modes);
     embedding = package::CreateEmbedding(b, modeTable, pooling->normalizes, uint32_t(pooling->maxTokens),
-                                         b.CreateString(pooling->prompt));
+                                         b.CreateString(pooling->prompt), !pooling->dense.empty());
   }
   fb::Offset<package::ImageInput> image; // null where it takes ids
   if (const ImageConfig &from = config.image; from.size)

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/verify/VerifyPlan.h"
+#include "compiler/Program.h"
 #include "frontends/read/ReadModel.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -68,7 +69,7 @@ static void planBeyond(Model model, VerifyPlan &plan) {
 }
 
 Status heddle::planVerification(const VerifyOptions &options, CompileOptions &compile, VerifyPlan &plan) {
-  Expected<Model> model = readModel(compile.model);
+  Expected<Model> model = readModel(compile.model, decoderUse(compile));
   if (!model)
     return model.status();
   const ModelConfig &config = model->config;

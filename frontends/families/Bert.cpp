@@ -5,6 +5,7 @@
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -75,8 +76,9 @@ std::string prefixOf(const ModelConfig &config) {
 }
 
 TensorHandle bertEmbeddings(ModelBuilder &b, const std::string &prefix) {
-  TensorHandle x = b.add(b.embedTokens(prefix + "embeddings.word_embeddings.weight"),
-                         b.embedTokenTypes(prefix + "embeddings.token_type_embeddings.weight"));
+  TensorHandle x = b.embedTokens(prefix + "embeddings.word_embeddings.weight");
+  if (b.config().tokenTypes)
+    x = b.add(x, b.embedTokenTypes(prefix + "embeddings.token_type_embeddings.weight"));
   x = b.add(x, b.embedPositions(prefix + "embeddings.position_embeddings.weight"));
   return b.layerNorm(x, prefix + "embeddings.LayerNorm");
 }
@@ -168,8 +170,15 @@ static constexpr Head heads[] = {
     {"BertForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer},
 };
 
+void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config) {
+  const TensorInfo *types = keys.source().tensors().find("token_types.weight");
+  config.tokenTypes = types && types->shape.size() == 2 ? types->shape[0] : 0;
+}
+
 static constexpr Family describeBert() {
   Family row = describeBertKin("bert");
+  row.gguf = "bert";
+  row.readers.ggufRest = readGgufTokenTypes;
   row.pooler = "bert.pooler.dense.weight";
   row.heads = heads;
   row.embedding = "bert.embeddings.word_embeddings.weight";

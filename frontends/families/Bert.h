@@ -10,9 +10,10 @@
 
 namespace heddle {
 
+class GgufKeys;
 class JsonObject;
 
-// A linear layer and a LayerNorm, weight and bias each. They have no names in GGUF, whose files of these architectures are not read.
+// A linear layer and a LayerNorm, weight and bias each, and the same of those that GGUF has names for.
 #define HEDDLE_LINEAR_RULES(name, out, in)                                                                             \
   {name ".weight", nullptr, ConfigDim::out, ConfigDim::in}, {                                                          \
     name ".bias", nullptr, ConfigDim::out                                                                              \
@@ -21,23 +22,33 @@ class JsonObject;
   {name ".weight", nullptr, ConfigDim::width}, {                                                                       \
     name ".bias", nullptr, ConfigDim::width                                                                            \
   }
+#define HEDDLE_NAMED_LINEAR_RULES(name, gguf, out, in)                                                                 \
+  {name ".weight", gguf ".weight", ConfigDim::out, ConfigDim::in}, {                                                   \
+    name ".bias", gguf ".bias", ConfigDim::out                                                                         \
+  }
+#define HEDDLE_NAMED_NORM_RULES(name, gguf, width)                                                                     \
+  {name ".weight", gguf ".weight", ConfigDim::width}, {                                                                \
+    name ".bias", gguf ".bias", ConfigDim::width                                                                       \
+  }
 
 // The layers of an encoder whose attention, feed-forward block and norms have BERT's names.
 #define HEDDLE_BERT_LAYER_RULES(layer)                                                                                 \
-  HEDDLE_LINEAR_RULES(layer "attention.self.query", Queries, Hidden),                                                  \
-      HEDDLE_LINEAR_RULES(layer "attention.self.key", KeyValues, Hidden),                                              \
-      HEDDLE_LINEAR_RULES(layer "attention.self.value", KeyValues, Hidden),                                            \
-      HEDDLE_LINEAR_RULES(layer "attention.output.dense", Hidden, Queries),                                            \
-      HEDDLE_NORM_RULES(layer "attention.output.LayerNorm", Hidden),                                                   \
-      HEDDLE_LINEAR_RULES(layer "intermediate.dense", Intermediate, Hidden),                                           \
-      HEDDLE_LINEAR_RULES(layer "output.dense", Hidden, Intermediate),                                                 \
-      HEDDLE_NORM_RULES(layer "output.LayerNorm", Hidden)
+  HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.query", "blk.#.attn_q", Queries, Hidden),                            \
+      HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.key", "blk.#.attn_k", KeyValues, Hidden),                        \
+      HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.value", "blk.#.attn_v", KeyValues, Hidden),                      \
+      HEDDLE_NAMED_LINEAR_RULES(layer "attention.output.dense", "blk.#.attn_output", Hidden, Queries),                 \
+      HEDDLE_NAMED_NORM_RULES(layer "attention.output.LayerNorm", "blk.#.attn_output_norm", Hidden),                   \
+      HEDDLE_NAMED_LINEAR_RULES(layer "intermediate.dense", "blk.#.ffn_up", Intermediate, Hidden),                     \
+      HEDDLE_NAMED_LINEAR_RULES(layer "output.dense", "blk.#.ffn_down", Hidden, Intermediate),                         \
+      HEDDLE_NAMED_NORM_RULES(layer "output.LayerNorm", "blk.#.layer_output_norm", Hidden)
 
 #define HEDDLE_BERT_EMBEDDING_RULES(prefix)                                                                            \
-  {prefix "embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Embedding},                       \
-      {prefix "embeddings.position_embeddings.weight", nullptr, ConfigDim::Positions, ConfigDim::Embedding},           \
-      {prefix "embeddings.token_type_embeddings.weight", nullptr, ConfigDim::TokenTypes, ConfigDim::Embedding},        \
-      HEDDLE_NORM_RULES(prefix "embeddings.LayerNorm", Embedding)
+  {prefix "embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Embedding},           \
+      {prefix "embeddings.position_embeddings.weight", "position_embd.weight", ConfigDim::Positions,                   \
+       ConfigDim::Embedding},                                                                                          \
+      {prefix "embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes,                  \
+       ConfigDim::Embedding, When::TokenTypes},                                                                        \
+      HEDDLE_NAMED_NORM_RULES(prefix "embeddings.LayerNorm", "token_embd_norm", Embedding)
 
 // All of the model below its head.
 #define HEDDLE_BERT_RULES(prefix)                                                                                      \
@@ -52,13 +63,16 @@ inline constexpr TensorRule answerRules[] = {HEDDLE_LINEAR_RULES("qa_outputs", T
 inline constexpr KeyName bertKeyNames[] = {
     {"num_key_value_heads", "num_attention_heads"},
     {"head_dim", "hidden_size"},
-    {"rms_norm_eps", "layer_norm_eps"},
+    {"rms_norm_eps", "layer_norm_eps", "attention.layer_norm_epsilon"},
 };
 
 // Widths and epsilon of a config that has BERT's keys.
 void readBertSizes(JsonObject &object, ModelConfig &config);
 // embedding_size, where it is not the width of the model.
 void readEmbeddingSize(JsonObject &object, ModelConfig &config);
+// Of a GGUF file, which has the table or not. Those of BERT's next of kin, as RoBERTa and DistilBERT, say bert too: their positions begin at the
+// table's first row, and types of tokens may be missing.
+void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config);
 // Refuses what makes a decoder of it, and positions other than learned ones.
 void refuseOtherBerts(JsonObject &object, ModelConfig &config);
 

@@ -120,6 +120,8 @@ TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHand
 
 void finishDecoder(ModelBuilder &b, TensorHandle x) {
   const Family &family = *b.config().family;
+  if (b.config().embedsTexts)
+    return b.output("last_hidden_state", x);
   b.finish(x, b.config().tieWordEmbeddings ? family.embedding : family.head);
 }
 

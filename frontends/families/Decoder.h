@@ -137,7 +137,8 @@ TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string
 // `body` for each layer, whose names begin with `scope` and its number.
 using DecoderLayer = std::function<TensorHandle(int64_t layer, TensorHandle x)>;
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body);
-// Logits of what the last norm gives: by the family's head, or by its embedding where the config ties them.
+// Logits of what the last norm gives: by the family's head, or by its embedding where the config ties them. Of one that embeds texts what the
+// norm gives.
 void finishDecoder(ModelBuilder &b, TensorHandle x);
 // Embedding, `body` for each layer, norm and head.
 void buildDecoder(ModelBuilder &b, const DecoderLayer &body);

@@ -4,7 +4,6 @@
 // Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
 // EmbeddingGemma (arXiv:2509.20354): Gemma 3 as an encoder, whose windows lie on both sides.
 
-#include "frontends/families/Bert.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
@@ -51,6 +50,12 @@ static void readGgufGemma2(GgufKeys &keys, ModelConfig &config) {
   readGgufScales(keys, config, 46);
 }
 
+// A window on both sides is sliding_window tokens wide: the token itself, and half of it on each side.
+static void halveWindowsAhead(ModelConfig &config) {
+  for (int64_t &window : config.layerWindow)
+    window = window > 0 && config.attendsAhead ? window / 2 + 1 : window;
+}
+
 static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
   readGgufScales(keys, config, 62);
   RopeConfig local; // never scaled
@@ -58,6 +63,7 @@ static void readGgufGemma3(GgufKeys &keys, ModelConfig &config) {
   local.rotaryDim = config.ropes[0].rotaryDim;
   config.ropes.push_back(local);
   rotateWindowsApart(config);
+  halveWindowsAhead(config);
 }
 
 static TensorHandle gemmaLayer(ModelBuilder &b, TensorHandle x) {
@@ -69,12 +75,6 @@ static TensorHandle gemmaLayer(ModelBuilder &b, TensorHandle x) {
 
 static void buildGemma(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t, TensorHandle x) { return gemmaLayer(b, x); });
-}
-
-static void buildEncoder(ModelBuilder &b) {
-  TensorHandle x = decoderLayers(b, "model.layers.", b.embedTokens(b.config().family->embedding),
-                                 [&](int64_t, TensorHandle x) { return gemmaLayer(b, x); });
-  finishEncoder(b, norm(b, x, b.config().family->finalNorm), TensorHandle());
 }
 
 static constexpr Family describeGemma(const char *modelType, const char *gguf) {
@@ -147,12 +147,9 @@ static constexpr UnreadTensor imageTensors[] = {
     {"model.multi_modal_projector.*", /*isLoss=*/true},
 };
 
-// A window is sliding_window tokens wide: the token itself, and half of it on each side.
-static void readEncoder(JsonObject &object, ModelConfig &config) {
+static void readGemma3(JsonObject &object, ModelConfig &config) {
   readScales(object, config);
-  object.pass("use_bidirectional_attention");
-  for (int64_t &window : config.layerWindow)
-    window = window > 0 ? window / 2 + 1 : 0;
+  halveWindowsAhead(config);
 }
 
 static constexpr Family describeGemma3() {
@@ -168,25 +165,12 @@ static constexpr Family describeGemma3() {
   row.windows.fullEvery = 6;
   row.windows.statesFullEvery = true;
   row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
+  row.mayAttendAhead = true;
+  row.ggufAhead = "gemma-embedding";
+  row.readers.huggingFaceRest = readGemma3;
   row.readers.ggufRest = readGgufGemma3;
   return row;
 }
-
-static constexpr Family describeGemma3Encoder() {
-  Family row = describeGemma3();
-  row.isEncoder = true;
-  row.gguf = nullptr;
-  row.readers.huggingFaceRest = readEncoder;
-  row.build = buildEncoder;
-  return row;
-}
-static const Family gemma3Encoder = describeGemma3Encoder();
-
-static constexpr Family describeGemma3Text() {
-  Family row = describeGemma3();
-  row.bidirectional = &gemma3Encoder;
-  return row;
-}
-const Family family::gemma3Text = describeGemma3Text();
+const Family family::gemma3Text = describeGemma3();
 
 } // namespace heddle

@@ -58,8 +58,9 @@ std::string numberText(double number) {
 
 class ConfigReader {
 public:
-  ConfigReader(const GgufFile &file, const Family &family)
-      : file(file), family(family), keys(file, std::string(family.gguf) + ".") {
+  ConfigReader(const GgufFile &file, const Family &family, std::string_view architecture, DecoderUse use)
+      : file(file), family(family), use(use), keys(file, std::string(architecture) + ".") {
+    config.ggufArchitecture = architecture;
     config.family = &family;
     config.architecture = family.modelType;
     config.source = "gguf";
@@ -80,6 +81,7 @@ private:
   void readExperts();
   void readWindows();
   void readScales();
+  void readUse();
   void readBiases();
   void readVocabulary();
   void readSampling();
@@ -89,6 +91,7 @@ private:
 
   const GgufFile &file;
   const Family &family;
+  DecoderUse use;
   GgufKeys keys;
   ModelConfig config;
 };
@@ -197,6 +200,37 @@ void ConfigReader::readWindows() {
       config.layerWindow[layer] = 0;
 }
 
+// What llama.cpp makes of a text's tokens, by its number for that; it then divides by the length, as here.
+static std::optional<PoolingConfig::Mode> poolingMode(int64_t type) {
+  constexpr PoolingConfig::Mode modes[] = {PoolingConfig::Mode::Mean, PoolingConfig::Mode::Cls,
+                                           PoolingConfig::Mode::LastToken};
+  return type >= 1 && type <= int64_t(std::size(modes)) ? std::optional(modes[type - 1]) : std::nullopt;
+}
+
+// A decoder whose file says how tokens are pooled embeds texts, as does one whose tokens attend to all of their text.
+void ConfigReader::readUse() {
+  if (family.isGraph || family.isEncoderDecoder)
+    return;
+  std::optional<PoolingConfig::Mode> mode = poolingMode(keys.integer("pooling_type", 0));
+  bool slides =
+      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
+  bool isAhead = family.isEncoder || (family.ggufAhead && config.ggufArchitecture == family.ggufAhead);
+  if (isAhead || (family.rope.hasRope && !slides) || family.mayAttendAhead)
+    config.attendsAhead = !keys.boolean("attention.causal", !isAhead);
+  config.embedsTexts = !family.isEncoder && (config.attendsAhead || use == DecoderUse::Encode ||
+                                             (use == DecoderUse::Stated && mode.has_value()));
+  if (family.isEncoder && !config.attendsAhead)
+    keys.unsupported(keys.full("attention.causal") + " is true, which is not supported for " + config.architecture +
+                     "; expected false");
+  if (!config.encodes())
+    return;
+  PoolingConfig pooling;
+  pooling.modes = {mode.value_or(PoolingConfig::Mode::Mean)};
+  pooling.normalizes = true;
+  pooling.maxTokens = config.contextLength;
+  config.pooling = pooling;
+}
+
 void ConfigReader::readScales() {
   config.attentionScale = keys.number("attention.scale", 0.0);
   config.attentionSoftcap = keys.number("attn_logit_softcapping", family.defaults.attentionSoftcap);
@@ -296,6 +330,10 @@ const UnreadKey unreadKeys[] = {
     {"attention.shared_kv_layers", 0},
     {"attention.temperature_scale", 0},
     {"attention.value_length", {}},
+    {"dense_2_feat_in", {}}, // beside the shapes of tensors
+    {"dense_2_feat_out", {}},
+    {"dense_3_feat_in", {}},
+    {"dense_3_feat_out", {}},
     {"embedding_scale", 1},
     {"expert_feed_forward_length", {}}, // without experts
     {"expert_gating_func", 1},
@@ -311,7 +349,6 @@ const UnreadKey unreadKeys[] = {
     {"mm.tokens_per_image", {}},
     {"n_deepstack_layers", 0},
     {"nextn_predict_layers", 0},
-    {"pooling_type", {}}, // of a text's vector, which no program that generates makes
     {"rescale_every_n_layers", 0},
     {"residual_scale", 1},
     {"rope.dimension_count", {}}, // without a rotation
@@ -344,7 +381,7 @@ std::string ConfigReader::valueText(const std::string &key) const {
 
 // After everything is read.
 void ConfigReader::refuseUnread() {
-  std::string prefix = std::string(family.gguf) + ".";
+  std::string prefix = config.ggufArchitecture + ".";
   for (auto entry = file.metadata().lower_bound(prefix); entry != file.metadata().end(); ++entry) {
     std::string key(entry->first);
     if (key.compare(0, prefix.size(), prefix) != 0)
@@ -381,9 +418,12 @@ Expected<ModelConfig> ConfigReader::read() {
   readExperts();
   readWindows();
   readScales();
+  readUse();
   readGgufRopes(keys, config);
   if (family.readers.ggufRest)
     family.readers.ggufRest(keys, config);
+  if (config.latent.enabled && config.embedsTexts)
+    keys.unsupported("the model embeds texts, which is not supported of latent attention: expected --task=generate");
   readSampling();
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
   readBiases();
@@ -400,7 +440,7 @@ Expected<ModelConfig> ConfigReader::read() {
 
 } // namespace
 
-Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families) {
+Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families, DecoderUse use) {
   Expected<std::string_view> name = file.string("general.architecture");
   if (!name)
     return name.status();
@@ -413,7 +453,7 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &fam
                                     "architectures: " + knownGgufFamilies(families))
         .as(StatusCode::Unsupported);
   HEDDLE_RETURN_IF_ERROR(keys.status());
-  return ConfigReader(file, *family).read();
+  return ConfigReader(file, *family, *name, use).read();
 }
 
 } // namespace heddle

@@ -85,18 +85,50 @@ Status TensorRenamer::rename(Checkpoint &out) {
   return Status();
 }
 
+// What stands between pooling and the division by the length: products without biases, which keep their names.
+Status takeDense(Checkpoint &checkpoint, ModelConfig &config, Checkpoint &out) {
+  int64_t width = config.hiddenSize;
+  for (std::string path : {"dense_2", "dense_3"}) {
+    auto found = checkpoint.tensors.extract(path + ".weight");
+    if (!found || !config.pooling) {
+      if (found)
+        checkpoint.tensors.insert(std::move(found));
+      continue;
+    }
+    const TensorInfo &tensor = found.mapped();
+    bool isWeight = tensorTypeInfo(tensor.type).blockValues > 1 || tensor.type == TensorType::F32 ||
+                    tensor.type == TensorType::F16 || tensor.type == TensorType::BF16;
+    if (tensor.shape.size() != 2 || tensor.shape[1] != width || !isWeight)
+      return errorIn(checkpoint.files[tensor.file]->path(),
+                     "tensor " + found.key() + " is " + tensorTypeInfo(tensor.type).name + " " +
+                         shapeText(tensor.shape) + ", expected weights of " + std::to_string(width) +
+                         " columns, the width of what stands before it")
+          .ofTensor(found.key());
+    PoolingConfig::Dense dense;
+    dense.path = path;
+    dense.in = width;
+    dense.out = width = tensor.shape[0];
+    config.pooling->dense.push_back(dense);
+    out.tensors.insert(std::move(found));
+  }
+  return Status();
+}
+
 } // namespace
 
-Expected<Model> readGguf(ModelFiles &files, const FamilyList &families) {
+Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderUse use) {
   Expected<GgufFile> file = GgufFile::open(files);
   if (!file)
     return file.status();
-  Expected<ModelConfig> config = readGgufConfig(*file, families);
+  Expected<ModelConfig> config = readGgufConfig(*file, families, use);
   if (!config)
     return config.status();
   Model model{std::move(*config), {}, files.model(), nullptr};
   HEDDLE_RETURN_IF_ERROR(TensorRenamer(*file, model.config).rename(model.checkpoint));
+  Checkpoint dense;
+  HEDDLE_RETURN_IF_ERROR(takeDense(model.checkpoint, model.config, dense));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
+  model.checkpoint.tensors.merge(dense.tensors);
   return model;
 }
 

@@ -12,10 +12,11 @@
 namespace heddle {
 
 // A model of one of `families`.
-Expected<Model> readGguf(ModelFiles &files, const FamilyList &families);
+Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderUse use);
 
-// The config in the file's metadata. Sizes are checked, the rest is not.
-Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families);
+// The config in the file's metadata. Sizes are checked, the rest is not. A decoder embeds texts where `use` says it, or where the file says how
+// tokens are pooled.
+Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families, DecoderUse use);
 // config.ropes and config.layerRope, after layerWindow.
 void readGgufRopes(GgufKeys &keys, ModelConfig &config);
 

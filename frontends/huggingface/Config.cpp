@@ -3,6 +3,7 @@
 #include "bytes/Status.h"
 #include "frontends/Json.h"
 #include "frontends/huggingface/GenerationConfig.h"
+#include "frontends/huggingface/SentenceTransformers.h"
 #include "frontends/huggingface/Speech.h"
 
 #include <algorithm>
@@ -109,18 +110,27 @@ void readHead(JsonObject &object, ModelConfig &config) {
 }
 
 // Reads one config object, the model's own or the text part of a multimodal one.
+// Whether the row is of a decoder, and of nothing beside it.
+bool generatesAlone(const Family &family) {
+  return !family.isEncoder && !family.isGraph && !family.isEncoderDecoder && !family.towerModel;
+}
+
 class ConfigReader {
 public:
-  ConfigReader(JsonObject &object, const Family &family) : object(object), family(family) {
+  ConfigReader(JsonObject &object, const Family &family, DecoderUse use = DecoderUse::Generate)
+      : object(object), family(family) {
     config.family = &family;
     config.architecture = family.modelType;
     config.source = "huggingface";
     readAliases();
+    readUse(use);
   }
   Expected<ModelConfig> read();
 
 private:
   void readAliases();
+  void readUse(DecoderUse use);
+  void checkUse();
   void readSizes();
   void readHeads();
   void readFlags();
@@ -133,6 +143,17 @@ private:
   const Family &family;
   ModelConfig config;
 };
+
+// What has no form without a cache.
+void ConfigReader::checkUse() {
+  bool slides =
+      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
+  if (slides && config.attendsAhead && !object.boolean("is_causal").value_or(true))
+    object.unsupported("is_causal", "is false, which is not supported of layers with a window; expected true");
+  if (config.latent.enabled && config.embedsTexts)
+    object.fail("the model embeds texts, which is not supported of latent attention: expected --task=generate",
+                StatusCode::Unsupported);
+}
 
 // Of several names for one key the last counts, as the reference sets them in turn.
 void ConfigReader::readAliases() {
@@ -147,6 +168,18 @@ void ConfigReader::readAliases() {
       config.spelled[entry.own] = entry.alias;
     }
   }
+}
+
+// A decoder whose tokens attend to all of their text generates nothing.
+void ConfigReader::readUse(DecoderUse use) {
+  if (!generatesAlone(family))
+    return;
+  config.embedsTexts = use == DecoderUse::Encode;
+  if (family.mayAttendAhead)
+    config.attendsAhead = object.boolean("use_bidirectional_attention").value_or(false);
+  if (family.rope.hasRope)
+    config.attendsAhead |= !object.boolean("is_causal").value_or(true);
+  config.embedsTexts |= config.attendsAhead;
 }
 
 void ConfigReader::readSizes() {
@@ -388,6 +421,7 @@ Expected<ModelConfig> ConfigReader::read() {
     family.readers.huggingFaceRest(object, config);
   if (!family.isGraph) // which generates nothing
     readIds(object, config);
+  checkUse();
   refuseUnread(object, config);
   HEDDLE_RETURN_IF_ERROR(object.status());
   keepOffsets(object, config);
@@ -468,11 +502,8 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   JsonObject text = top.object("text_config"), vision = top.object("vision_config");
   if (!top.has("vision_config"))
     top.fail("vision_config", "is missing");
-  auto generates = [](const Family &family) {
-    return !family.isEncoder && !family.isGraph && !family.isEncoderDecoder && !family.towerModel;
-  };
   auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
-  const Family *decoder = partOf(text, families, joint.textModel, generates);
+  const Family *decoder = partOf(text, families, joint.textModel, generatesAlone);
   const Family *tower = partOf(vision, families, joint.towerModel, sees);
   for (const JsonObject *part : {&text, &vision})
     top.adopt(*part);
@@ -492,6 +523,10 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   config->logitScale = 1.0;
   config->finalSoftcap = 0.0;
   config->tieWordEmbeddings |= top.boolean("tie_word_embeddings").value_or(false);
+  if (config->attendsAhead)
+    return errorIn(top.file(),
+                   "text_config attends to tokens ahead, which is not supported of a model that sees images")
+        .as(StatusCode::Unsupported);
   if (config->embeddingSize)
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
   top.adopt(text);
@@ -500,7 +535,7 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   return config;
 }
 
-Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families) {
+Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families, DecoderUse use) {
   std::string path = files.pathOf("config.json");
   Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
   if (!json)
@@ -518,11 +553,10 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
                              "' (model_type) is not supported; known architectures: " + knownFamilies(families))
         .as(StatusCode::Unsupported);
   isNested |= family->towerModel != nullptr;
-  if (family->bidirectional && object.boolean("use_bidirectional_attention").value_or(false))
-    family = family->bidirectional;
-  HEDDLE_RETURN_IF_ERROR(object.status());
+  if (use == DecoderUse::Stated)
+    use = isSentenceTransformer(files) ? DecoderUse::Encode : DecoderUse::Generate;
   Expected<ModelConfig> config =
-      family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family).read();
+      family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family, use).read();
   if (!config)
     return config;
   if (isNested && config->eosIds.empty())

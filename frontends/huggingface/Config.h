@@ -15,8 +15,9 @@ namespace heddle {
 constexpr size_t maxConfigBytes = 2 << 20;
 
 // Reads config.json and, if there is one, generation_config.json, of one of `families`. Sizes are checked, the rest
-// is not.
-Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families);
+// is not. A decoder embeds texts where `use` says it, where modules.json of sentence-transformers lies beside it, or where its tokens attend to
+// all of their text.
+Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families, DecoderUse use);
 
 // What a graph does not say of a decoder, from the same two files beside it, where they are: the name of the
 // architecture, special tokens, defaults of generation, and the trained length, which may only be less than what

@@ -252,11 +252,12 @@ std::vector<std::string> canonicalNames(const Family &family, const std::string 
   return names;
 }
 
-Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized) {
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized,
+                                DecoderUse use) {
   const std::string &directory = files.model();
   if (!files.has("config.json"))
     return errorIn(directory, "holds no config.json: expected a Hugging Face directory or a GGUF file");
-  Expected<ModelConfig> config = readHuggingFaceConfig(files, families);
+  Expected<ModelConfig> config = readHuggingFaceConfig(files, families, use);
   if (!config)
     return config.status();
   Expected<Checkpoint> checkpoint = readSafetensorsDirectory(files);
@@ -271,7 +272,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (ModelConfig *tower = model.config.tower.get())
     tower->hasPooler = tower->family->pooler && model.checkpoint.find(tower->family->pooler);
-  if (family.isEncoder && !model.config.image.size)
+  if (model.config.encodes() && !model.config.image.size)
     HEDDLE_RETURN_IF_ERROR(readPooling(files, model.config));
   if (family.padsTexts)
     HEDDLE_RETURN_IF_ERROR(checkPaddingSide(files));
@@ -289,6 +290,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   // Once every size has been found to be that of a tensor.
   if (family.addTensors)
     HEDDLE_RETURN_IF_ERROR(family.addTensors(model).inFile(files.pathOf("config.json")));
+  HEDDLE_RETURN_IF_ERROR(readDenseTensors(files, model));
   return model;
 }
 

@@ -13,7 +13,8 @@ namespace heddle {
 // models within multimodal ones lose theirs, and experts that lie fused in one tensor become one tensor each.
 // Before that, `restoreQuantized` gives weights that are stored in parts their own names.
 using RestoreTensors = Status (*)(ModelFiles &files, Model &model);
-Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized);
+Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized,
+                                DecoderUse use);
 
 // The names that readHuggingFace may have given to a tensor that some class of the family calls `name`.
 std::vector<std::string> canonicalNames(const Family &family, const std::string &name);

@@ -1,11 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The files of sentence-transformers beside a checkpoint: modules.json lists what is computed one after the other, each module's type by its
-// class in Python; a pooling module has a folder with a config.
+// class in Python; pooling modules and dense layers have folders with a config, dense layers weights beside it.
 
 #include "frontends/huggingface/SentenceTransformers.h"
 #include "bytes/Status.h"
 #include "frontends/huggingface/Config.h"
+#include "frontends/huggingface/Safetensors.h"
 
 #include <algorithm>
 
@@ -58,18 +59,124 @@ Status readModes(ModelFiles &files, const std::string &name, PoolingConfig &pool
   return object.status();
 }
 
-// What a module does, by the last part of its type.
-Status readModule(ModelFiles &files, JsonValue module, PoolingConfig &pooling) {
-  std::string type = module.find("type").string(), path = module.find("path").string();
-  std::string kind = type.substr(type.rfind('.') + 1);
+// "torch.nn.modules.activation.Tanh" -> "Tanh"
+std::string className(const std::string &type) {
+  return type.substr(type.rfind('.') + 1);
+}
+
+struct LayerActivation {
+  const char *name;
+  std::optional<Activation> activation;
+};
+const LayerActivation layerActivations[] = {
+    {"Identity", {}},           {"Tanh", Activation::Tanh}, {"ReLU", Activation::Relu},
+    {"GELU", Activation::Gelu}, {"SiLU", Activation::Silu},
+};
+
+// A width is one of the model's, times the number of ways to pool.
+constexpr int64_t maxDenseWidth = 1 << 24;
+
+Status readDense(ModelFiles &files, const std::string &path, PoolingConfig &pooling) {
+  std::string name = path + "/config.json";
+  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, files.pathOf(name));
+  PoolingConfig::Dense dense;
+  dense.path = path;
+  dense.in = object.bounded("in_features", object.integer("in_features").value_or(0), 1, maxDenseWidth);
+  dense.out = object.bounded("out_features", object.integer("out_features").value_or(0), 1, maxDenseWidth);
+  dense.hasBias = object.boolean("bias").value_or(true);
+  std::string activation = object.string("activation_function").value_or("Tanh");
+  bool isKnown = false;
+  for (const LayerActivation &entry : layerActivations)
+    if (className(activation) == entry.name) {
+      dense.activation = entry.activation;
+      isKnown = true;
+    }
+  if (!isKnown)
+    object.unsupported("activation_function",
+                       "is '" + printable(activation, 64) +
+                           "', which is not supported; expected Identity, Tanh, ReLU, GELU or SiLU");
+  for (const char *key : {"module_input_name", "module_output_name"})
+    if (std::string of = object.string(key).value_or("sentence_embedding"); of != "sentence_embedding")
+      object.unsupported(key, "is '" + printable(of, 64) + "', which is not supported; expected sentence_embedding");
+  if (object.boolean("use_residual").value_or(false))
+    object.unsupported("use_residual", "is true, which is not supported; expected false");
+  pooling.dense.push_back(dense);
+  return object.status();
+}
+
+// The kinds of modules that are computed here, in their order.
+constexpr const char *moduleKinds[] = {"Transformer", "Pooling", "Dense", "Normalize"};
+
+// What a module does, by the last part of its type. `last`: which of the kinds stands before it.
+Status readModule(ModelFiles &files, JsonValue module, size_t &last, PoolingConfig &pooling) {
+  std::string type = module.find("type").string(), path = module.find("path").string(), kind = className(type);
+  size_t place = 0;
+  while (place < std::size(moduleKinds) && kind != moduleKinds[place])
+    ++place;
+  if (place == std::size(moduleKinds) || place < last || (place == 0 && !path.empty()))
+    return errorIn(files.pathOf("modules.json"), "module '" + printable(path, 64) + "' is a '" + printable(type, 80) +
+                                                     "', expected a Transformer in this folder, then Pooling, Dense "
+                                                     "layers and Normalize")
+        .as(StatusCode::Unsupported);
+  last = place;
   if (kind == "Pooling")
     return readModes(files, path + "/config.json", pooling);
-  if (kind == "Normalize")
-    pooling.normalizes = true;
-  else if (kind != "Transformer" || !path.empty())
-    return errorIn(files.pathOf("modules.json"), "module '" + printable(path, 64) + "' is a '" + printable(type, 80) +
-                                                     "', expected a Transformer in this folder, Pooling and Normalize")
-        .as(StatusCode::Unsupported);
+  if (kind == "Dense")
+    return readDense(files, path, pooling);
+  pooling.normalizes |= kind == "Normalize";
+  return Status();
+}
+
+// Each dense layer takes what stands before it.
+Status checkDense(ModelFiles &files, const ModelConfig &config, const PoolingConfig &pooling) {
+  int64_t width = config.hiddenSize * static_cast<int64_t>(pooling.modes.size());
+  for (const PoolingConfig::Dense &dense : pooling.dense) {
+    if (dense.in != width)
+      return errorIn(files.pathOf(dense.path + "/config.json"), "in_features is " + std::to_string(dense.in) +
+                                                                    ", expected " + std::to_string(width) +
+                                                                    ", the width of what stands before the layer");
+    width = dense.out;
+  }
+  return Status();
+}
+
+Status readTensorsOf(ModelFiles &files, const PoolingConfig::Dense &dense, Checkpoint &checkpoint) {
+  std::string name = dense.path + "/model.safetensors", pickle = dense.path + "/pytorch_model.bin";
+  if (!files.has(name) && files.has(pickle))
+    return errorIn(files.pathOf(pickle), "pickled weights are not read; convert them to safetensors");
+  Expected<SharedFile> file = files.open(name);
+  if (!file)
+    return file.status();
+  Checkpoint own;
+  HEDDLE_RETURN_IF_ERROR(readSafetensors(*file, own));
+  for (const char *part : {"weight", "bias"}) {
+    std::string stored = std::string("linear.") + part;
+    const TensorInfo *found = own.find(stored);
+    bool isWeight = stored == "linear.weight", isWanted = isWeight || dense.hasBias;
+    if (isWanted != bool(found))
+      return errorIn(files.pathOf(name), "tensor " + stored + (found ? " is there, and bias is false" : " is missing"));
+    if (!found)
+      continue;
+    std::vector<int64_t> expected = {dense.out};
+    if (isWeight)
+      expected.push_back(dense.in);
+    bool isFloat = found->type == TensorType::F32 || found->type == TensorType::F16 || found->type == TensorType::BF16;
+    if (found->shape != expected || !isFloat)
+      return errorIn(files.pathOf(name), "tensor " + stored + " is " + tensorTypeInfo(found->type).name + " " +
+                                             shapeText(found->shape) + ", expected f32, f16 or bf16 " +
+                                             shapeText(expected));
+    TensorInfo tensor = *found;
+    tensor.file = static_cast<uint32_t>(checkpoint.files.size());
+    tensor.storedAs = stored;
+    checkpoint.tensors.emplace(dense.path + "." + part, std::move(tensor));
+  }
+  if (own.tensors.size() > (dense.hasBias ? 2u : 1u))
+    return errorIn(files.pathOf(name), "holds " + std::to_string(own.tensors.size()) +
+                                           " tensors, expected linear.weight and, with a bias, linear.bias");
+  checkpoint.files.push_back(*file);
   return Status();
 }
 
@@ -124,23 +231,36 @@ Status readPrompt(ModelFiles &files, PoolingConfig &pooling) {
 
 } // namespace
 
+bool isSentenceTransformer(ModelFiles &files) {
+  return files.has("modules.json");
+}
+
 Status readPooling(ModelFiles &files, ModelConfig &config) {
   PoolingConfig pooling;
-  if (files.has("modules.json")) {
+  if (isSentenceTransformer(files)) {
     Expected<JsonFile> json = readConfigFile(files, "modules.json", maxConfigBytes);
     if (!json)
       return json.status();
     if (!json->root.is(JsonKind::Array))
       return errorIn(files.pathOf("modules.json"), "holds no array of modules");
+    size_t last = 0;
     for (JsonItems modules(json->root); modules.next();)
-      HEDDLE_RETURN_IF_ERROR(readModule(files, modules.value, pooling));
+      HEDDLE_RETURN_IF_ERROR(readModule(files, modules.value, last, pooling));
     HEDDLE_RETURN_IF_ERROR(readPrompt(files, pooling));
   }
   if (pooling.modes.empty())
     pooling.modes = {Mode::Mean};
+  HEDDLE_RETURN_IF_ERROR(checkDense(files, config, pooling));
   HEDDLE_RETURN_IF_ERROR(readMaxTokens(files, pooling));
   pooling.maxTokens = std::min(pooling.maxTokens, config.contextLength);
   config.pooling = pooling;
+  return Status();
+}
+
+Status readDenseTensors(ModelFiles &files, Model &model) {
+  if (model.config.pooling)
+    for (const PoolingConfig::Dense &dense : model.config.pooling->dense)
+      HEDDLE_RETURN_IF_ERROR(readTensorsOf(files, dense, model.checkpoint));
   return Status();
 }
 

@@ -12,9 +12,13 @@ namespace heddle {
 // Of tokenizer_config.json, which may list every added token.
 constexpr size_t maxTokenizerConfigBytes = 16 << 20;
 
-// config.pooling of an encoder. A folder without modules.json pools the mean, as sentence-transformers does with it; modules that are
-// neither the encoder, pooling nor normalisation are refused.
+// Whether the folder is one of sentence-transformers, which embeds texts.
+bool isSentenceTransformer(ModelFiles &files);
+// config.pooling of what encodes. A folder without modules.json pools the mean, as sentence-transformers does with it; modules other than the
+// model, pooling, dense layers and normalisation, in this order, are refused.
 Status readPooling(ModelFiles &files, ModelConfig &config);
+// The tensors of config.pooling's dense layers, each (out, in) and (out), from the safetensors file in its layer's folder.
+Status readDenseTensors(ModelFiles &files, Model &model);
 
 } // namespace heddle
 

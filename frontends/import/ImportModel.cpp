@@ -63,8 +63,11 @@ ModelImporter::ModelImporter(MLIRContext &context, const Model &model, const Bot
   module = ModuleOp::create(b, loc);
   b.setInsertionPointToEnd(module->getBody());
   const Family &family = *config().family;
+  // Whose masks say that it encodes needs no other name.
+  bool attendsAhead = family.isEncoder || config().attendsAhead;
+  bool encodesFirst = family.isEncoderDecoder || config().encodes();
   if (!family.isGraph)
-    beginRagged(family.isEncoderDecoder ? "forward_encoder" : "forward", family.isEncoder || family.isEncoderDecoder);
+    beginRagged(encodesFirst && !attendsAhead ? "forward_encoder" : "forward", encodesFirst);
 }
 
 void ModelImporter::beginRagged(llvm::StringRef name, bool isEncoder) {
@@ -418,6 +421,16 @@ void ModelImporter::endEntry() {
   outputAttributes.clear();
 }
 
+void ModelImporter::addDense(const std::vector<PoolingConfig::Dense> &layers) {
+  beginEntry("dense", "texts");
+  TensorHandle x = rows("pooled", "texts", layers.front().in);
+  for (const PoolingConfig::Dense &layer : layers) {
+    x = linear(x, layer.path + ".weight", layer.hasBias ? layer.path + ".bias" : "", 0, 0);
+    x = layer.activation ? activation(x, *layer.activation) : x;
+  }
+  output("sentence_embedding", x, /*squeezed=*/false);
+}
+
 FailureOr<OwningOpRef<ModuleOp>> ModelImporter::take() {
   endEntry();
   if (failed(checkAdapters()))
@@ -435,7 +448,7 @@ void ModelImporter::returnAll(ValueRange results) {
 // What the program gives, where the checkpoint may hold more.
 static std::string outputNames(const Model &model, ModuleOp module) {
   std::vector<std::string> outputs;
-  if (model.config.family->isEncoder)
+  if (model.config.encodes())
     for (const EncodeOutput &output : outputsOf(raggedEntry(module)))
       outputs.push_back(output.name);
   if (func::FuncOp ragged = raggedEntry(module); ragged && outputs.empty())
@@ -477,6 +490,8 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context, const Model &mod
     importer.beginTower();
     tower->seen.joint->build(importer);
   }
+  if (const auto &pooling = model.config.pooling; pooling && !pooling->dense.empty())
+    importer.addDense(pooling->dense);
   FailureOr<OwningOpRef<ModuleOp>> module = importer.take();
   if (failed(module))
     return nullptr;

@@ -313,7 +313,9 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, Ten
   if (config().scaleByLayer)
     scale /= double(layerIndex + 1);
   bool isGraph = config().family->isGraph;
-  bool seesAll = isGraph ? !terms.causal : encodes || (isFromOutside && config().family->isEncoderDecoder);
+  bool isSource = isFromOutside && config().family->isEncoderDecoder;
+  bool attendsAhead = encodes && (config().attendsAhead || !config().embedsTexts);
+  bool seesAll = isGraph ? !terms.causal : attendsAhead || isSource;
   int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
   int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
   auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk);

@@ -95,6 +95,8 @@ public:
   void output(const std::string &name, TensorHandle x, bool squeezed) override;
   void beginDecoder(TensorHandle lastHiddenState) override;
 
+  // The entry that the layers behind pooling are: `pooled`, (texts, width), to `sentence_embedding`, (texts, width of the last).
+  void addDense(const std::vector<PoolingConfig::Dense> &layers);
   // What follows are entries of the tower beside the decoder that has been built.
   void beginTower() { part = model.config.tower.get(); }
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> take();

@@ -156,7 +156,7 @@ Status Keeper::write() {
 
 Expected<KeptAdapters> keepAdapters(Model &model, const std::vector<NamedAdapter> &adapters) {
   const Family &family = *model.config.family;
-  if (family.isEncoder || family.isGraph || family.isEncoderDecoder || model.config.tower)
+  if (model.config.encodes() || family.isGraph || family.isEncoderDecoder || model.config.tower)
     return errorIn(model.sourcePath, "--adapter: of architecture '" + model.config.architecture +
                                          "' adapters are not kept apart: use --merge-adapter")
         .as(StatusCode::Unsupported);

@@ -78,12 +78,12 @@ bool isOnnx(ModelFiles &files) {
   return file && isOnnx(**file);
 }
 
-Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes) {
+Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes, DecoderUse use) {
   const std::string &path = files.model();
   if (!files.isThere())
     return errorIn(path, "no such file or directory").as(StatusCode::Unreadable);
   if (files.isFolder())
-    return readHuggingFace(files, families(), restoreQuantizedWeights);
+    return readHuggingFace(files, families(), restoreQuantizedWeights, use);
   Expected<SharedFile> file = files.open();
   if (!file)
     return file.status();
@@ -95,7 +95,7 @@ Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes
     return errorIn(path, "begins with '" + printable((*file)->text().substr(0, 4)) +
                              "' and is of no known kind; expected a GGUF file (magic 'GGUF'), an ONNX file, a Hugging "
                              "Face folder, or an MLIR module whose name ends in .mlir");
-  return readGguf(files, families());
+  return readGguf(files, families(), use);
 }
 
 bool isOnnx(const std::string &path) {
@@ -103,9 +103,9 @@ bool isOnnx(const std::string &path) {
   return isOnnx(files);
 }
 
-Expected<Model> readModel(const std::string &path) {
+Expected<Model> readModel(const std::string &path, DecoderUse use) {
   ModelFiles files(path);
-  return readModel(files);
+  return readModel(files, {}, use);
 }
 
 } // namespace heddle

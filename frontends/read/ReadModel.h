@@ -11,12 +11,13 @@
 namespace heddle {
 
 // Reads a GGUF file (any part of a split one), a Hugging Face directory, or an ONNX file. Does not read the tokenizer. `sizes`: of an
-// ONNX file's inputs, which leave them open.
-Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes = {});
+// ONNX file's inputs, which leave them open. `use`: of a decoder of the other two.
+Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes = {},
+                          DecoderUse use = DecoderUse::Stated);
 // Whether readModel takes the model for an ONNX file: by its content, or by its name.
 bool isOnnx(ModelFiles &files);
 // The same for who reads nothing else of the model.
-Expected<Model> readModel(const std::string &path);
+Expected<Model> readModel(const std::string &path, DecoderUse use = DecoderUse::Stated);
 bool isOnnx(const std::string &path);
 
 } // namespace heddle

@@ -231,7 +231,15 @@ Status GgufTokenizerReader::readWordPiece() {
   // GGUF does not say whether text is lowercased first; a vocabulary without capitals tells.
   addBertSteps(draft, !cased, !cased, true, true);
   draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}, 1}};
-  int64_t first = draft.bos, last = draft.eos;
+  // Files from before the keys for them mean the tokens of these names.
+  auto named = [&](int64_t id, std::string_view text) {
+    for (size_t piece = 0; id < 0 && piece < draft.pieces.size(); ++piece)
+      if (draft.pieces[piece].text == text)
+        return static_cast<int64_t>(piece);
+    return id;
+  };
+  draft.unknown = named(draft.unknown, "[UNK]");
+  int64_t first = named(draft.bos, "[CLS]"), last = named(draft.eos, "[SEP]");
   HEDDLE_RETURN_IF_ERROR(optional(GGML("cls_token_id"), first));
   HEDDLE_RETURN_IF_ERROR(optional(GGML("seperator_token_id"), last)); // spelled so in the format
   HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, GGML("cls_token_id"), first));

@@ -3,6 +3,7 @@
 // BIN --embed: texts as vectors, pooled as the model's files say.
 #include "bytes/WholeFile.h"
 #include "runtime/cli/TextRun.h"
+#include "runtime/session/Graph.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,7 +24,7 @@ void poolMean(const float *hidden, int64_t count, int64_t width, package::Poolin
   }
 }
 
-// hidden (count, width) as the embedding of its text.
+// hidden (count, width) as what its text is pooled to: (width) numbers for each mode.
 std::vector<float> poolText(const float *hidden, int64_t count, int64_t width, const package::Embedding &kind) {
   std::vector<float> out;
   for (auto mode : *kind.pooling()) {
@@ -41,14 +42,33 @@ std::vector<float> poolText(const float *hidden, int64_t count, int64_t width, c
       poolMean(hidden, count, width, package::Pooling(mode), out);
     }
   }
-  double squares = 0;
-  for (float value : out)
-    squares += double(value) * value;
-  // As torch.nn.functional.normalize: a length of nothing stays what it is.
-  if (double length = std::max(std::sqrt(squares), 1e-12); kind.normalize())
-    for (float &value : out)
-      value = float(value / length);
   return out;
+}
+
+// Each row of values (rows, width) gets length 1. As torch.nn.functional.normalize: a length of nothing stays what it is.
+void normalizeRows(std::vector<float> &values, size_t width) {
+  for (float *row = values.data(); row != values.data() + values.size(); row += width) {
+    double squares = 0;
+    for (size_t column = 0; column < width; ++column)
+      squares += double(row[column]) * row[column];
+    double length = std::max(std::sqrt(squares), 1e-12);
+    for (size_t column = 0; column < width; ++column)
+      row[column] = float(row[column] / length);
+  }
+}
+
+// The layers behind pooling: values (rows, width) become theirs.
+Status applyDense(const OpenedModel &program, std::vector<float> &values, size_t rows, size_t &width) {
+  GraphRunner runner(*program.package, /*index=*/0, program.options.threads);
+  std::vector<GraphInput> inputs(1);
+  inputs.front().shape = {int64_t(rows), int64_t(width)};
+  inputs.front().data = values.data();
+  std::vector<GraphOutput> outputs;
+  HEDDLE_RETURN_IF_ERROR(runner.run(inputs, "the dense layers", outputs));
+  width = size_t(outputs.front().shape[1]);
+  const float *given = static_cast<const float *>(outputs.front().data);
+  values.assign(given, given + rows * width);
+  return Status();
 }
 
 // NumPy's format of an array (rows, width) of f32, version 1.0.
@@ -104,6 +124,10 @@ Status runEmbed(OpenedModel &program) {
         poolText(outputs[hidden], int64_t(run.sequences[index].ids.size()), run.widthOf(hidden), embedding);
     std::copy(pooled.begin(), pooled.end(), values.begin() + ptrdiff_t(index * width));
   }));
+  if (embedding.dense())
+    HEDDLE_RETURN_IF_ERROR(applyDense(program, values, texts.size(), width));
+  if (embedding.normalize())
+    normalizeRows(values, width);
   return writeEmbeddings(options, values, texts.size(), width);
 }
 

@@ -386,6 +386,23 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+// The layers behind pooling take what it gives, and give one vector for each text.
+Status checkDense(const package::Package &root, const std::string &path) {
+  const package::Embedding *embedding = root.encoder() ? root.encoder()->embedding() : nullptr;
+  if (!embedding || !embedding->dense())
+    return Status();
+  uint64_t width = uint64_t(outputNamed(*root.encoder(), "last_hidden_state")->width()) * embedding->pooling()->size();
+  const package::Graph *graph = root.graphs() && root.graphs()->size() ? root.graphs()->Get(0) : nullptr;
+  auto isMatrix = [](const flatbuffers::Vector<flatbuffers::Offset<package::GraphTensor>> *tensors) {
+    return tensors && tensors->size() == 1 && tensors->Get(0)->type() == package::DataType::F32 &&
+           tensors->Get(0)->dims() && tensors->Get(0)->dims()->size() == 2 && tensors->Get(0)->dims()->Get(0) < 0;
+  };
+  if (!graph || !isMatrix(graph->inputs()) || !isMatrix(graph->outputs()) ||
+      graph->inputs()->Get(0)->dims()->Get(1) != int64_t(width) || graph->outputs()->Get(0)->dims()->Get(1) < 1)
+    return wrong(path, "encoder.embedding.dense", true, "a graph from what is pooled to one vector for each text");
+  return Status();
+}
+
 // What a session is given is what its graph gives.
 Status checkGiven(const package::Package &root, const std::string &path) {
   const package::GivenRows *given = root.given();
@@ -475,6 +492,7 @@ static Status checkVariant(const package::Package &root, const std::string &path
   if (root.task() == package::Task::Graph)
     HEDDLE_RETURN_IF_ERROR(checkGraphUses(root, path));
   HEDDLE_RETURN_IF_ERROR(checkGiven(root, path));
+  HEDDLE_RETURN_IF_ERROR(checkDense(root, path));
   HEDDLE_RETURN_IF_ERROR(checkImageProcessing(root, path));
   if (root.kernels())
     for (const package::Kernel *kernel : *root.kernels())

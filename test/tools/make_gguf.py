@@ -1,8 +1,9 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a tiny Hugging Face checkpoint as a GGUF file, as llama.cpp's convert_hf_to_gguf.py does.
 
-make_gguf.py FOLDER OUT.gguf
+make_gguf.py FOLDER OUT.gguf [texts]
 
+With `texts`, of a folder of sentence-transformers: with its tokenizer, how it pools and its dense layers.
 Names are those of test/unit/data/gguf-names.json. What the converter does to a family's numbers is said below: rows of queries and keys that
 it permutes for interleaved rotary embedding, fused projections that it puts in order, norms to which it adds 1, experts that it stacks, keys
 that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these files was once found to be what the goldens say, within its f16 tables.
@@ -19,7 +20,7 @@ import sys
 import safetensors
 
 NAMES = pathlib.Path(__file__).parent.parent / "unit/data/gguf-names.json"
-U32, F32, BOOL, STRING, F32_TENSOR = 4, 6, 7, 8, 0
+U32, I32, F32, BOOL, STRING, F32_TENSOR = 4, 5, 6, 7, 8, 0
 
 
 def rows_in(order, shape, values):
@@ -149,6 +150,7 @@ def falcon_kv_heads(c):
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
     "arcee": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c)}, rotated_pairs(c)),
+    "bert": lambda c: ({**layer_norm(c), "attention.causal": False}, {}),
     "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                                         "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
     "falcon": lambda c: ({**layer_norm(c), "tensor_data_layout": "jploski", "attention.head_count_kv": falcon_kv_heads(c)},
@@ -168,6 +170,9 @@ FAMILIES = {
     "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
     "gemma": lambda c: ({**rms_norm(c), **lengths(c)}, {"norm.weight": plus_one}),
+    "gemma3_text": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": float(c.rope("rope_theta")), "attention.sliding_window": c["sliding_window"],
+                               "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
+                               "attention.sliding_window_pattern": 1 + c["layer_types"].index("full_attention")}, {"norm.weight": plus_one}),
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "gemma3n_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "altup.num_inputs": c["altup_num_inputs"], "feed_forward_length": c["intermediate_size"][0],
                                 "altup.active_idx": c["altup_active_idx"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
@@ -203,6 +208,7 @@ FAMILIES = {
     "ministral3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), **yarn(c), "attention.temperature_scale": c.rope("llama_4_scaling_beta"),
                               "rope.scaling.yarn_log_multiplier": c.rope("mscale_all_dim")}, rotated_pairs(c)),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
+    "nomic_bert": lambda c: ({**rotary(c), **layer_norm(c), "attention.causal": False}, {}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
     "olmo2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "olmo3": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c), "attention.sliding_window": c["sliding_window"],
@@ -246,8 +252,10 @@ def pair(key, value):
         return text(key) + struct.pack("<II", U32, value)
     if isinstance(value, float):
         return text(key) + struct.pack("<If", F32, value)
+    if isinstance(value, list) and isinstance(value[0], str):
+        return text(key) + struct.pack("<IIQ", 9, STRING, len(value)) + b"".join(map(text, value))
     if isinstance(value, list):
-        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (U32, "I")}[type(value[0])]
+        kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (I32, "i")}[type(value[0])]
         return text(key) + struct.pack(f"<IIQ{len(value)}{code}", 9, kind, len(value), *value)
     return text(key) + struct.pack("<I", STRING) + text(value)
 
@@ -269,6 +277,8 @@ def gguf_name(names, name):
     """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
     name = re.sub(r"\.norms\.\d+\.", ".", name)
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
+    for prefix in ("bert.", "model."):  # of a checkpoint without a head
+        name = prefix + name if prefix + name in names else name
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]
@@ -315,23 +325,70 @@ def stack(tensors):
     return stacked
 
 
-def main(folder, out):
+def phantom(piece):
+    """A piece of WordPiece as the converter has it: the start of a word is marked, not what continues one."""
+    if piece.startswith("[") and piece.endswith("]"):
+        return piece
+    return piece[2:] if piece.startswith("##") else "\u2581" + piece
+
+
+def tokenizer_keys(folder):
+    said = json.loads((folder / "tokenizer.json").read_text())
+    model, config = said["model"], json.loads((folder / "tokenizer_config.json").read_text())
+    special = {token["content"]: token["id"] for token in said["added_tokens"] if token["special"]}
+    spelled = {number: piece for piece, number in (model["vocab"] | special).items()}
+    rows = json.loads((folder / "config.json").read_text())["vocab_size"]
+    pieces = [spelled.get(number, f"[PAD{number}]") for number in range(rows)]
+    keys = {"token_type": [3 if piece in special else 1 if number in spelled else 5 for number, piece in enumerate(pieces)]}
+    for name, key in dict(bos="bos", eos="eos", unk="unknown", sep="seperator", pad="padding", cls="cls", mask="mask").items():
+        if config.get(name + "_token") in special:
+            keys[key + "_token_id"] = special[config[name + "_token"]]
+    if model["type"] == "WordPiece":
+        # Without the first llama.cpp takes 101, which a tiny vocabulary has not.
+        return keys | {"bos_token_id": keys["cls_token_id"], "model": "bert", "tokens": [*map(phantom, pieces)], "token_type_count": 2}
+    return keys | {"model": "gpt2", "pre": "gpt-2", "tokens": pieces, "merges": [" ".join(merge) for merge in model["merges"]], "add_bos_token": False,
+                   "add_eos_token": True}
+
+
+def embedding_parts(folder):
+    """Of the folder's modules: the number of how it pools, and its dense layers, which are products alone."""
+    pooling = json.loads((folder / "1_Pooling/config.json").read_text())
+    mode = pooling.get("pooling_mode") or next(name for name, chosen in pooling.items() if name.startswith("pooling_mode") and chosen)
+    dense = {}
+    for path in sorted(folder.glob("[23]_Dense")):
+        _, shape, values = safetensors.load(path / "model.safetensors")["linear.weight"]
+        dense[f"dense_{path.name[0]}.weight"] = (shape, values)
+    return next(number for number, part in enumerate(("mean", "cls", "last"), 1) if part in mode), dense
+
+
+def main(folder, out, texts=""):
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
     names = json.loads(NAMES.read_text())
     entry = names.get(folder.name, names[family])  # a family has other tensors in some of its models
-    architecture = entry["architecture"]
+    architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)
+    if config.get("is_causal") is False:
+        extra["attention.causal"] = False
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
     keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items()}
     tensors = []
     stored = safetensors.load(folder / "model.safetensors").items()
     for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(name, shape, values)):
+        if "pooler." in name:
+            continue  # as the converter does
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
         values = change(shape, values)
         tensors.append((gguf_name(entry["names"], name), ([dim for dim in shape if dim > 1] or [1], values)))  # the converter squeezes
-    write(pathlib.Path(out), keys, stack(tensors))
+    tensors = stack(tensors)
+    if texts:
+        keys[f"{architecture}.pooling_type"], dense = embedding_parts(folder)
+        for name, (shape, _) in dense.items():
+            keys |= {f"{architecture}.{name.split('.')[0]}_feat_{end}": size for end, size in zip(("out", "in"), shape)}
+        keys |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer_keys(folder).items()}
+        tensors |= dense
+    write(pathlib.Path(out), keys, tensors)
 
 
 if __name__ == "__main__":

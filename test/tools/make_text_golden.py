@@ -4,9 +4,11 @@
 make_text_golden.py FOLDER [NAME…]
 
 Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
-ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
-Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here. Not
-part of the suite, which needs none of these: python -m pip install torch transformers sentence-transformers
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
+dense_embed, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
+Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here, as are
+the formulas of sentence-transformers for decoders. Not part of the suite, which needs none of these: python -m pip install torch transformers
+sentence-transformers
 """
 import json
 import pathlib
@@ -16,6 +18,7 @@ import sys
 sys.path.pop(0)  # safetensors.py beside this file is not PyPI's, which transformers needs
 
 import numpy
+import safetensors.torch
 import tokenizers
 import torch
 import transformers
@@ -124,6 +127,90 @@ def modern_embed(folder):
     with torch.no_grad():
         found = [model(**tokenizer(text, return_tensors="pt", truncation=True)).last_hidden_state[0].mean(dim=0).tolist() for text in TEXTS]
     (folder / "golden.json").write_text(json.dumps({"texts": TEXTS, "embeddings": found}, indent=1) + "\n")
+
+
+def byte_level_eos(folder, **given):
+    """As Qwen3-Embedding's: bytes, padded on the left, with a token behind each text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(vocab_size=290, min_frequency=2, special_tokens=["<|endoftext|>"], show_progress=False,
+                                             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made.train_from_iterator(TEXTS * 3, trainer)
+    made.post_processor = tokenizers.processors.TemplateProcessing(single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", 0)])
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|endoftext|>", pad_token="<|endoftext|>", padding_side="left",
+                                                **({"model_max_length": 40} | given))
+
+
+def pool(states, mask, mode):
+    """The formulas of sentence-transformers over (texts, tokens, width), padding masked; the last token is the last one that is not."""
+    if mode == "mean":
+        return (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    return torch.stack([row[torch.nonzero(kept)[-1, 0]] for row, kept in zip(states, mask)])
+
+
+def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), make_tokenizer=byte_level_eos, **given):
+    """A folder of sentence-transformers, of a decoder but for another tokenizer. `dense`: (out, bias, activation) of layers behind pooling."""
+    tokenizer = make_tokenizer(folder)
+    sizes = dict(num_hidden_layers=2, head_dim=8, pad_token_id=0, bos_token_id=None)
+    if make_tokenizer is byte_level_eos:
+        sizes |= dict(vocab_size=len(tokenizer), num_key_value_heads=2, eos_token_id=0)
+    model = make_model(kind, config, scale=1.5, **(sizes | given))
+    save(folder, model, tokenizer)
+    parts = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{i + 2}_Dense", "Dense") for i in range(len(dense))),
+             (f"{len(dense) + 2}_Normalize", "Normalize")]
+    listed = [dict(idx=i, name=str(i), path=path, type=f"sentence_transformers.models.{name}") for i, (path, name) in enumerate(parts)]
+    (folder / "modules.json").write_text(json.dumps(listed, indent=1) + "\n")
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    flags = {f"pooling_mode_{name}": name == dict(mean="mean_tokens", last="lasttoken")[mode] for name in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
+    (folder / "1_Pooling/config.json").write_text(json.dumps(dict(word_embedding_dimension=32, **flags, include_prompt=True), indent=1) + "\n")
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(
+        dict(prompts=dict(query=prompt, document=""), default_prompt_name="query" if prompt else None, similarity_fn_name="cosine"), indent=1) + "\n")
+    if most:
+        (folder / "sentence_bert_config.json").write_text(json.dumps(dict(max_seq_length=most, do_lower_case=False)) + "\n")
+    texts = [*TEXTS, "a", "Zo\u00eb \u4eac!"]
+    batch = tokenizer([prompt + text for text in texts], return_tensors="pt", padding=True, truncation=True, max_length=most or 40)
+    places = (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+    with torch.no_grad():
+        states = model.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], position_ids=places).last_hidden_state
+        x = pool(states, batch["attention_mask"], mode)
+        for i, (out, bias, activation) in enumerate(dense):
+            layer = torch.nn.Linear(x.shape[1], out, bias)
+            path = folder / f"{i + 2}_Dense"
+            path.mkdir(exist_ok=True)
+            (path / "config.json").write_text(json.dumps(dict(in_features=x.shape[1], out_features=out, bias=bias,
+                                                              activation_function=f"torch.nn.modules.{activation}")) + "\n")
+            safetensors.torch.save_file({f"linear.{name}": value.contiguous() for name, value in layer.state_dict().items()}, path / "model.safetensors")
+            x = getattr(torch.nn, activation.split(".")[-1])()(layer(x))
+        found = torch.nn.functional.normalize(x, dim=1)
+    (folder / "golden.json").write_text(json.dumps({"texts": texts, "embeddings": found.tolist()}, indent=1) + "\n")
+
+
+def last_embed(folder):
+    """Qwen3-Embedding: no head beside embeddings that are not tied."""
+    decoder_embed(folder, transformers.Qwen3Model, transformers.Qwen3Config, "last", tie_word_embeddings=False)
+
+
+def mean_embed(folder):
+    """Windows that texts fall out of, a prompt, and texts that are too long."""
+    decoder_embed(folder, transformers.MistralModel, transformers.MistralConfig, "mean", most=14, prompt="query: ", sliding_window=5)
+
+
+def ahead_embed(folder):
+    """A decoder whose tokens see all of their text, with its head in the checkpoint."""
+    decoder_embed(folder, transformers.Qwen2ForCausalLM, transformers.Qwen2Config, "mean", tie_word_embeddings=False, is_causal=False)
+
+
+def dense_embed(folder):
+    """EmbeddingGemma: layers behind pooling."""
+    decoder_embed(folder, transformers.Gemma3TextModel, transformers.Gemma3TextConfig, "mean", use_bidirectional_attention=True, sliding_window=6,
+                  layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=8,
+                  dense=[(48, True, "activation.Tanh"), (24, False, "linear.Identity")])
+
+
+def nomic_embed(folder):
+    decoder_embed(folder, transformers.NomicBertModel, transformers.NomicBertConfig, "mean", make_tokenizer=word_piece)
 
 
 def classify(folder):
@@ -258,7 +345,8 @@ def answer(folder):
 
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill):
+    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
+                 mean_embed, ahead_embed, dense_embed, nomic_embed):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 

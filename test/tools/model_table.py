@@ -100,6 +100,9 @@ def covered(source):
             tool = next((i for i, word in enumerate(words) if word.endswith(("/check_golden.py", "/golden_logits.py"))), None)
             if "%heddle" in words and "compile" in words and "-o" in words[:-1]:
                 made[words[words.index("-o") + 1]] = (words[words.index("compile") + 1], flag(words, "--target", "native"))
+            texts = next((i for i, word in enumerate(words) if word.endswith("/check_gguf_texts.py")), None)
+            if texts is not None:  # with the numbers of a folder whose own test has a golden
+                yield family_of(path_of(words[texts + 2]), known), "GGUF", "CPU"
             if tool is None:
                 continue
             given = [word for word in words[tool + 1:] if not word.startswith("--")]

@@ -115,15 +115,27 @@ TEST(DecoderConfig, normsOfHeads) {
 
 TEST(DecoderConfig, gemmaThatSeesBothSides) {
   ModelConfig config = familyConfig("gemma3_text", {{"use_bidirectional_attention", true}, {"sliding_window", 6}});
-  EXPECT_TRUE(config.family->isEncoder);
+  EXPECT_TRUE(config.encodes() && config.attendsAhead);
   EXPECT_EQ(config.layerWindow[0], 4);
-  EXPECT_FALSE(familyConfig("gemma3_text", {{"use_bidirectional_attention", nullptr}}).family->isEncoder);
+  EXPECT_FALSE(familyConfig("gemma3_text", {{"use_bidirectional_attention", nullptr}}).encodes());
   expectRefusals({{"gemma2",
                    {{"use_bidirectional_attention", true}},
                    "use_bidirectional_attention is true, which is not supported for gemma2"},
                   {"gemma3_text",
                    {{"use_bidirectional_attention", 1}},
                    "use_bidirectional_attention is '1', expected true or false"}});
+}
+
+// Of any decoder that rotates, without windows.
+TEST(DecoderConfig, attentionThatIsNotCausal) {
+  ModelConfig config = familyConfig("qwen2", {{"is_causal", false}});
+  EXPECT_TRUE(config.encodes() && config.attendsAhead);
+  EXPECT_FALSE(familyConfig("qwen2", {{"is_causal", true}}).encodes());
+  EXPECT_FALSE(familyConfig("qwen2").encodes());
+  expectRefusals({{"gpt2", {{"is_causal", false}}, "is_causal is false, which is not supported for gpt2"},
+                  {"mistral",
+                   {{"is_causal", false}, {"sliding_window", 4}},
+                   "is_causal is false, which is not supported of layers with a window"}});
 }
 
 TEST(DecoderConfig, scales) {

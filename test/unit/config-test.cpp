@@ -176,7 +176,7 @@ TEST(Config, keysOfOtherFamilies) {
 
 // The reference's masks read it for every decoder.
 TEST(Config, decodersThatSeeWhatComesAreRefused) {
-  for (const char *family : {"llama", "mistral", "qwen2", "gemma2", "gpt2", "phi3"}) {
+  for (const char *family : {"bloom", "gemma2", "gpt2"}) { // that do not rotate, or have windows
     TemporaryFolder folder;
     Expected<Model> model = readFamily(folder, family, {{"is_causal", false}});
     ASSERT_FALSE(model) << family;

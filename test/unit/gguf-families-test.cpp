@@ -127,6 +127,26 @@ ModelConfig configOf(const GgufBuilder &file) {
   return model ? model->config : ModelConfig();
 }
 
+// A file that says how tokens are pooled embeds texts, unless somebody wants it to generate.
+TEST(GgufConfig, decodersThatEmbedTexts) {
+  GgufBuilder file = familyFile("qwen3");
+  EXPECT_FALSE(configOf(file).encodes());
+  file.u32("qwen3.pooling_type", 3);
+  ModelConfig config = configOf(file);
+  EXPECT_TRUE(config.encodes() && !config.attendsAhead);
+  ASSERT_TRUE(config.pooling);
+  EXPECT_EQ(config.pooling->modes, (std::vector{PoolingConfig::Mode::LastToken}));
+  EXPECT_TRUE(config.pooling->normalizes);
+  TemporaryFolder folder;
+  Expected<Model> generates = readModel(folder.write("m.gguf", file.bytes()), DecoderUse::Generate);
+  ASSERT_TRUE(generates) << generates.message();
+  EXPECT_FALSE(generates->config.encodes());
+  file.set("qwen3.attention.causal", 7, std::string(1, '\0'));
+  EXPECT_TRUE(configOf(file).attendsAhead);
+  EXPECT_FALSE(configOf(familyFile("bert")).embedsTexts);
+  EXPECT_EQ(configOf(familyFile("bert")).pooling->modes, (std::vector{PoolingConfig::Mode::Mean}));
+}
+
 TEST(GgufConfig, gemmaWindowsAndRopes) {
   GgufBuilder gemma2 = familyFile("gemma2");
   gemma2.u32("gemma2.attention.sliding_window", 6);

@@ -153,7 +153,11 @@ const BadGguf badFiles[] = {
      "'foo.weight' is not part of a model of architecture 'llama' with llama.block_count 2"},
     {"clampUnread", [](auto &f) { f.f32("llama.attention.clamp_kqv", 8.0f); },
      "llama.attention.clamp_kqv is 8, which is not supported for llama; expected 0"},
-    {"causalFalse", [](auto &f) { f.set("llama.attention.causal", 7, std::string(1, '\0')); },
+    {"causalFalse",
+     [](auto &f) {
+       f.set("llama.attention.causal", 7, std::string(1, '\0'));
+       f.u32("llama.attention.sliding_window", 4);
+     },
      "llama.attention.causal is false, which is not supported for llama; expected true"},
     {"alibiOfWrongType", [](auto &f) { f.string("llama.attention.max_alibi_bias", "much"); },
      "llama.attention.max_alibi_bias is 'much', which is not supported for llama; expected 0"},

@@ -5,6 +5,7 @@
 #include "compiler/codegen/kernel/KernelTarget.h"
 
 #include "compiler/codegen/kernel/ContractionLoops.h"
+#include "dialect/Entries.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -39,7 +40,7 @@ bool heddle::isKernelOp(Operation *op) {
 static StringRef kernelOpOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, StringRef>(op)
       .Case([](AttentionOp op) {
-        return op.getMask().getCausal() ? OnlineAttentionOp::getOperationName() : RaggedAttentionOp::getOperationName();
+        return keepsKeys(op) ? OnlineAttentionOp::getOperationName() : RaggedAttentionOp::getOperationName();
       })
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })

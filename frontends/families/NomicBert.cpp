@@ -1,0 +1,91 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Nomic BERT (Nussbaum et al. 2024, arXiv:2402.01613): BERT's norms behind residuals, with rotations instead of a table of positions, gates in the
+// feed-forward block and no biases but the norms'.
+
+#include "frontends/families/Bert.h"
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/Config.h"
+
+namespace heddle {
+
+static constexpr TensorRule tensorRules[] = {
+    {"bert.embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"bert.embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes, ConfigDim::Hidden,
+     When::TokenTypes},
+    HEDDLE_NAMED_NORM_RULES("bert.emb_ln", "token_embd_norm", Hidden),
+    {"bert.encoder.layers.#.attn.Wqkv.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
+     ConfigDim::Hidden},
+    {"bert.encoder.layers.#.attn.out_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    HEDDLE_NAMED_NORM_RULES("bert.encoder.layers.#.norm1", "blk.#.attn_output_norm", Hidden),
+    {"bert.encoder.layers.#.mlp.fc11.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"bert.encoder.layers.#.mlp.fc12.weight", "blk.#.ffn_gate.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"bert.encoder.layers.#.mlp.fc2.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+    HEDDLE_NAMED_NORM_RULES("bert.encoder.layers.#.norm2", "blk.#.layer_output_norm", Hidden),
+};
+
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  readGgufTokenTypes(keys, config);
+  if (keys.integer("moe_every_n_layers", 0) != 0)
+    keys.unsupported(keys.full("moe_every_n_layers") + " is not 0, which is not supported: layers have no experts");
+}
+
+// The first releases' keys, under which the published files have their sizes, and what these say of the layers.
+static constexpr KeyAlias aliases[] = {
+    {"n_embd", "hidden_size"},        {"n_layer", "num_hidden_layers"},           {"n_head", "num_attention_heads"},
+    {"n_inner", "intermediate_size"}, {"n_positions", "max_position_embeddings"},
+};
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  if (int64_t dim = object.integer("head_dim").value_or(config.headDim); dim != config.headDim)
+    object.fail("head_dim", "is " + std::to_string(dim) + ", expected hidden_size / num_attention_heads, " +
+                                std::to_string(config.headDim));
+  if (double share = object.number("rotary_emb_fraction").value_or(1.0); share != 1.0)
+    object.unsupported("rotary_emb_fraction", "is " + std::to_string(share) + ", which is not supported; expected 1");
+  if (double theta = object.number("rotary_emb_base").value_or(0.0); theta && !config.ropes.empty())
+    config.ropes[0].theta = theta;
+  for (const char *key : {"rotary_emb_interleaved", "prenorm", "use_rms_norm"})
+    if (object.boolean(key).value_or(false))
+      object.unsupported(key, "is true, which is not supported; expected false");
+  if (int64_t every = object.integer("moe_every_n_layers").value_or(0); every > 0)
+    object.unsupported("moe_every_n_layers", "is " + std::to_string(every) + ", which is not supported; expected 0");
+}
+
+static TensorHandle buildLayer(ModelBuilder &b, TensorHandle x) {
+  x = b.layerNorm(b.add(fusedSelfAttention(b, x, "attn.Wqkv", "attn.out_proj"), x), "norm1");
+  TensorHandle up = b.linear(x, "mlp.fc11");
+  return b.layerNorm(b.add(b.linear(b.glu(b.linear(x, "mlp.fc12"), up), "mlp.fc2"), x), "norm2");
+}
+
+static void build(ModelBuilder &b) {
+  TensorHandle x = b.embedTokens(b.config().family->embedding);
+  if (b.config().tokenTypes)
+    x = b.add(x, b.embedTokenTypes("bert.embeddings.token_type_embeddings.weight"));
+  x = decoderLayers(b, "bert.encoder.layers.", b.layerNorm(x, "bert.emb_ln"),
+                    [&](int64_t, TensorHandle x) { return buildLayer(b, x); });
+  finishEncoder(b, x, TensorHandle());
+}
+
+static constexpr Family describe() {
+  Family row = describeBertKin("nomic_bert");
+  row.gguf = "nomic-bert";
+  row.embedding = "bert.embeddings.word_embeddings.weight";
+  row.rules = {tensorRules};
+  row.defaults.vocabSize = 30528;
+  row.defaults.numHeads = 12;
+  row.defaults.context = 2048;
+  row.defaults.ropeTheta = 1000.0;
+  row.defaults.activation = Activation::Silu;
+  row.rope.hasRope = true;
+  row.aliases = aliases;
+  row.readers.huggingFaceSizes = readBertSizes;
+  row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
+  row.build = build;
+  return row;
+}
+const Family family::nomicBert = describe();
+
+} // namespace heddle

@@ -1,0 +1,37 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A @forward_encoder alone is an encode, also where its attention is causal: a decoder that embeds texts. Nothing is cached, and there is no head.
+// RUN: %heddle-opt %s --heddle-flatten-batch --canonicalize | FileCheck %s --implicit-check-not=kv_ --implicit-check-not=@forward
+// RUN: %heddle-opt %s --heddle-check --heddle-check-ids=3,1,4,1,5,2 --heddle-flatten-batch --heddle-flash-tile -o %t
+// RUN: %heddle-opt %s --heddle-flatten-batch --heddle-flash-tile --canonicalize | FileCheck %s --check-prefix=TILED
+
+// CHECK-LABEL: func.func private @layer
+// CHECK-SAME: %[[X:.*]]: tensor<?x8xf32>, %{{.*}}: tensor<?xi32>, %[[SEQUENCES:.*]]: tensor<?x2xi32>, %{{.*}}: tensor<8x8xf32>
+// CHECK: heddle.attention %[[HEADS:.*]], %[[HEADS]], %[[HEADS]] sequences(%[[SEQUENCES]] : tensor<?x2xi32>) <causal, window = 4> {scale = 5.000000e-01 : f64}
+// TILED: heddle.ragged_attention <causal, window = 4>
+func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %w: tensor<8x8xf32>) -> tensor<?x?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %b = tensor.dim %x, %c0 : tensor<?x?x8xf32>
+  %s = tensor.dim %x, %c1 : tensor<?x?x8xf32>
+  %q = heddle.linear %x, weights(%w : tensor<8x8xf32>) : tensor<?x?x8xf32> -> tensor<?x?x8xf32>
+  %qs = tensor.expand_shape %q [[0], [1], [2, 3]] output_shape [%b, %s, 2, 4] : tensor<?x?x8xf32> into tensor<?x?x2x4xf32>
+  %qe = tensor.empty(%b, %s) : tensor<?x2x?x4xf32>
+  %qt = linalg.transpose ins(%qs : tensor<?x?x2x4xf32>) outs(%qe : tensor<?x2x?x4xf32>) permutation = [0, 2, 1, 3]
+  %a = heddle.attention %qt, %qt, %qt <causal, window = 4> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
+  %ae = tensor.empty(%b, %s) : tensor<?x?x2x4xf32>
+  %at = linalg.transpose ins(%a : tensor<?x2x?x4xf32>) outs(%ae : tensor<?x?x2x4xf32>) permutation = [0, 2, 1, 3]
+  %o = tensor.collapse_shape %at [[0], [1], [2, 3]] : tensor<?x?x2x4xf32> into tensor<?x?x8xf32>
+  %y = arith.addf %x, %o : tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
+
+// CHECK: func.func @encode(%{{.*}}: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %{{.*}}: tensor<?xi32>, %[[SEQUENCES:.*]]: tensor<?x2xi32>, %{{.*}}: tensor<?xi32>) -> tensor<?x8xf32>
+// CHECK-SAME: attributes {heddle.outputs = [{name = "last_hidden_state"}]}
+// CHECK: call @layer(%{{.*}}, %[[POSITIONS]], %[[SEQUENCES]],
+func.func @forward_encoder(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x?xi32>) -> (tensor<?x?x8xf32> {heddle.name = "last_hidden_state"}) {
+  %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 512> : tensor<8x8xf32>
+  %x = heddle.embedding %ids, %table : tensor<?x?xi32>, tensor<16x8xf32> -> tensor<?x?x8xf32>
+  %y = call @layer(%x, %p, %w) : (tensor<?x?x8xf32>, tensor<?x?xi32>, tensor<8x8xf32>) -> tensor<?x?x8xf32>
+  return %y : tensor<?x?x8xf32>
+}
