@@ -219,6 +219,7 @@ struct ModelConfig {
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
+  bool hasOwnEmbeddings = false; // the stacks of an encoder-decoder embed tokens by a table each
   bool hasPositionTable = false; // of patches: there are learned positions, where a family may do without
   bool hasLogitsBias = false;    // the checkpoint has a vector that is added to logits
   // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
