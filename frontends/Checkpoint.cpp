@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/Checkpoint.h"
 
-#include <cstring>
-
 namespace heddle {
 
 // The name of a file may come from another one (a shard, a part of a split model): a message shows it as it does such text.
@@ -28,10 +26,6 @@ Expected<std::shared_ptr<MappedFile>> mapShared(int descriptor, const std::strin
 const TensorInfo *Checkpoint::find(std::string_view name) const {
   auto found = tensors.find(name);
   return found == tensors.end() ? nullptr : &found->second;
-}
-
-bool Checkpoint::isSame(const TensorInfo &a, const TensorInfo &b) const {
-  return a.type == b.type && a.shape == b.shape && a.bytes == b.bytes && std::memcmp(data(a), data(b), a.bytes) == 0;
 }
 
 } // namespace heddle

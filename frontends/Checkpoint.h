@@ -94,8 +94,6 @@ struct Checkpoint {
 
   const TensorInfo *find(std::string_view name) const;
   const uint8_t *data(const TensorInfo &tensor) const { return files[tensor.file]->data() + tensor.offset; }
-  // Whether both hold the same numbers in the same form.
-  bool isSame(const TensorInfo &a, const TensorInfo &b) const;
 };
 
 } // namespace heddle

@@ -12,6 +12,11 @@
 
 namespace heddle {
 
+bool isSameTensor(const Checkpoint &checkpoint, const TensorInfo &a, const TensorInfo &b) {
+  return a.type == b.type && a.shape == b.shape && a.bytes == b.bytes &&
+         std::memcmp(checkpoint.data(a), checkpoint.data(b), a.bytes) == 0;
+}
+
 namespace {
 
 // What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two
@@ -378,7 +383,7 @@ Status TensorChecker::checkTied() {
   for (const auto &[copyName, tensor] : checkpoint.tensors) {
     if (!embedding || !isEmbeddingAgain(copyName))
       continue;
-    if (!checkpoint.isSame(tensor, *embedding))
+    if (!isSameTensor(checkpoint, tensor, *embedding))
       return fail(tensor, (copyName == config.family->head ? "tie_word_embeddings is true, but " : "") + copyName +
                               " differs from " + name)
           .ofTensor(copyName);

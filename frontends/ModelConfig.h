@@ -347,6 +347,9 @@ Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
 
+// Whether two tensors hold the same numbers in the same form.
+bool isSameTensor(const Checkpoint &checkpoint, const TensorInfo &a, const TensorInfo &b);
+
 // Of the value of `key`, as the file spells it, in `file`.
 inline std::string placeKey(const std::string &file, std::string_view key) {
   return file + ":" + std::string(key);

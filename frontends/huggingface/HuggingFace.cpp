@@ -202,7 +202,7 @@ bool hasOwnEmbeddings(const Family &family, const Checkpoint &checkpoint) {
     const TensorInfo *own = checkpoint.find(name);
     if (!own || !shared)
       return false;
-    differ |= !checkpoint.isSame(*own, *shared);
+    differ |= !isSameTensor(checkpoint, *own, *shared);
   }
   return differ;
 }
