@@ -104,8 +104,8 @@ void buildTilezero(ModuleOp module) {
   at.b.finish();
 }
 
-void buildTileload(ModuleOp module) {
-  TileInstruction at(module, "tileloadd64", "ipi");
+void buildTileloadNamed(ModuleOp module, StringRef name) {
+  TileInstruction at(module, name, "ipi");
   KernelBuilder &b = at.b;
   Value index = at.argument(0), memory = at.argument(1);
   at.requireShape(index);
@@ -114,6 +114,11 @@ void buildTileload(ModuleOp module) {
     b.store(b.load(b.i8, b.at(memory, offset)), b.at(at.tile(index), inTile));
   });
   b.finish();
+}
+
+void buildTileload(ModuleOp module) {
+  buildTileloadNamed(module, "tileloadd64");
+  buildTileloadNamed(module, "tileloaddt164"); // a hint for caches, no more
 }
 
 void buildTilestore(ModuleOp module) {

@@ -44,6 +44,7 @@ private:
   // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
   void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
   void storePanel(mlir::Value sum, mlir::Value outPanel, mlir::Value row);
+  mlir::Value outAddress(mlir::Value row, mlir::Value outPanel);
   // The weight of entry `row` of an expert's list, in every lane; and what becomes of a sum where it scales the input.
   mlir::Value rowScale(mlir::Value row);
   mlir::Value scaled(mlir::Value sum, mlir::Value row);
@@ -98,12 +99,11 @@ private:
   void emitTileUnit();
   void emitTileUnitSlab(mlir::Value begin, mlir::Value end);
   mlir::Value packedColumns(mlir::Value panel, mlir::Value column);
-  void emitTileUnitRows(const LineBlock &block, mlir::Value offset, mlir::Value rowBegin, mlir::Value rowEnd,
+  void emitTileUnitRows(const LineBlock &block, mlir::Value panel, mlir::Value rowBegin, mlir::Value rowEnd,
                         RowAddress sums);
   void prefetchWeights(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
-  void prefetchActivations(const LineBlock &block, mlir::Value offset, mlir::Value row, mlir::Value height);
-  void emitTileUnitBlock(const LineBlock &block, mlir::Value row, mlir::Value height, int64_t rowTiles,
-                         mlir::Value sums);
+  void emitTileUnitBlock(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height,
+                         int64_t rowTiles, mlir::Value sums);
   void configureTiles(mlir::Value height, int64_t rowTiles);
   bool stagesActivations() const;
   int64_t stagedStride() const;

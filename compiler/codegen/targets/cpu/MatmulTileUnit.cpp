@@ -66,15 +66,7 @@ void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
         Value isLast = b.lessThan(b.sub(end, b.index(1)), b.add(panel, panels));
         lines.next =
             b.select(isLast, packedColumns(begin, b.add(column, columns)), packedColumns(b.add(panel, panels), column));
-        emitTileUnitRows(lines, b.sub(panel, begin), rowBegin, rowEnd, [&](Value row) { return sums(panel, row); });
-      });
-    });
-    b.loop(rowBegin, rowEnd, 1, [&](Value row) {
-      forPairs([&](Value panel, int64_t panels) {
-        Values finished;
-        for (int64_t p = 0; p < panels; ++p)
-          finished.push_back(b.load(b.v16f32, b.at(sums(panel, row), p * lineBytes)));
-        storeRow(finished, panel, row);
+        emitTileUnitRows(lines, panel, rowBegin, rowEnd, [&](Value row) { return sums(panel, row); });
       });
     });
   });
@@ -97,15 +89,13 @@ void MatmulEmitter::configureTiles(Value height, int64_t rowTiles) {
   tileUnit->configure();
 }
 
-// sums (rows, 2, 16) += activations (rows, columns) * W (panels, columns, 16), or =, of the first columns. The panels are those
-// from `offset` on of their slab.
-void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value offset, Value rowBegin, Value rowEnd,
+// sums (rows, 2, 16) += activations (rows, columns) * W (panels, columns, 16), or =, of the first columns. With the last columns they
+// are finished.
+void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value panel, Value rowBegin, Value rowEnd,
                                      RowAddress sums) {
   auto emitBlock = [&](Value row, Value height, int64_t rowTiles) {
     prefetchWeights(block, row, rowBegin, rowEnd);
-    if (!staged)
-      prefetchActivations(block, offset, row, height);
-    emitTileUnitBlock(block, row, height, rowTiles, sums(row));
+    emitTileUnitBlock(block, panel, row, height, rowTiles, sums(row));
   };
   auto emitIf = [&](Value condition, function_ref<void()> body) { b.branch(condition, body, [] {}); };
   int64_t tall = 2 * tileRows;
@@ -135,21 +125,10 @@ void MatmulEmitter::prefetchWeights(const LineBlock &block, Value row, Value row
   });
 }
 
-// Asks for the panels' share of the activations that come next in these rows: by the end of the slab it has asked for all.
-void MatmulEmitter::prefetchActivations(const LineBlock &block, Value offset, Value row, Value height) {
-  int64_t columns = tiles.lineBlock * lineValues(),
-          share = llvm::divideCeil(2 * columns / tileRowBytes, tiles.unitPanels / 2);
-  Value next = b.add(block.begin, columns);
-  Value column = b.select(b.lessThan(next, b.index(spec.k)), next, b.index(0));
-  Value first = b.add(b.mul(column, activationBytes()), b.mul(offset, share * tileRowBytes / 2));
-  b.loop(b.index(0), height, 1, [&](Value r) {
-    Value from = b.at(activationRow(b.add(row, r)), first);
-    for (int64_t line = 0; line < share; ++line)
-      b.prefetch(b.at(from, line * tileRowBytes), Cache::Second);
-  });
-}
-
-void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value height, int64_t rowTiles, Value sums) {
+// A block of 16 or 32 rows. In the first cache stay the weights, which the next rows read, so activations pass through it; and the sums, which
+// come from the second cache and go back there: they are asked for a block ahead, and where they are finished, `out` while they are added up.
+void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value row, Value height, int64_t rowTiles,
+                                      Value sums) {
   // setup
   Value activations = staged, stride = b.index(stagedStride());
   if (staged) {
@@ -158,12 +137,29 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
     activations = b.at(activationRow(row), b.mul(block.begin, activationBytes()));
     stride = b.mul(inputStride, activationBytes());
   }
-  const int64_t sumStride = tiles.tileUnit.panels * lineBytes;
+  const int64_t rows = rowTiles * tileRows, steps = tiles.lineBlock * lineValues() / tileColumns,
+                sumStride = tiles.tileUnit.panels * lineBytes, sumLines = rows * sumStride / lineBytes / steps,
+                outRows = llvm::divideCeil(rows, steps), outLines = spec.isGated ? 1 : block.panels;
   Value lineStride = b.index(lineBytes), stored = b.index(sumStride);
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)
       for (int64_t p = 0; p < block.panels; ++p)
         body(TileUnit::sumTile(r, p), b.at(sums, r * tileRows * sumStride + p * lineBytes));
+  };
+  Value nextSums = b.at(sums, rows * sumStride);
+  Value isLast = b.lessThan(b.index(spec.k - 1), b.add(block.begin, block.columns));
+  bool asksForOut = spec.rows != MatmulRows::Scattered;
+  Value out = nextSums, outStride = b.index(0);
+  if (asksForOut) {
+    out = b.select(isLast, outAddress(row, spec.isGated ? b.divide(panel, 2) : panel), nextSums);
+    outStride = b.select(isLast, b.mul(call.outStride, 4), outStride);
+  }
+  auto prefetch = [&](Value step) {
+    for (int64_t line = 0; line < sumLines; ++line)
+      b.prefetch(b.at(b.at(nextSums, b.mul(step, sumLines * lineBytes)), line * lineBytes));
+    for (int64_t r = 0; asksForOut && r < outRows; ++r)
+      for (int64_t line = 0; line < outLines; ++line)
+        b.prefetch(b.at(b.at(out, b.mul(b.add(b.mul(step, outRows), r), outStride)), line * lineBytes));
   };
   b.branch(
       b.lessThan(b.index(0), block.begin),
@@ -172,9 +168,10 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
   // compute: padded, the last columns of a row of W and of the activations are zero
   Value count = b.divide(b.add(block.columns, tileColumns - 1), tileColumns);
   b.loop(b.index(0), count, 1, [&](Value step) {
+    prefetch(step);
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
-      tileUnit->load(TileUnit::leftTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
+      tileUnit->loadStreamed(TileUnit::leftTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
     for (int64_t p = 0; p < block.panels; ++p) {
       tileUnit->load(TileUnit::rightTile(p), b.at(lines, p * block.panelStride), lineStride);
       for (int64_t r = 0; r < rowTiles; ++r)
@@ -183,6 +180,18 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
   });
   // store
   forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, stored); });
+  // finish
+  b.branch(
+      isLast,
+      [&] {
+        b.loop(b.index(0), height, 1, [&](Value r) {
+          Values finished;
+          for (int64_t p = 0; p < block.panels; ++p)
+            finished.push_back(b.load(b.v16f32, b.at(b.at(sums, b.mul(r, sumStride)), p * lineBytes)));
+          storeRow(finished, panel, b.add(row, r));
+        });
+      },
+      [] {});
 }
 
 // Tiles read rows that are equally far apart and whole to 32 columns.

@@ -130,8 +130,7 @@ void MatmulEmitter::storeGated(Value gate, Value up, Value panel, Value row) {
   } else {
     gate = activate(gate);
   }
-  Value address = b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), column), 4));
-  storeLanes(b.mul(gate, up), address, mask);
+  storeLanes(b.mul(gate, up), outAddress(row, panel), mask);
 }
 
 Value MatmulEmitter::rowScale(Value row) {
@@ -186,11 +185,16 @@ void MatmulEmitter::storeLanes(Value sum, Value address, Value mask) {
   mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
 }
 
+// Where a panel's columns of row `row` of `out` lie.
+Value MatmulEmitter::outAddress(Value row, Value panel) {
+  return b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), b.mul(panel, PackedLayout::panelRows)), 4));
+}
+
 void MatmulEmitter::storePanel(Value sum, Value panel, Value row) {
   Value column = b.mul(panel, PackedLayout::panelRows);
   bool scattered = spec.rows == MatmulRows::Scattered;
   Value outRow = scattered ? indirect(row) : row;
-  Value address = b.at(call.out, b.mul(b.add(b.mul(outRow, call.outStride), column), 4));
+  Value address = outAddress(outRow, panel);
   Value biasAddress = b.at(call.bias, b.mul(column, 4)), mask = lanesOf(column);
   sum = scaled(sum, row);
   if (spec.hasBias)

@@ -46,6 +46,10 @@ void TileUnit::load(int64_t tile, Value address, Value stride) {
   emit("tileloadd64", tile, {address, stride});
 }
 
+void TileUnit::loadStreamed(int64_t tile, Value address, Value stride) {
+  emit("tileloaddt164", tile, {address, stride});
+}
+
 void TileUnit::store(int64_t tile, Value address, Value stride) {
   emit("tilestored64", tile, {address, stride});
 }

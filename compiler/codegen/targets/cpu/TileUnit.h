@@ -30,6 +30,8 @@ public:
 
   // Rows of a tile lie `stride` bytes apart.
   void load(int64_t tile, mlir::Value address, mlir::Value stride);
+  // The same, for rows that are read once before much else is: they leave the first cache before what load() brought.
+  void loadStreamed(int64_t tile, mlir::Value address, mlir::Value stride);
   void store(int64_t tile, mlir::Value address, mlir::Value stride);
   void clear(int64_t tile);
   // sum += left right, by an instruction whose name says what the numbers are.
