@@ -164,7 +164,8 @@ void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decod
   TensorHandle states = buildStack(b, "model.encoder.", source, config.encoder.numLayers, config.encoder.numHeads,
                                    /*isDecoder=*/false);
   b.beginDecoder(states);
-  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions, /*isDecoder=*/true), config.numHiddenLayers, config.numHeads,
+  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions, /*isDecoder=*/true),
+                              config.numHiddenLayers, config.numHeads,
                               /*isDecoder=*/true);
   b.finish(x, config.tieWordEmbeddings ? config.family->embedding : config.family->head, "final_logits_bias");
 }
