@@ -12,6 +12,11 @@ const Family *findFamily(const FamilyList &families, std::string_view modelType)
   return nullptr;
 }
 
+const char *embeddingOf(const ModelConfig &config, bool isDecoder) {
+  const Family &family = *config.family;
+  return config.hasOwnEmbeddings ? family.embeddingCopies.first[isDecoder] : family.embedding;
+}
+
 const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts) {
   const Family *found = nullptr;
   for (const Family *family : families) {
@@ -233,6 +238,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.tieWordEmbeddings;
   case When::Untied:
     return !config.tieWordEmbeddings;
+  case When::OwnEmbeddings:
+    return config.hasOwnEmbeddings;
   case When::FinalNorm:
     return config.hasFinalNorm;
   case When::Serial:

@@ -81,6 +81,7 @@ enum class When : uint8_t {
   Always,
   Tied,
   Untied,
+  OwnEmbeddings /* ModelConfig::hasOwnEmbeddings */,
   FinalNorm /* behind the last layer */,
   Serial /* feed-forward reads what attention was added to */,
   Projected /* embeddings narrower than hidden_size */,
@@ -331,7 +332,9 @@ struct Family {
   const char *head = "lm_head.weight";
   bool scalesInputs =
       false; // embeddingScale is of what enters the first layer, whoever gives it, not of the table's rows
-  Listing<const char *> embeddingCopies; // what a checkpoint may hold besides, equal to it
+  // Of an encoder-decoder: what a checkpoint may hold besides, of the encoder and of the decoder, equal to it or, where it holds both, tables of
+  // their own.
+  Listing<const char *> embeddingCopies;
   bool headIfStored = false; // embeddings are tied where a checkpoint holds no head, whatever its config says
   std::array<TensorRules, 10> rules = {};
   UnreadTensors unread;
@@ -368,6 +371,8 @@ using FamilyList = std::vector<const Family *>;
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType);
 const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts);
+// The table that embeds the tokens of a stack of an encoder-decoder.
+const char *embeddingOf(const ModelConfig &config, bool isDecoder);
 // "gemma2, gemma3_text, …", for messages.
 std::string knownFamilies(const FamilyList &families);
 std::string knownGgufFamilies(const FamilyList &families);

@@ -12,6 +12,11 @@
 
 namespace heddle {
 
+bool isSameTensor(const Checkpoint &checkpoint, const TensorInfo &a, const TensorInfo &b) {
+  return a.type == b.type && a.shape == b.shape && a.bytes == b.bytes &&
+         std::memcmp(checkpoint.data(a), checkpoint.data(b), a.bytes) == 0;
+}
+
 namespace {
 
 // What a key is called where, and the range of an integer one. The upper limits bound memory and keep products of two
@@ -367,21 +372,18 @@ Status TensorChecker::checkTensor(const ModelConfig &part, const TensorRule &rul
 bool TensorChecker::isEmbeddingAgain(std::string_view name) const {
   const Listing<const char *> &copies = config.family->embeddingCopies;
   return (config.tieWordEmbeddings && !config.embedsTexts && name == config.family->head) ||
-         std::find(copies.begin(), copies.end(), name) != copies.end();
+         (!config.hasOwnEmbeddings && std::find(copies.begin(), copies.end(), name) != copies.end());
 }
 
 // A tied model may repeat its embeddings as the head; two different ones contradict the flag. An encoder-decoder may repeat what its stacks
-// share.
+// share, if they do.
 Status TensorChecker::checkTied() {
   const char *name = config.family->embedding;
   const TensorInfo *embedding = checkpoint.find(name);
   for (const auto &[copyName, tensor] : checkpoint.tensors) {
     if (!embedding || !isEmbeddingAgain(copyName))
       continue;
-    bool equal = tensor.type == embedding->type && tensor.shape == embedding->shape &&
-                 tensor.bytes == embedding->bytes &&
-                 std::memcmp(checkpoint.data(tensor), checkpoint.data(*embedding), tensor.bytes) == 0;
-    if (!equal)
+    if (!isSameTensor(checkpoint, tensor, *embedding))
       return fail(tensor, (copyName == config.family->head ? "tie_word_embeddings is true, but " : "") + copyName +
                               " differs from " + name)
           .ofTensor(copyName);

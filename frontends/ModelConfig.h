@@ -234,6 +234,7 @@ struct ModelConfig {
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
+  bool hasOwnEmbeddings = false; // the stacks of an encoder-decoder embed tokens by a table each
   bool hasPositionTable = false; // of patches: there are learned positions, where a family may do without
   bool hasLogitsBias = false;    // the checkpoint has a vector that is added to logits
   // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
@@ -363,6 +364,9 @@ Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
+
+// Whether two tensors hold the same numbers in the same form.
+bool isSameTensor(const Checkpoint &checkpoint, const TensorInfo &a, const TensorInfo &b);
 
 // Of the value of `key`, as the file spells it, in `file`.
 inline std::string placeKey(const std::string &file, std::string_view key) {

@@ -136,8 +136,8 @@ static TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {
   return b.linear(b.activation(b.linear(x, "fc1")), "fc2");
 }
 
-static TensorHandle embed(ModelBuilder &b, const char *positions) {
-  return b.add(b.embedTokens(b.config().family->embedding), b.embedPositions(positions));
+static TensorHandle embed(ModelBuilder &b, const char *positions, bool isDecoder) {
+  return b.add(b.embedTokens(embeddingOf(b.config(), isDecoder)), b.embedPositions(positions));
 }
 
 // `layers` layers under `scope` over embeddings.
@@ -164,13 +164,14 @@ void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decod
   TensorHandle states = buildStack(b, "model.encoder.", source, config.encoder.numLayers, config.encoder.numHeads,
                                    /*isDecoder=*/false);
   b.beginDecoder(states);
-  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions), config.numHiddenLayers, config.numHeads,
+  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions, /*isDecoder=*/true),
+                              config.numHiddenLayers, config.numHeads,
                               /*isDecoder=*/true);
   b.finish(x, config.tieWordEmbeddings ? config.family->embedding : config.family->head, "final_logits_bias");
 }
 
 void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions) {
-  buildEncoderDecoder(b, embed(b, encoderPositions), decoderPositions);
+  buildEncoderDecoder(b, embed(b, encoderPositions, /*isDecoder=*/false), decoderPositions);
 }
 
 } // namespace heddle

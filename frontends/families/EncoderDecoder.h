@@ -12,9 +12,11 @@
 
 namespace heddle {
 
-// One table for the source's tokens, the answer's, and the head.
+// One table for the source's tokens, the answer's, and the head, or one for each.
 inline constexpr TensorRule sharedEmbeddingRules[] = {
     {"model.shared.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.encoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
+    {"model.decoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
     {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
     {"final_logits_bias", nullptr, ConfigDim::None, ConfigDim::Vocab, When::LogitsBias},
 };

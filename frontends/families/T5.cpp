@@ -117,7 +117,7 @@ static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, bool i
   AttentionTerms distances;
   distances.positions = relativeBuckets(isDecoder ? decoderDistances : encoderDistances, /*bidirectional=*/!isDecoder,
                                         config.relativeBuckets, config.relativeDistance);
-  TensorHandle x = b.embedTokens(config.family->embedding);
+  TensorHandle x = b.embedTokens(embeddingOf(config, isDecoder));
   int64_t layers = isDecoder ? config.numHiddenLayers : config.encoder.numLayers;
   for (int64_t i = 0; i < layers; ++i)
     x = b.layer(i, scope + "block." + std::to_string(i) + ".", x, [&](TensorHandle x) {

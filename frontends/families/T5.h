@@ -16,6 +16,8 @@ inline constexpr const char *decoderDistances = "decoder.block.0.layer.0.SelfAtt
 // A stack's layers but for their feed-forward blocks, and what stands before and behind them.
 inline constexpr TensorRule t5StackRules[] = {
     {"shared.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"encoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
+    {"decoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
     {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
     {encoderDistances, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
     {"encoder.block.%.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},

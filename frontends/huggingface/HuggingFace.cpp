@@ -194,6 +194,19 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
     tensor.shape = {1};
 }
 
+// Stacks that do not share a table have one each beside it, which then nothing reads.
+bool hasOwnEmbeddings(const Family &family, const Checkpoint &checkpoint) {
+  const TensorInfo *shared = checkpoint.find(family.embedding);
+  bool differ = false;
+  for (const char *name : family.embeddingCopies) {
+    const TensorInfo *own = checkpoint.find(name);
+    if (!own || !shared)
+      return false;
+    differ |= !isSameTensor(checkpoint, *own, *shared);
+  }
+  return differ;
+}
+
 // What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed. What was
 // quantised is (out, in) in every family.
 void noteStoredOrder(Model &model) {
@@ -269,6 +282,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   canonicalizeNames(model.config, model.checkpoint);
   if (family.headIfStored)
     model.config.tieWordEmbeddings = !model.checkpoint.find(family.head);
+  model.config.hasOwnEmbeddings = hasOwnEmbeddings(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (ModelConfig *tower = model.config.tower.get())
     tower->hasPooler = tower->family->pooler && model.checkpoint.find(tower->family->pooler);

@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""check_transcriptions.py BIN FOLDER SCRATCH: what a model of speech writes of FOLDER/speech.wav, as FOLDER/transcriptions.json has it of the reference.
+"""check_transcriptions.py BIN FOLDER SCRATCH [FILE]: what a model of speech writes of FOLDER/speech.wav, as FOLDER/FILE (transcriptions.json) has it of the reference.
 
 Each case has the flags of a command line and its lines. It hears the first "samples" of the sound, or the whole "times" times with half a second
 of silence behind each. Every case is run with one thread and with three, which print the same. SCRATCH: a folder for what it hears.
@@ -24,7 +24,8 @@ def arrange(sound, case, out):
 
 def main():
     binary, folder, sound = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]) / "heard.wav"
-    cases, broken = json.loads((folder / "transcriptions.json").read_text()), 0
+    name = sys.argv[4] if len(sys.argv) > 4 else "transcriptions.json"
+    cases, broken = json.loads((folder / name).read_text()), 0
     for case in cases:
         arrange(folder / "speech.wav", case, sound)
         for threads in ("1", "3"):

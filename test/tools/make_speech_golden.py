@@ -4,7 +4,8 @@
 make_speech_golden.py FOLDER SOUND
 
 SOUND is written as well: a folder with generation_config.json, which asks for what of sound as the published ones do, preprocessor_config.json, speech.wav, its
-spectrograms of it and of the first of it (features.safetensors), and transcriptions.json: what the command line --audio asks for, and lines. FOLDER gets what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
+spectrograms of it and of the first of it (features.safetensors), and transcriptions.json: what the command line --audio asks for, and lines; limited.json has
+those of the same folder with LIMIT in its generation_config.json. FOLDER gets what make_seq2seq_golden.py does, of Whisper: a window of one second, 16 mel bins, and a vocabulary that ends as the published ones do,
 with an end, a start, two languages, two tasks and timestamps. A seed of which some greedy token is nearly a tie is passed over. Not part of
 the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
@@ -26,6 +27,7 @@ LANGUAGES, TASKS, WITHOUT_TIMES = {"<|en|>": 258, "<|de|>": 259}, {"translate": 
 GENERATION = dict(decoder_start_token_id=START, eos_token_id=END, pad_token_id=END, bos_token_id=END, is_multilingual=True, lang_to_id=LANGUAGES,
                   task_to_id=TASKS, no_timestamps_token_id=WITHOUT_TIMES, max_initial_timestamp_index=20, suppress_tokens=[3, 5, 263, 264],
                   begin_suppress_tokens=[7, END], return_timestamps=False, forced_decoder_ids=[[1, None], [2, TASKS["transcribe"]]])
+LIMIT = dict(max_length=9)  # less than the prompt and so many tokens take together
 RATE, SHORT, NEW = 16000, 11000, 14
 SIZES = dict(vocab_size=317, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=2,
              encoder_ffn_dim=40, decoder_ffn_dim=48, num_mel_bins=16, max_source_positions=50, max_target_positions=40, bos_token_id=END,
@@ -107,16 +109,29 @@ def write_speech(model, folder):
     spectrogram = lambda sound, **how: extractor(sound, sampling_rate=RATE, return_tensors="pt", **how).input_features[0].contiguous()
     save_file({"long": spectrogram(heard, truncation=False, padding="longest"), "short": spectrogram(heard[:SHORT])}, folder / "features.safetensors")
     del model.generate  # the family's own
-    cases = []
-    for flags, times, asked in (([], False, {}), (["--language", "de", "--task", "translate"], False, dict(language="de", task="translate")),
-                                (["--language", "en"], False, dict(language="en")), (["--timestamps"], True, {}),
-                                (["--timestamps", "--language", "de"], True, dict(language="de"))):
-        for samples in (heard, heard[:SHORT]):
-            said = transcribe(model, samples, extractor, times, LANGUAGES, max_new_tokens=NEW, **asked)
-            join = lambda ids: ",".join(map(str, ids))
+    sounds = (heard, heard[:SHORT])
+    asked = (([], False, {}), (["--language", "de", "--task", "translate"], False, dict(language="de", task="translate")),
+             (["--language", "en"], False, dict(language="en")), (["--timestamps"], True, {}), (["--timestamps", "--language", "de"], True, dict(language="de")))
+    write_transcriptions(folder / "transcriptions.json", model, sounds, extractor,
+                         [(["-n", str(NEW), *flags], times, more | dict(max_new_tokens=NEW)) for flags, times, more in asked])
+    write_limited(model, folder, sounds[1:], extractor)
+
+
+def write_limited(model, folder, sounds, extractor):
+    """Of sounds of one window: the reference counts what the decoder begins with once more for every window before."""
+    model.generation_config = transformers.GenerationConfig(**GENERATION, **LIMIT)
+    asked = (([], False, {}), (["--language", "en"], False, dict(language="en")), (["--timestamps"], True, {}), (["--beam", "3"], False, dict(num_beams=3)))
+    write_transcriptions(folder / "limited.json", model, sounds, extractor, asked)
+
+
+def write_transcriptions(path, model, sounds, extractor, asked):
+    cases, join = [], lambda ids: ",".join(map(str, ids))
+    for flags, times, more in asked:
+        for samples in sounds:
+            said = transcribe(model, samples, extractor, times, LANGUAGES, **more)
             lines = [f"[{clock(a)} --> {clock(b)}] {join(ids)}" for a, b, ids in said] if times else [join(said)]
-            cases.append({"samples": len(samples), "flags": ["--print-ids", "-n", str(NEW), *flags], "lines": lines})
-    (folder / "transcriptions.json").write_text(json.dumps(cases, indent=1) + "\n")
+            cases.append({"samples": len(samples), "flags": ["--print-ids", *flags], "lines": lines})
+    path.write_text(json.dumps(cases, indent=1) + "\n")
 
 
 def main():

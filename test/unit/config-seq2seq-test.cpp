@@ -165,8 +165,8 @@ TEST(ConfigOfEncoderDecoders, sparseLayersOfBothStacks) {
             std::string::npos);
 }
 
-// The model of t5, with a tensor `name` as large as the embedding whose last byte is `last`.
-Expected<Model> readWithTensor(const TemporaryFolder &folder, const char *name, char last) {
+// The model of t5, with tensors as large as the embedding under `names`; the last byte of the last of them is `last`.
+Expected<Model> readWithTensors(const TemporaryFolder &folder, std::initializer_list<const char *> names, char last) {
   EXPECT_TRUE(readFamily(folder, "t5"));
   json header = json::parse(familyData("t5/header.json"));
   uint64_t end = 0;
@@ -175,24 +175,34 @@ Expected<Model> readWithTensor(const TemporaryFolder &folder, const char *name, 
       end = std::max(end, tensor["data_offsets"][1].get<uint64_t>());
   json tensor = header["shared.weight"];
   uint64_t size = tensor["data_offsets"][1].get<uint64_t>() - tensor["data_offsets"][0].get<uint64_t>();
-  tensor["data_offsets"] = {end, end + size};
-  header[name] = tensor;
-  std::string bytes = safetensorsFile(header.dump(), end + size);
+  for (const char *name : names) {
+    tensor["data_offsets"] = {end, end + size};
+    header[name] = tensor;
+    end += size;
+  }
+  std::string bytes = safetensorsFile(header.dump(), end);
   bytes.back() = last;
   folder.write("model.safetensors", bytes);
   return readModel(folder.path());
 }
 
-// Files may repeat the embedding under its name in a stack, and what differs there is refused; a head that they hold is the model's, whatever
-// the config says.
+// Files may repeat the embedding under its names in the stacks, or hold a table for each; one that differs alone is refused. A head that they hold is
+// the model's, whatever the config says.
 TEST(ConfigOfEncoderDecoders, tensorsBesideTheEmbedding) {
   TemporaryFolder folder;
-  EXPECT_TRUE(readWithTensor(folder, "encoder.embed_tokens.weight", 0));
-  Expected<Model> refused = readWithTensor(folder, "encoder.embed_tokens.weight", 1);
+  const char *encoder = "encoder.embed_tokens.weight", *decoder = "decoder.embed_tokens.weight";
+  EXPECT_TRUE(readWithTensors(folder, {encoder}, 0));
+  Expected<Model> repeated = readWithTensors(folder, {encoder, decoder}, 0);
+  ASSERT_TRUE(repeated) << repeated.message();
+  EXPECT_FALSE(repeated->config.hasOwnEmbeddings);
+  Expected<Model> apart = readWithTensors(folder, {encoder, decoder}, 1);
+  ASSERT_TRUE(apart) << apart.message();
+  EXPECT_TRUE(apart->config.hasOwnEmbeddings);
+  Expected<Model> refused = readWithTensors(folder, {encoder}, 1);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.message().find(": encoder.embed_tokens.weight differs from shared.weight"), std::string::npos)
       << refused.message();
-  Expected<Model> withHead = readWithTensor(folder, "lm_head.weight", 1);
+  Expected<Model> withHead = readWithTensors(folder, {"lm_head.weight"}, 1);
   ASSERT_TRUE(withHead) << withHead.message();
   EXPECT_FALSE(withHead->config.tieWordEmbeddings);
   EXPECT_EQ(withHead->config.logitScale, 1.0 / 8.0);
