@@ -313,8 +313,8 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
-  const char *ggufAhead =
-      nullptr; // the same of models whose tokens attend to all of their text; null: their files say it otherwise
+  // The same of models whose tokens attend to all of their text; null: their files say it otherwise.
+  const char *ggufAhead = nullptr;
   // use_bidirectional_attention counts: with it a decoder's tokens attend to all of their text, and it generates nothing.
   bool mayAttendAhead = false;
   bool isEncoder = false;        // a token attends to all of its sequence, and nothing is generated

@@ -500,6 +500,10 @@ bool ModelConfig::encodes() const {
   return embedsTexts || (family && family->isEncoder);
 }
 
+const char *withoutEncoding(const ModelConfig &config) {
+  return config.latent.enabled ? "latent attention" : config.streams.count ? "several streams of a token" : nullptr;
+}
+
 double RestoredWeight::relative() const {
   return squares > 0 ? std::sqrt(differences / squares) : 0;
 }

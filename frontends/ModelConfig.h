@@ -113,7 +113,8 @@ struct PoolingConfig {
   enum class Mode : uint8_t { Cls, Mean, Max, MeanSqrtLength, WeightedMean, LastToken };
   // A layer that what was pooled passes before it is normalised: activation(x W^T + bias).
   struct Dense {
-    std::string path; // of its folder; its tensors are path + ".weight" and, where it has a bias, path + ".bias"
+    std::string path; // of its folder
+    std::string name; // its tensors are name + ".weight" and, where it has a bias, name + ".bias"
     int64_t in = 0, out = 0;
     bool hasBias = false;
     std::optional<Activation> activation; // none: what the product gives
@@ -364,6 +365,9 @@ Status validateSizes(const ModelConfig &config, const std::string &file);
 Status validate(const Model &model, const std::string &file);
 // The part of the second step that generation_config.json can spoil: token ids and sampling defaults.
 Status validateGeneration(const ModelConfig &config, const std::string &file);
+
+// What of a decoder has no form without a cache, for messages; null: it can embed texts.
+const char *withoutEncoding(const ModelConfig &config);
 
 // Whether two tensors hold the same numbers in the same form.
 bool isSameTensor(const Checkpoint &checkpoint, const TensorInfo &a, const TensorInfo &b);

@@ -14,7 +14,7 @@ void readBertSizes(JsonObject &object, ModelConfig &config) {
   config.numKvHeads = config.numHeads;
   config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.intermediateSize = readSize(object, config, "intermediate_size");
-  config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
+  config.normEps = object.number(fieldName(config, "rms_norm_eps").c_str()).value_or(config.family->defaults.normEps);
   config.tokenTypes = object.integer("type_vocab_size").value_or(2);
   constexpr int64_t most = 1 << 16;
   if (config.tokenTypes < 1 || config.tokenTypes > most)

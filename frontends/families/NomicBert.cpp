@@ -34,8 +34,25 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
 
 // The first releases' keys, under which the published files have their sizes, and what these say of the layers.
 static constexpr KeyAlias aliases[] = {
-    {"n_embd", "hidden_size"},        {"n_layer", "num_hidden_layers"},           {"n_head", "num_attention_heads"},
-    {"n_inner", "intermediate_size"}, {"n_positions", "max_position_embeddings"},
+    {"n_embd", "hidden_size"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"},
+    {"n_inner", "intermediate_size"},
+    {"n_positions", "max_position_embeddings"},
+    {"layer_norm_epsilon", "layer_norm_eps"},
+};
+
+// What they may say of layers that are computed otherwise: null or false where they are not.
+static constexpr const char *otherLayers[] = {
+    "causal",
+    "parallel_block",
+    "parallel_block_tied_norm",
+    "prenorm",
+    "rotary_emb_interleaved",
+    "rotary_emb_scale_base",
+    "rotary_scaling_factor",
+    "scale_attn_by_inverse_layer_idx",
+    "use_rms_norm",
 };
 
 static void readRest(JsonObject &object, ModelConfig &config) {
@@ -46,9 +63,16 @@ static void readRest(JsonObject &object, ModelConfig &config) {
     object.unsupported("rotary_emb_fraction", "is " + std::to_string(share) + ", which is not supported; expected 1");
   if (double theta = object.number("rotary_emb_base").value_or(0.0); theta && !config.ropes.empty())
     config.ropes[0].theta = theta;
-  for (const char *key : {"rotary_emb_interleaved", "prenorm", "use_rms_norm"})
-    if (object.boolean(key).value_or(false))
-      object.unsupported(key, "is true, which is not supported; expected false");
+  for (const char *key : otherLayers) {
+    JsonValue value = object.find(key);
+    bool isOff = value.is(JsonKind::Absent) || value.is(JsonKind::Null) ||
+                 (value.is(JsonKind::Bool) && !object.boolean(key).value_or(true));
+    if (!isOff)
+      object.unsupported(key, "is set, which is not supported; expected null or false");
+  }
+  if (std::string gate = object.string("activation_function").value_or("swiglu"); gate != "swiglu")
+    object.unsupported("activation_function",
+                       "is '" + printable(gate, 64) + "', which is not supported; expected swiglu");
   if (int64_t every = object.integer("moe_every_n_layers").value_or(0); every > 0)
     object.unsupported("moe_every_n_layers", "is " + std::to_string(every) + ", which is not supported; expected 0");
 }

@@ -211,7 +211,12 @@ static std::optional<PoolingConfig::Mode> poolingMode(int64_t type) {
 void ConfigReader::readUse() {
   if (family.isGraph || family.isEncoderDecoder)
     return;
-  std::optional<PoolingConfig::Mode> mode = poolingMode(keys.integer("pooling_type", 0));
+  int64_t type = keys.integer("pooling_type", 0); // 0: none is stated
+  std::optional<PoolingConfig::Mode> mode = poolingMode(type);
+  if (type && !mode)
+    keys.unsupported(keys.full("pooling_type") + " is " + std::to_string(type) +
+                     (type == 4 ? ", rank, which is not supported" : ", which is not supported") +
+                     "; expected 1 to 3: mean, cls, last");
   bool slides =
       std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
   bool isAhead = family.isEncoder || (family.ggufAhead && config.ggufArchitecture == family.ggufAhead);
@@ -219,7 +224,7 @@ void ConfigReader::readUse() {
     config.attendsAhead = !keys.boolean("attention.causal", !isAhead);
   config.embedsTexts = !family.isEncoder && (config.attendsAhead || use == DecoderUse::Encode ||
                                              (use == DecoderUse::Stated && mode.has_value()));
-  if (family.isEncoder && !config.attendsAhead)
+  if (isAhead && !config.attendsAhead)
     keys.unsupported(keys.full("attention.causal") + " is true, which is not supported for " + config.architecture +
                      "; expected false");
   if (!config.encodes())
@@ -422,8 +427,9 @@ Expected<ModelConfig> ConfigReader::read() {
   readGgufRopes(keys, config);
   if (family.readers.ggufRest)
     family.readers.ggufRest(keys, config);
-  if (config.latent.enabled && config.embedsTexts)
-    keys.unsupported("the model embeds texts, which is not supported of latent attention: expected --task=generate");
+  if (const char *what = withoutEncoding(config); what && config.embedsTexts)
+    keys.unsupported(std::string("the model embeds texts, which is not supported of ") + what +
+                     ": expected --task=generate");
   readSampling();
   config.tieWordEmbeddings = !file.tensors().find("output.weight");
   readBiases();

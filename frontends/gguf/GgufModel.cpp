@@ -87,14 +87,13 @@ Status TensorRenamer::rename(Checkpoint &out) {
 
 // What stands between pooling and the division by the length: products without biases, which keep their names.
 Status takeDense(Checkpoint &checkpoint, ModelConfig &config, Checkpoint &out) {
+  if (!config.pooling)
+    return Status();
   int64_t width = config.hiddenSize;
-  for (std::string path : {"dense_2", "dense_3"}) {
-    auto found = checkpoint.tensors.extract(path + ".weight");
-    if (!found || !config.pooling) {
-      if (found)
-        checkpoint.tensors.insert(std::move(found));
+  for (std::string name : {"dense_2", "dense_3"}) {
+    auto found = checkpoint.tensors.extract(name + ".weight");
+    if (!found)
       continue;
-    }
     const TensorInfo &tensor = found.mapped();
     bool isWeight = tensorTypeInfo(tensor.type).blockValues > 1 || tensor.type == TensorType::F32 ||
                     tensor.type == TensorType::F16 || tensor.type == TensorType::BF16;
@@ -105,7 +104,7 @@ Status takeDense(Checkpoint &checkpoint, ModelConfig &config, Checkpoint &out) {
                          " columns, the width of what stands before it")
           .ofTensor(found.key());
     PoolingConfig::Dense dense;
-    dense.path = path;
+    dense.name = name;
     dense.in = width;
     dense.out = width = tensor.shape[0];
     config.pooling->dense.push_back(dense);

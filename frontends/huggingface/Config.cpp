@@ -109,12 +109,12 @@ void readHead(JsonObject &object, ModelConfig &config) {
                                            "single_label_classification or multi_label_classification");
 }
 
-// Reads one config object, the model's own or the text part of a multimodal one.
 // Whether the row is of a decoder, and of nothing beside it.
 bool generatesAlone(const Family &family) {
   return !family.isEncoder && !family.isGraph && !family.isEncoderDecoder && !family.towerModel;
 }
 
+// Reads one config object, the model's own or the text part of a multimodal one.
 class ConfigReader {
 public:
   ConfigReader(JsonObject &object, const Family &family, DecoderUse use = DecoderUse::Generate)
@@ -150,8 +150,8 @@ void ConfigReader::checkUse() {
       std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
   if (slides && config.attendsAhead && !object.boolean("is_causal").value_or(true))
     object.unsupported("is_causal", "is false, which is not supported of layers with a window; expected true");
-  if (config.latent.enabled && config.embedsTexts)
-    object.fail("the model embeds texts, which is not supported of latent attention: expected --task=generate",
+  if (const char *what = withoutEncoding(config); what && config.embedsTexts)
+    object.fail(std::string("the model embeds texts, which is not supported of ") + what + ": expected --task=generate",
                 StatusCode::Unsupported);
 }
 

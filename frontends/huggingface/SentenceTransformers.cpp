@@ -59,9 +59,9 @@ Status readModes(ModelFiles &files, const std::string &name, PoolingConfig &pool
   return object.status();
 }
 
-// "torch.nn.modules.activation.Tanh" -> "Tanh"
-std::string className(const std::string &type) {
-  return type.substr(type.rfind('.') + 1);
+// "torch.nn.modules.activation.Tanh" of "torch.nn." -> "Tanh"; of another package: "".
+std::string className(const std::string &type, std::string_view package) {
+  return type.compare(0, package.size(), package) ? "" : type.substr(type.rfind('.') + 1);
 }
 
 struct LayerActivation {
@@ -84,20 +84,21 @@ Status readDense(ModelFiles &files, const std::string &path, PoolingConfig &pool
   JsonObject object(*json, files.pathOf(name));
   PoolingConfig::Dense dense;
   dense.path = path;
+  dense.name = "sentence_transformers.dense." + std::to_string(pooling.dense.size()); // no checkpoint's
   dense.in = object.bounded("in_features", object.integer("in_features").value_or(0), 1, maxDenseWidth);
   dense.out = object.bounded("out_features", object.integer("out_features").value_or(0), 1, maxDenseWidth);
   dense.hasBias = object.boolean("bias").value_or(true);
   std::string activation = object.string("activation_function").value_or("Tanh");
   bool isKnown = false;
   for (const LayerActivation &entry : layerActivations)
-    if (className(activation) == entry.name) {
+    if (className(activation, "torch.nn.") == entry.name) {
       dense.activation = entry.activation;
       isKnown = true;
     }
   if (!isKnown)
     object.unsupported("activation_function",
                        "is '" + printable(activation, 64) +
-                           "', which is not supported; expected Identity, Tanh, ReLU, GELU or SiLU");
+                           "', which is not supported; expected Identity, Tanh, ReLU, GELU or SiLU of torch.nn");
   for (const char *key : {"module_input_name", "module_output_name"})
     if (std::string of = object.string(key).value_or("sentence_embedding"); of != "sentence_embedding")
       object.unsupported(key, "is '" + printable(of, 64) + "', which is not supported; expected sentence_embedding");
@@ -107,21 +108,28 @@ Status readDense(ModelFiles &files, const std::string &path, PoolingConfig &pool
   return object.status();
 }
 
-// The kinds of modules that are computed here, in their order.
-constexpr const char *moduleKinds[] = {"Transformer", "Pooling", "Dense", "Normalize"};
+// The kinds of modules that are computed here, in their order, and how many of each: a Transformer, and behind it Pooling before all else.
+struct ModuleKind {
+  const char *name;
+  bool isOne; // of these there is one
+};
+constexpr ModuleKind moduleKinds[] = {{"Transformer", true}, {"Pooling", true}, {"Dense", false}, {"Normalize", false}};
 
-// What a module does, by the last part of its type. `last`: which of the kinds stands before it.
-Status readModule(ModelFiles &files, JsonValue module, size_t &last, PoolingConfig &pooling) {
-  std::string type = module.find("type").string(), path = module.find("path").string(), kind = className(type);
+// What a module does, by its class. `next`: the first of the kinds that may stand here.
+Status readModule(ModelFiles &files, JsonValue module, size_t &next, PoolingConfig &pooling) {
+  std::string type = module.find("type").string(), path = module.find("path").string();
+  std::string kind = className(type, "sentence_transformers.");
   size_t place = 0;
-  while (place < std::size(moduleKinds) && kind != moduleKinds[place])
+  while (place < std::size(moduleKinds) && kind != moduleKinds[place].name)
     ++place;
-  if (place == std::size(moduleKinds) || place < last || (place == 0 && !path.empty()))
+  bool isKnown = place < std::size(moduleKinds);
+  bool isSkipped = next < std::size(moduleKinds) && moduleKinds[next].isOne && place != next;
+  if (!isKnown || isSkipped || place < next || (place == 0 && !path.empty()))
     return errorIn(files.pathOf("modules.json"), "module '" + printable(path, 64) + "' is a '" + printable(type, 80) +
                                                      "', expected a Transformer in this folder, then Pooling, Dense "
                                                      "layers and Normalize")
         .as(StatusCode::Unsupported);
-  last = place;
+  next = place + moduleKinds[place].isOne;
   if (kind == "Pooling")
     return readModes(files, path + "/config.json", pooling);
   if (kind == "Dense")
@@ -171,7 +179,7 @@ Status readTensorsOf(ModelFiles &files, const PoolingConfig::Dense &dense, Check
     TensorInfo tensor = *found;
     tensor.file = static_cast<uint32_t>(checkpoint.files.size());
     tensor.storedAs = stored;
-    checkpoint.tensors.emplace(dense.path + "." + part, std::move(tensor));
+    checkpoint.tensors.emplace(dense.name + "." + part, std::move(tensor));
   }
   if (own.tensors.size() > (dense.hasBias ? 2u : 1u))
     return errorIn(files.pathOf(name), "holds " + std::to_string(own.tensors.size()) +
@@ -243,9 +251,9 @@ Status readPooling(ModelFiles &files, ModelConfig &config) {
       return json.status();
     if (!json->root.is(JsonKind::Array))
       return errorIn(files.pathOf("modules.json"), "holds no array of modules");
-    size_t last = 0;
+    size_t next = 0;
     for (JsonItems modules(json->root); modules.next();)
-      HEDDLE_RETURN_IF_ERROR(readModule(files, modules.value, last, pooling));
+      HEDDLE_RETURN_IF_ERROR(readModule(files, modules.value, next, pooling));
     HEDDLE_RETURN_IF_ERROR(readPrompt(files, pooling));
   }
   if (pooling.modes.empty())

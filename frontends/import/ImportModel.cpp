@@ -425,7 +425,7 @@ void ModelImporter::addDense(const std::vector<PoolingConfig::Dense> &layers) {
   beginEntry("dense", "texts");
   TensorHandle x = rows("pooled", "texts", layers.front().in);
   for (const PoolingConfig::Dense &layer : layers) {
-    x = linear(x, layer.path + ".weight", layer.hasBias ? layer.path + ".bias" : "", 0, 0);
+    x = linear(x, layer.name + ".weight", layer.hasBias ? layer.name + ".bias" : "", 0, 0);
     x = layer.activation ? activation(x, *layer.activation) : x;
   }
   output("sentence_embedding", x, /*squeezed=*/false);

@@ -147,6 +147,20 @@ TEST(GgufConfig, decodersThatEmbedTexts) {
   EXPECT_EQ(configOf(familyFile("bert")).pooling->modes, (std::vector{PoolingConfig::Mode::Mean}));
 }
 
+// A number of a way to pool that is none of tokens' means, a reranker's among them, is no embedding, of encoders and decoders.
+TEST(GgufConfig, otherWaysToPoolAreRefused) {
+  for (const char *family : {"bert", "qwen3"})
+    for (auto [type, said] : {std::pair(4u, "pooling_type is 4, rank, which is not supported; expected 1 to 3"),
+                              {99u, "pooling_type is 99, which is not supported; expected 1 to 3"}}) {
+      GgufBuilder file = familyFile(family);
+      file.u32(std::string(family) + ".pooling_type", type);
+      TemporaryFolder folder;
+      Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+      ASSERT_FALSE(model);
+      EXPECT_NE(model.message().find(said), std::string::npos) << model.message();
+    }
+}
+
 TEST(GgufConfig, gemmaWindowsAndRopes) {
   GgufBuilder gemma2 = familyFile("gemma2");
   gemma2.u32("gemma2.attention.sliding_window", 6);
