@@ -3,8 +3,8 @@
 // Which functions of a module are called from outside, and how. A public function is an entry of the program: @step takes the new tokens
 // of a ragged batch and a cache, @encode the tokens of whole sequences; either is @forward until the batch is flattened. An encoder-decoder
 // has both: its @encode is @forward_encoder until then, which gives the last hidden state and, for each layer of the decoder, keys and values of the
-// source, which @forward takes. A module whose only such function is @forward_encoder encodes, whatever its masks are. Any other takes and gives tensors, as a graph does. Private functions are the layers that entries call,
-// and the bodies of kernels.
+// source, which @forward takes. A module whose only such function is @forward_encoder encodes, whatever its masks are. Any other takes and
+// gives tensors, as a graph does. Private functions are the layers that entries call, and the bodies of kernels.
 #ifndef HEDDLE_DIALECT_ENTRIES_H
 #define HEDDLE_DIALECT_ENTRIES_H
 
