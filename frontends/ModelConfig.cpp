@@ -496,6 +496,10 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
   return ids.isOk() ? checker.checkGeneration() : ids;
 }
 
+bool ModelConfig::hasWindows() const {
+  return std::any_of(layerWindow.begin(), layerWindow.end(), [](int64_t window) { return window != 0; });
+}
+
 bool ModelConfig::encodes() const {
   return embedsTexts || (family && family->isEncoder);
 }

@@ -321,6 +321,8 @@ struct ModelConfig {
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
   std::vector<std::string> notApplied;
 
+  // Whether some layer's tokens attend within a window.
+  bool hasWindows() const;
   // Whether it gives hidden states of whole texts and generates nothing: an encoder, or a decoder that embeds texts.
   bool encodes() const;
 

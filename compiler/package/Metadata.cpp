@@ -334,7 +334,7 @@ fb::Offset<package::Encoder> MetadataBuilder::encoderTable(ModuleOp module, fb::
                                       uint32_t(from.hop), uint32_t(from.samples));
     speech = speechTable(b, config.speech);
   }
-  bool isWindowed = llvm::any_of(config.layerWindow, [](int64_t window) { return window > 0; });
+  bool isWindowed = config.hasWindows();
   auto globals = package::GlobalTokens::Absent;
   if (config.hasGlobalTokens)
     globals = globalsOf(config.head ? config.head->globals : GlobalDefault::None);

@@ -182,7 +182,8 @@ static std::vector<FlagGroup> makeFlags() {
                          arguments.options.emit))},
       {"--task", "=auto|generate|encode|seq2seq|graph",
        "what the output is for: generate continues a prompt, encode gives vectors of texts, also of a decoder, "
-       "graph maps named tensors to named tensors (default auto: a decoder beside files of sentence-transformers encodes; "
+       "graph maps named tensors to named tensors (default auto: a decoder beside files of sentence-transformers "
+       "encodes; "
        "an ONNX file or an MLIR module "
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
        "tokenizer and config.json beside such a file are read, and a cache is made for it",

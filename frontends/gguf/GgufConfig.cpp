@@ -217,10 +217,8 @@ void ConfigReader::readUse() {
     keys.unsupported(keys.full("pooling_type") + " is " + std::to_string(type) +
                      (type == 4 ? ", rank, which is not supported" : ", which is not supported") +
                      "; expected 1 to 3: mean, cls, last");
-  bool slides =
-      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
   bool isAhead = family.isEncoder || (family.ggufAhead && config.ggufArchitecture == family.ggufAhead);
-  if (isAhead || (family.rope.hasRope && !slides) || family.mayAttendAhead)
+  if (isAhead || (family.rope.hasRope && !config.hasWindows()) || family.mayAttendAhead)
     config.attendsAhead = !keys.boolean("attention.causal", !isAhead);
   config.embedsTexts = !family.isEncoder && (config.attendsAhead || use == DecoderUse::Encode ||
                                              (use == DecoderUse::Stated && mode.has_value()));

@@ -146,9 +146,7 @@ private:
 
 // What has no form without a cache.
 void ConfigReader::checkUse() {
-  bool slides =
-      std::any_of(config.layerWindow.begin(), config.layerWindow.end(), [](int64_t window) { return window; });
-  if (slides && config.attendsAhead && !object.boolean("is_causal").value_or(true))
+  if (config.hasWindows() && config.attendsAhead && !object.boolean("is_causal").value_or(true))
     object.unsupported("is_causal", "is false, which is not supported of layers with a window; expected true");
   if (const char *what = withoutEncoding(config); what && config.embedsTexts)
     object.fail(std::string("the model embeds texts, which is not supported of ") + what + ": expected --task=generate",
