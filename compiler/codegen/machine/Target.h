@@ -49,6 +49,9 @@ struct CpuTarget {
   std::unique_ptr<llvm::TargetMachine> createMachine() const;
 };
 
+// An x86-64 CPU, `cpu` by LLVM's name, that has `features` of those that kernels make use of: what a hypervisor hides of it is not among them.
+CpuTarget x86Target(llvm::StringRef name, llvm::StringRef cpu, std::vector<std::string> features);
+
 // `name` is native, aarch64, or LLVM's name of an x86-64 CPU with AVX2 or of a 64-bit ARM one. The error says so.
 mlir::FailureOr<CpuTarget> parseCpuTarget(llvm::StringRef name, std::string &error);
 
