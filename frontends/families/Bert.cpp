@@ -164,6 +164,7 @@ static void buildSequenceClassifier(ModelBuilder &b, TensorHandle, TensorHandle 
 static constexpr Head heads[] = {
     {"BertForPreTraining", preTrainingRules, buildPreTraining},
     {"BertForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"BertLMHeadModel", maskedRules, buildMasked, HeadTask::FillMask}, // without is_decoder, the same
     {"BertForNextSentencePrediction", nextSentenceRules, buildNextSentence},
     {"BertForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},
     {"BertForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
