@@ -20,8 +20,8 @@ def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"
 
     Where no attention is causal, a token needs all of its sequence, and there is nothing to keep:
     @encode(ids, positions, output_rows, sequences, ...) of (rows), the rows of whole sequences, whose attention takes (count, 2)
-    `sequences`, first row and number of rows of each; layer functions take them as well. output_rows are the sequences' first rows, which
-    is what a slice of first tokens becomes. Its attribute `heddle.outputs` says of each result what its rows belong to, which its type says
+    `sequences`, first row and number of rows of each; layer functions take them as well. output_rows are the sequences' first rows: a
+    slice of first tokens becomes these, one of the tokens of another place those behind them. Its attribute `heddle.outputs` says of each result what its rows belong to, which its type says
     before, and keeps the names that results of @forward have as `heddle.name`.
 
     So has @forward_encoder without a @forward, whatever its masks are: a decoder that embeds texts attends causally, and nothing of a text is

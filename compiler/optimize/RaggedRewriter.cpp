@@ -368,14 +368,22 @@ void RaggedRewriter::rewriteColumns(tensor::ExtractSliceOp op) {
               .getResult());
 }
 
-// The first token of every sequence, (batch, features): an encode names these rows.
-LogicalResult RaggedRewriter::rewriteFirstTokens(tensor::ExtractSliceOp op) {
-  if (isStep() || !outputRows || op.isDynamicOffset(1) || op.getStaticOffset(1) != 0 ||
+// The token of one place in every sequence, (batch, features): an encode names the rows of the first ones, behind which the others are.
+LogicalResult RaggedRewriter::rewriteTokensAt(tensor::ExtractSliceOp op) {
+  if (isStep() || !outputRows || op.isDynamicOffset(1) ||
       op.getType().getShape().back() != op.getSourceType().getShape().back())
-    return op.emitError("takes some tokens out of their sequences: only an encode can, and only whole first ones");
-  Value rows = map.lookup(op.getSource());
+    return op.emitError("takes some tokens out of their sequences: only an encode can, and only whole ones of one "
+                        "place");
+  Value rows = map.lookup(op.getSource()), chosen = outputRows;
+  if (int64_t place = op.getStaticOffset(1)) {
+    auto type = cast<RankedTensorType>(outputRows.getType());
+    Value behind = arith::ConstantOp::create(b, op.getLoc(), b.getIntegerAttr(type.getElementType(), place));
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, op.getLoc(), outputRows);
+    chosen = arith::AddIOp::create(b, op.getLoc(), outputRows,
+                                   tensor::SplatOp::create(b, op.getLoc(), behind, sizes).getResult());
+  }
   map.map(op.getResult(),
-          EmbeddingOp::create(b, op.getLoc(), op.getType(), outputRows, rows, b.getF64FloatAttr(1.0)).getResult());
+          EmbeddingOp::create(b, op.getLoc(), op.getType(), chosen, rows, b.getF64FloatAttr(1.0)).getResult());
   return success();
 }
 
@@ -426,7 +434,7 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
   }
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
     if (slice.getSourceType().getRank() == 3 && slice.getType().getRank() == 2)
-      return rewriteFirstTokens(slice);
+      return rewriteTokensAt(slice);
     rewriteColumns(slice);
     return success();
   }

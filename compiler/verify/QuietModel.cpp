@@ -65,6 +65,20 @@ static bool writeWhole(const std::string &path, StringRef bytes, std::string &er
   return false;
 }
 
+// The configs of `from`, in or under `root`; of a model's folder also those of the folders in it, which modules of sentence-transformers have.
+static void copyConfigs(StringRef root, StringRef folder, const std::string &from, bool withFolders) {
+  std::error_code code;
+  for (fs::directory_iterator entry(from, code), end; entry != end && !code; entry.increment(code)) {
+    std::string copy = copyOf(entry->path(), root, folder);
+    if (llvm::sys::path::extension(entry->path()) == ".json") {
+      (void)fs::create_directories(llvm::sys::path::parent_path(copy));
+      (void)fs::copy_file(entry->path(), copy);
+    } else if (withFolders && fs::is_directory(entry->path())) {
+      copyConfigs(root, folder, entry->path(), /*withFolders=*/false);
+    }
+  }
+}
+
 Expected<std::string> heddle::writeQuietModel(const std::string &path, const std::string &folder) {
   if (StringRef(path).ends_with(".mlir")) // its numbers are in the text
     return std::string();
@@ -93,9 +107,6 @@ Expected<std::string> heddle::writeQuietModel(const std::string &path, const std
   for (auto [file, bytes] : llvm::zip_equal(checkpoint.files, files))
     if (!writeWhole(copyOf(file->path(), root, folder), bytes, error))
       return invalidInput(error);
-  std::error_code code;
-  for (fs::directory_iterator entry(root, code), end; entry != end && !code; entry.increment(code))
-    if (llvm::sys::path::extension(entry->path()) == ".json")
-      (void)fs::copy_file(entry->path(), copyOf(entry->path(), root, folder));
+  copyConfigs(root, folder, root, isFolder);
   return isFolder ? folder : copyOf(path, root, folder);
 }

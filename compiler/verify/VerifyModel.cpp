@@ -4,7 +4,9 @@
 
 #include "compiler/Program.h"
 #include "compiler/interpreter/TensorBytes.h"
+#include "compiler/package/Metadata.h"
 #include "compiler/raise/ForwardConfig.h"
+#include "compiler/verify/EmbedCheck.h"
 #include "compiler/verify/EncodeCheck.h"
 #include "compiler/verify/GenerationCheck.h"
 #include "compiler/verify/GraphValues.h"
@@ -55,8 +57,11 @@ public:
       : options(options), plan(plan), folder(folder), ids(plan.ids), isQuiet(isQuiet) {}
 
   void willRun(PassManager &pm, Stage) override {
-    if (options.eachPass)
-      addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
+    if (!options.eachPass)
+      return;
+    addNumericCheck(pm, check, [this](StringRef pass) { print("  " + pass.str()); });
+    for (const GraphBeside &graph : graphsBeside)
+      addNumericCheck(pm, graph.check);
   }
   LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
   LogicalResult didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
@@ -80,9 +85,12 @@ private:
   // The same of one whose length changes what the model rotates by.
   LogicalResult evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter);
   bool checkEncodings(const std::string &binary, const std::string &folder, std::string &error);
+  bool checkEmbedding(const std::string &binary, const std::string &folder, std::string &error);
   FailureOr<Tensor> logitsOf(func::FuncOp entry, const InterpreterOptions &interpreter, ArrayRef<int64_t> sequence);
   // Results of a graph on inputs that are large enough for several threads, where it takes any.
   void evaluateLarge(func::FuncOp graph, const InterpreterOptions &interpreter);
+  // Begins the checks of the graphs beside a model that generates or encodes: dense layers behind pooling, what sees images.
+  LogicalResult beginGraphsBeside(ModuleOp module, Stage stage, const InterpreterOptions &interpreter);
   // Whether the binary gives `wanted` for `given`; `what` is said of it.
   bool compareBinary(const std::string &binary, const std::string &folder, ArrayRef<NamedTensor> given,
                      ArrayRef<NamedTensor> wanted, const std::string &what, ArrayRef<StringRef> flags,
@@ -90,6 +98,12 @@ private:
   double binaryLimit(const Tensor &reference) const;
   KernelReplayOptions replayOptions() const;
   void print(const std::string &what);
+
+  struct GraphBeside {
+    std::string name;
+    std::shared_ptr<NumericCheck> check;
+    std::vector<NamedTensor> inputs, outputs;
+  };
 
   const VerifyOptions &options;
   const VerifyPlan &plan;
@@ -101,6 +115,8 @@ private:
   std::vector<NamedTensor> largeInputs, largeOutputs;
   Tensor longLogits, beyondLogits; // of an encoder, its last hidden state
   std::shared_ptr<NumericCheck> check;
+  std::vector<GraphBeside> graphsBeside;
+  bool hasTokenizer = false;
   std::unique_ptr<KernelReplay> replay; // null: not asked for
   bool saidEnd = false, inputsFit = true;
   bool generates = true; // or may turn out to, in the raise stage; or encodes: it is given ids
@@ -284,6 +300,35 @@ void StageCheck::evaluateLarge(func::FuncOp graph, const InterpreterOptions &int
       moveToContext(tensor.values, context);
 }
 
+LogicalResult StageCheck::beginGraphsBeside(ModuleOp module, Stage stage, const InterpreterOptions &interpreter) {
+  for (func::FuncOp graph : graphEntries(module)) {
+    GraphBeside &added = graphsBeside.emplace_back();
+    added.name = graph.getSymName().str();
+    Expected<std::vector<NamedTensor>> given = graphInputs(graph, /*path=*/"", options.seed);
+    added.inputs = std::move(*given); // random ones fit
+    SmallVector<RuntimeValue> values;
+    for (const NamedTensor &input : added.inputs)
+      values.push_back(makeValue(input.values));
+    NumericCheckOptions numeric;
+    numeric.entry = added.name;
+    numeric.stopsAtUnknownOps = true;
+    numeric.interpreter = interpreter;
+    numeric.limit = limitOf(options);
+    numeric.inputs = [values](func::FuncOp) { return FailureOr<SmallVector<RuntimeValue>>(values); };
+    added.check = std::make_shared<NumericCheck>(std::move(numeric));
+    if (failed(added.check->check(module, stageName(stage))))
+      return failure();
+    SmallVector<Tensor> results;
+    for (const RuntimeValue &value : added.check->expectation())
+      results.push_back(*std::get<TensorRef>(value));
+    added.outputs = graphOutputs(graph, results);
+    for (std::vector<NamedTensor> *tensors : {&added.inputs, &added.outputs})
+      for (NamedTensor &tensor : *tensors)
+        moveToContext(tensor.values, context);
+  }
+  return success();
+}
+
 LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &files) {
   isSmall = bytesOf(files) <= smallModelBytes;
   if (!options.entry.empty() && (!graphOf(module) || !isGraphEntry(graphOf(module)))) {
@@ -303,6 +348,8 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
     return failure();
   if (!generates)
     evaluateLarge(graphOf(module), numeric.interpreter);
+  if (raggedEntry(module) && failed(beginGraphsBeside(module, stage, numeric.interpreter)))
+    return failure();
   check = std::make_shared<NumericCheck>(std::move(numeric));
   if (failed(check->check(module, stageName(stage))))
     return failure();
@@ -384,7 +431,15 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
   if (!largeInputs.empty() &&
       !compareBinary(binary, folder, largeInputs, largeOutputs, "binary, larger inputs", {"--threads", "3"}, error))
     return false;
-  if (remainsGraph || isQuiet)
+  if (encodes)
+    for (const GraphBeside &graph : graphsBeside)
+      if (!compareBinary(binary, folder, graph.inputs, graph.outputs, "binary, " + graph.name, {}, error))
+        return false;
+  if (remainsGraph)
+    return true;
+  if (encodes && !checkEmbedding(binary, folder, error))
+    return false;
+  if (isQuiet)
     return true;
   if (encodes)
     return checkEncodings(binary, folder, error);
@@ -393,6 +448,15 @@ bool StageCheck::checkBinary(const std::string &binary, const std::string &folde
     return false;
   return beyondIds.empty() || GenerationCheck(beyondIds, beyondLogits, binaryLimit(beyondLogits), line)
                                   .runBeyond(binary, folder, plan.isDynamic, error);
+}
+
+bool StageCheck::checkEmbedding(const std::string &binary, const std::string &folder, std::string &error) {
+  if (!plan.pooling || !hasTokenizer) // without one --embed takes nothing
+    return true;
+  auto line = [](const std::string &what, const std::string &said) { printLine(what, said); };
+  const Tensor &hidden = outputs.front().values;
+  return EmbedCheck(ids, hidden.lastDim(), *plan.pooling, binaryLimit(hidden), line)
+      .run(binary, folder, context, error);
 }
 
 bool StageCheck::checkEncodings(const std::string &binary, const std::string &folder, std::string &error) {
@@ -404,7 +468,9 @@ LogicalResult StageCheck::didRun(ModuleOp module, Stage stage, const Checkpoint 
   remainsGraph = !raggedEntry(module);
   if (!check)
     return begin(module, stage, files);
-  if (failed(check->check(module, ("stage '" + stageName(stage) + "'").str())))
+  std::string where = ("stage '" + stageName(stage) + "'").str();
+  if (failed(check->check(module, where)) ||
+      llvm::any_of(graphsBeside, [&](const GraphBeside &graph) { return failed(graph.check->check(module, where)); }))
     return failure();
   return print(stageName(stage).str()), success();
 }
@@ -422,6 +488,7 @@ KernelReplayOptions StageCheck::replayOptions() const {
 
 LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                       const Checkpoint &files) {
+  hasTokenizer = !info.tokenizer.empty();
   if (!options.eachKernel)
     return success();
   replay = std::make_unique<KernelReplay>(replayOptions());
@@ -461,6 +528,7 @@ static Status verifyQuiet(const VerifyOptions &options, const VerifyPlan &plan, 
   few.ids = plan.ids;
   few.vocabSize = plan.vocabSize;
   few.given = plan.given;
+  few.pooling = plan.pooling;
   llvm::outs() << "again, its matrices scaled by 1/64:\n";
   StageCheck check(quiet, few, folder, /*isQuiet=*/true);
   Status status = verifyOnce(quiet.compile, check, options.eachKernel, folder);

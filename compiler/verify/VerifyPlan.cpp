@@ -80,6 +80,7 @@ Status heddle::planVerification(const VerifyOptions &options, CompileOptions &co
     wrong = llvm::formatv("--ids, --tokens: the model takes images of {0} tokens", tokens).str();
   plan.longestSequence = config.contextLength;
   plan.vocabSize = config.vocabSize;
+  plan.pooling = config.pooling;
   plan.given = {config.tokenTypes, config.hasGlobalTokens, config.image};
   if (wrong.empty() && int64_t(plan.ids.size()) > config.contextLength)
     wrong = llvm::formatv("{0} tokens are more than the model's {1} positions", plan.ids.size(), config.contextLength)

@@ -14,9 +14,10 @@ struct VerifyPlan {
   // Of a model whose graph is all that says what it takes: the ids follow from its type.
   static constexpr int64_t unknown = INT64_MAX;
 
-  std::vector<int64_t> ids;          // through every pass, and the binary
-  int64_t vocabSize = 0;             // of an encoder, whose results do not say it
-  EncodeInputs given;                // what an encoder takes
+  std::vector<int64_t> ids; // through every pass, and the binary
+  int64_t vocabSize = 0;    // of an encoder, whose results do not say it
+  EncodeInputs given;       // what an encoder takes
+  std::optional<PoolingConfig> pooling;
   int64_t longestSequence = unknown; // that the imported module and the binary mean the same by
   // Beyond the sequence above rotations depend on its length: how many tokens the model takes then, and itself; 0: they never do.
   int64_t beyondTokens = 0;

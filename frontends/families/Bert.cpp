@@ -164,6 +164,7 @@ static void buildSequenceClassifier(ModelBuilder &b, TensorHandle, TensorHandle 
 static constexpr Head heads[] = {
     {"BertForPreTraining", preTrainingRules, buildPreTraining},
     {"BertForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"BertLMHeadModel", maskedRules, buildMasked, HeadTask::FillMask}, // without is_decoder, the same
     {"BertForNextSentencePrediction", nextSentenceRules, buildNextSentence},
     {"BertForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},
     {"BertForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
@@ -171,8 +172,9 @@ static constexpr Head heads[] = {
 };
 
 void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config) {
+  // A table of one row is stored as a vector by converters that leave out dimensions of 1.
   const TensorInfo *types = keys.source().tensors().find("token_types.weight");
-  config.tokenTypes = types && types->shape.size() == 2 ? types->shape[0] : 0;
+  config.tokenTypes = !types ? 0 : types->shape.size() == 2 ? types->shape[0] : 1;
 }
 
 static constexpr Family describeBert() {

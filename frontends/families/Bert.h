@@ -46,8 +46,12 @@ class JsonObject;
   {prefix "embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Embedding},           \
       {prefix "embeddings.position_embeddings.weight", "position_embd.weight", ConfigDim::Positions,                   \
        ConfigDim::Embedding},                                                                                          \
-      {prefix "embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes,                  \
-       ConfigDim::Embedding, When::TokenTypes},                                                                        \
+      {prefix "embeddings.token_type_embeddings.weight",                                                               \
+       "token_types.weight",                                                                                           \
+       ConfigDim::TokenTypes,                                                                                          \
+       ConfigDim::Embedding,                                                                                           \
+       When::TokenTypes,                                                                                               \
+       StoredOrder::Flattened},                                                                                        \
       HEDDLE_NAMED_NORM_RULES(prefix "embeddings.LayerNorm", "token_embd_norm", Embedding)
 
 // All of the model below its head.

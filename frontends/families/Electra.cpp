@@ -58,6 +58,7 @@ static void buildSequenceClassifier(ModelBuilder &b, TensorHandle x, TensorHandl
 static constexpr Head heads[] = {
     {"ElectraForPreTraining", discriminatorRules, buildDiscriminator},
     {"ElectraForMaskedLM", generatorRules, buildGenerator, HeadTask::FillMask},
+    {"ElectraForCausalLM", generatorRules, buildGenerator, HeadTask::FillMask},
     {"ElectraForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},
     {"ElectraForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
     {"ElectraForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer},

@@ -113,8 +113,9 @@ public:
   virtual TensorHandle activation(TensorHandle x, Activation kind) = 0;
   // Columns [begin, end) of the last dimension.
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
-  // The first token of every sequence, and the mean of its tokens: (batch, width).
-  virtual TensorHandle firstTokens(TensorHandle x) = 0;
+  // Token `place` of every sequence, each of which has more, and the mean of its tokens: (batch, width).
+  virtual TensorHandle tokensAt(TensorHandle x, int64_t place) = 0;
+  TensorHandle firstTokens(TensorHandle x) { return tokensAt(x, 0); }
   // The last one, of a graph: (batch, width).
   virtual TensorHandle lastTokens(TensorHandle x) = 0;
   virtual TensorHandle meanToken(TensorHandle x) = 0;

@@ -14,7 +14,7 @@ namespace heddle {
 static constexpr TensorRule tensorRules[] = {
     {"bert.embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
     {"bert.embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes, ConfigDim::Hidden,
-     When::TokenTypes},
+     When::TokenTypes, StoredOrder::Flattened},
     HEDDLE_NAMED_NORM_RULES("bert.emb_ln", "token_embd_norm", Hidden),
     {"bert.encoder.layers.#.attn.Wqkv.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
      ConfigDim::Hidden},

@@ -36,6 +36,7 @@ void buildRobertaClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
 
 #define HEDDLE_ROBERTA_HEADS(name)                                                                                     \
   {name "ForMaskedLM", robertaMaskedRules, buildRobertaMasked, HeadTask::FillMask},                                    \
+      {name "ForCausalLM", robertaMaskedRules, buildRobertaMasked, HeadTask::FillMask},                                \
       {name "ForSequenceClassification", robertaSequenceRules, buildRobertaClassifier, HeadTask::Classify},            \
       {name "ForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens}, {              \
     name "ForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer                                        \

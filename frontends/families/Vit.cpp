@@ -137,10 +137,23 @@ static void buildImageClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) 
   b.output("logits", b.linear(b.firstTokens(x), "classifier"));
 }
 
+// Of a DeiT that was distilled: its two special tokens have a classifier each, and the answer is their mean.
+static void buildTwoClassifiers(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  TensorHandle own = b.linear(b.firstTokens(x), "cls_classifier");
+  TensorHandle distilled = b.linear(b.tokensAt(x, 1), "distillation_classifier");
+  b.output("logits", b.scale(b.add(own, distilled), 0.5));
+  b.output("cls_logits", own);
+  b.output("distillation_logits", distilled);
+}
+
+static constexpr TensorRule twoClassifiersRules[] = {HEDDLE_LINEAR_RULES("cls_classifier", Labels, Hidden),
+                                                     HEDDLE_LINEAR_RULES("distillation_classifier", Labels, Hidden)};
+
 static constexpr Head vitHeads[] = {
     {"ViTForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify}};
 static constexpr Head deitHeads[] = {
-    {"DeiTForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify}};
+    {"DeiTForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify},
+    {"DeiTForImageClassificationWithTeacher", twoClassifiersRules, buildTwoClassifiers, HeadTask::Classify}};
 
 // What masks patches in pre-training, and heads that are not compiled.
 static constexpr UnreadTensor vitUnread[] = {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace heddle {
 
@@ -82,6 +83,7 @@ private:
   void readWindows();
   void readScales();
   void readUse();
+  void checkDense();
   void readBiases();
   void readVocabulary();
   void readSampling();
@@ -234,6 +236,22 @@ void ConfigReader::readUse() {
   config.pooling = pooling;
 }
 
+// The widths of layers behind pooling, which the shapes of their tensors say as well.
+void ConfigReader::checkDense() {
+  for (std::string name : {"dense_2", "dense_3"})
+    for (auto [end, axis, what] : {std::tuple("_feat_out", 0, " rows"), {"_feat_in", 1, " columns"}}) {
+      std::string key = name + end;
+      if (!keys.has(key.c_str()))
+        continue;
+      std::string stated = keys.full(key.c_str()) + " is " + std::to_string(keys.integer(key.c_str())) + ", but ";
+      const TensorInfo *tensor = file.tensors().find(name + ".weight");
+      if (!tensor)
+        keys.fail(stated + "there is no tensor " + name + ".weight");
+      else if (tensor->shape.size() == 2 && tensor->shape[axis] != keys.integer(key.c_str()))
+        keys.fail(stated + "tensor " + name + ".weight has " + std::to_string(tensor->shape[axis]) + what);
+    }
+}
+
 void ConfigReader::readScales() {
   config.attentionScale = keys.number("attention.scale", 0.0);
   config.attentionSoftcap = keys.number("attn_logit_softcapping", family.defaults.attentionSoftcap);
@@ -333,10 +351,6 @@ const UnreadKey unreadKeys[] = {
     {"attention.shared_kv_layers", 0},
     {"attention.temperature_scale", 0},
     {"attention.value_length", {}},
-    {"dense_2_feat_in", {}}, // beside the shapes of tensors
-    {"dense_2_feat_out", {}},
-    {"dense_3_feat_in", {}},
-    {"dense_3_feat_out", {}},
     {"embedding_scale", 1},
     {"expert_feed_forward_length", {}}, // without experts
     {"expert_gating_func", 1},
@@ -422,6 +436,7 @@ Expected<ModelConfig> ConfigReader::read() {
   readWindows();
   readScales();
   readUse();
+  checkDense();
   readGgufRopes(keys, config);
   if (family.readers.ggufRest)
     family.readers.ggufRest(keys, config);

@@ -169,11 +169,12 @@ TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t e
   return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
 }
 
-TensorHandle ModelImporter::firstTokens(TensorHandle input) {
-  enter("first_tokens");
+TensorHandle ModelImporter::tokensAt(TensorHandle input, int64_t place) {
+  enter(place ? "tokens_at" : "first_tokens");
   Value x = unwrap(input);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  offsets[1] = b.getIndexAttr(place);
   sizes[1] = b.getIndexAttr(1);
   auto type = RankedTensorType::get({dynamic, typeOf(x).getDimSize(2)}, b.getF32Type());
   return wrap(tensor::ExtractSliceOp::create(b, loc, type, x, offsets, sizes, strides));

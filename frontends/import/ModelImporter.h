@@ -68,7 +68,7 @@ public:
   TensorHandle glu(TensorHandle gate, TensorHandle up) override { return gated(gate, up, config().activation); }
   TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
-  TensorHandle firstTokens(TensorHandle x) override;
+  TensorHandle tokensAt(TensorHandle x, int64_t place) override;
   TensorHandle lastTokens(TensorHandle x) override;
   TensorHandle gatherTokens(TensorHandle x, const std::vector<int32_t> &tokens, int64_t group,
                             const std::string &other) override;

@@ -6,6 +6,7 @@
 #include "frontends/tokenizer/PreTokenizers.h"
 #include "frontends/tokenizer/StepRecipes.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace heddle {
@@ -33,6 +34,8 @@ private:
   Status checkVocabularySize();
   Status readByteLevel();
   Status readWordPiece();
+  Status readWords();
+  void markSpecial(PieceDraft &piece);
   Status readSentencePiece(bool unigram);
   Status readSpecialAttributes();
   Status surround(bool addBosByDefault, bool addEosByDefault);
@@ -212,24 +215,55 @@ Status GgufTokenizerReader::readByteLevel() {
   return surround(pre->addBos, false);
 }
 
-// GGUF marks the start of a word with U+2581 where vocab.txt marks its continuation with "##".
+void GgufTokenizerReader::markSpecial(PieceDraft &piece) {
+  piece.kind = TokenKind::Control;
+  piece.flags = PieceFlag::Special | PieceFlag::Added | PieceFlag::Unmatched;
+}
+
+// GGUF marks the start of a word with U+2581 where vocab.txt marks its continuation with "##", also of added tokens, which begin words. Files
+// that say of no token that it is special mean those of BERT's names, marked or not.
+Status GgufTokenizerReader::readWords() {
+  constexpr std::string_view wordStart = "\xE2\x96\x81", byteSpace = "\xC4\xA0";
+  constexpr std::string_view special[] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"};
+  size_t numOthers = 0;
+  for (PieceDraft &piece : draft.pieces) {
+    bool isWord = std::string_view(piece.text).substr(0, wordStart.size()) == wordStart;
+    std::string_view text = std::string_view(piece.text).substr(isWord ? wordStart.size() : 0);
+    bool isSpecial = std::find(std::begin(special), std::end(special), text) != std::end(special);
+    if (piece.kind != TokenKind::Normal && piece.kind != TokenKind::UserDefined)
+      continue;
+    for (std::string_view mark : {wordStart, byteSpace})
+      numOthers += isWord && text.size() > mark.size() && text.substr(0, mark.size()) == mark;
+    if (isWord)
+      piece.text.erase(0, wordStart.size());
+    if (isSpecial)
+      markSpecial(piece);
+    else if (!isWord && piece.kind == TokenKind::Normal)
+      piece.text.insert(0, draft.continuingPrefix);
+  }
+  // What converters make of any vocabulary of a model that calls itself BERT, such as CamemBERT's.
+  if (numOthers > draft.pieces.size() / 10)
+    return fail(GGML("model") " is 'bert', but " + std::to_string(numOthers) +
+                " tokens mark the spaces of another kind of vocabulary: texts would not become what the model was "
+                "trained on")
+        .as(StatusCode::Unsupported);
+  return Status();
+}
+
 Status GgufTokenizerReader::readWordPiece() {
-  constexpr std::string_view wordStart = "\xE2\x96\x81";
   draft.model = TokenizerModel::WordPiece;
   draft.continuingPrefix = "##";
+  HEDDLE_RETURN_IF_ERROR(readWords());
   bool cased = false;
-  for (PieceDraft &piece : draft.pieces) {
-    if (piece.kind != TokenKind::Normal)
-      continue;
-    if (std::string_view(piece.text).substr(0, wordStart.size()) == wordStart)
-      piece.text.erase(0, wordStart.size());
-    else
-      piece.text.insert(0, draft.continuingPrefix);
-    for (char c : piece.text)
-      cased |= c >= 'A' && c <= 'Z';
-  }
-  // GGUF does not say whether text is lowercased first; a vocabulary without capitals tells.
-  addBertSteps(draft, !cased, !cased, true, true);
+  for (const PieceDraft &piece : draft.pieces) // what is in brackets is no word
+    cased |= piece.kind == TokenKind::Normal && piece.text.find('[') == std::string::npos &&
+             std::any_of(piece.text.begin(), piece.text.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  // Where the file does not say whether text is lowercased first, a vocabulary without capitals tells.
+  bool lowercase = !cased;
+  HEDDLE_RETURN_IF_ERROR(optional("tokenizer.ggml.normalizer.lowercase", lowercase));
+  bool stripAccents = lowercase;
+  HEDDLE_RETURN_IF_ERROR(optional("tokenizer.ggml.normalizer.strip_accents", stripAccents));
+  addBertSteps(draft, lowercase, stripAccents, true, true);
   draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}, 1}};
   // Files from before the keys for them mean the tokens of these names.
   auto named = [&](int64_t id, std::string_view text) {
@@ -246,6 +280,9 @@ Status GgufTokenizerReader::readWordPiece() {
   HEDDLE_RETURN_IF_ERROR(checkTokenId(draft, GGML("seperator_token_id"), last));
   draft.bos = draft.bos < 0 ? first : draft.bos;
   draft.eos = draft.eos < 0 ? last : draft.eos;
+  for (int64_t id : {first, last, draft.unknown, draft.pad})
+    if (id >= 0 && draft.pieces[size_t(id)].kind == TokenKind::Normal)
+      markSpecial(draft.pieces[size_t(id)]);
   if (first >= 0)
     draft.prefix = {first};
   if (last >= 0)

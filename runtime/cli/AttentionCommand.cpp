@@ -76,11 +76,11 @@ Status mapOfAnswer(OpenedModel &program, const std::string &path) {
 
 // The text, or two that are read as a pair, or ids.
 Status readSequence(OpenedModel &program, TextSequence &sequence) {
+  TextRun run(program);
   if (program.options.promptIds) {
-    sequence.ids = *program.options.promptIds;
-    sequence.types.resize(sequence.ids.size());
-    sequence.positions = positionsOf(program.metadata(), {sequence.ids.begin(), sequence.ids.end()});
-    return sequence.ids.empty() ? invalidInput("--prompt-ids: no ids") : Status();
+    HEDDLE_RETURN_IF_ERROR(run.addIds(*program.options.promptIds));
+    sequence = std::move(run.sequences.front());
+    return Status();
   }
   if (!program.tokenizer)
     return invalidInput("this model was compiled without a tokenizer: --attention-map takes --prompt-ids");
@@ -90,7 +90,6 @@ Status readSequence(OpenedModel &program, TextSequence &sequence) {
   if (texts.size() > most)
     return invalidInput(format("--attention-map: %zu texts are given, one%s is expected", texts.size(),
                                most == 2 ? ", or two that are read as a pair," : ""));
-  TextRun run(program);
   HEDDLE_RETURN_IF_ERROR(texts.size() == 2 ? run.addPair(texts[0], texts[1], 0)
                                            : run.add(texts[0], 0, program.metadata().context()));
   sequence = std::move(run.sequences.front());

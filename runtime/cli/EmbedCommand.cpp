@@ -102,33 +102,41 @@ Status writeEmbeddings(const CliOptions &options, const std::vector<float> &valu
   return writeOut(lines);
 }
 
-Status runEmbed(OpenedModel &program) {
-  const CliOptions &options = program.options;
-  if (!options.npyFile.empty())
-    HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.npyFile));
-  TextRun run(program);
-  const package::Embedding &embedding = *run.model.embedding();
+// The texts of the command line with the model's prompt before them, or the ids of one.
+static Status addTexts(TextRun &run, const package::Embedding &embedding) {
+  if (run.options.promptIds)
+    return run.addIds(*run.options.promptIds);
   std::vector<std::string> texts;
-  HEDDLE_RETURN_IF_ERROR(readTextArguments(options, "texts", texts));
+  HEDDLE_RETURN_IF_ERROR(readTextArguments(run.options, "texts", texts));
   std::string prompt = embedding.prompt() ? embedding.prompt()->str() : "";
   size_t most = run.metadata.context();
   if (embedding.max_tokens())
     most = std::min<size_t>(most, embedding.max_tokens());
   for (size_t i = 0; i < texts.size(); ++i)
     HEDDLE_RETURN_IF_ERROR(run.add(prompt + texts[i], i, most));
+  return Status();
+}
+
+Status runEmbed(OpenedModel &program) {
+  const CliOptions &options = program.options;
+  if (!options.npyFile.empty())
+    HEDDLE_RETURN_IF_ERROR(checkOutputFile(options.npyFile));
+  TextRun run(program);
+  const package::Embedding &embedding = *run.model.embedding();
+  HEDDLE_RETURN_IF_ERROR(addTexts(run, embedding));
   unsigned hidden = run.outputNamed("last_hidden_state");
-  size_t width = size_t(run.widthOf(hidden)) * embedding.pooling()->size();
-  std::vector<float> values(texts.size() * width); // (texts, width)
+  size_t rows = run.sequences.size(), width = size_t(run.widthOf(hidden)) * embedding.pooling()->size();
+  std::vector<float> values(rows * width); // (texts, width)
   HEDDLE_RETURN_IF_ERROR(run.run([&](size_t index, const float *const *outputs) {
     std::vector<float> pooled =
         poolText(outputs[hidden], int64_t(run.sequences[index].ids.size()), run.widthOf(hidden), embedding);
     std::copy(pooled.begin(), pooled.end(), values.begin() + ptrdiff_t(index * width));
   }));
   if (embedding.dense())
-    HEDDLE_RETURN_IF_ERROR(applyDense(program, values, texts.size(), width));
+    HEDDLE_RETURN_IF_ERROR(applyDense(program, values, rows, width));
   if (embedding.normalize())
     normalizeRows(values, width);
-  return writeEmbeddings(options, values, texts.size(), width);
+  return writeEmbeddings(options, values, rows, width);
 }
 
 } // namespace heddle

@@ -174,6 +174,8 @@ const Option optionTable[] = {
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
     {"--prompt-ids", "IDS", "with --attention-map: a text as token ids: 1,2,3", NeedsEncodedIds, Attention,
      TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
+    {"--prompt-ids", "IDS", "with --embed and --attention-map: a text as token ids: 1,2,3", NeedsEmbedding,
+     Attention | Embedding, TAKE(o.promptIds.emplace(), idList("--prompt-ids", v[0], *o.promptIds))},
     {"--print-ids", nullptr, "print the new token ids, separated by commas", NeedsSteps, Answer | Beams | Spoken,
      SET(o.printIds = true)},
     {"--ignore-eos", nullptr, "go on after end tokens", NeedsSteps, Generated, SET(o.ignoreEos = true)},
@@ -409,8 +411,9 @@ bool isAvailable(const Option &option, const Package &package) {
   case NeedsAdapters:
     return package.metadata().adapters() && package.metadata().adapters()->size();
   case NeedsAttention:
-  case NeedsEncodedIds:
-    return showsAttention(package.metadata()) && (option.needs == NeedsAttention || isEncoder(package));
+    return showsAttention(package.metadata());
+  case NeedsEncodedIds: // what embeds takes ids for that as well
+    return showsAttention(package.metadata()) && isEncoder(package) && !(encoder && encoder->embedding());
   }
   return false;
 }

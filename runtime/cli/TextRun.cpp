@@ -71,6 +71,16 @@ Status TextRun::add(const std::string &text, size_t index, size_t most, bool wit
   return Status();
 }
 
+Status TextRun::addIds(const std::vector<int32_t> &ids) {
+  if (ids.empty())
+    return invalidInput("--prompt-ids: no ids");
+  TextSequence added;
+  added.ids = ids;
+  added.types.resize(ids.size());
+  finish(added);
+  return Status();
+}
+
 size_t TextRun::tokensAroundPair() const {
   const package::Tokenizer &tokenizer = *metadata.tokenizer();
   return countOf(tokenizer.prefix()) + countOf(tokenizer.pair()->middle()) + countOf(tokenizer.pair()->suffix());

@@ -25,6 +25,8 @@ public:
 
   // Text `index`, which messages count from 1. One that is longer than `most` tokens loses its end, but not what the model wants behind it.
   Status add(const std::string &text, size_t index, size_t most, bool withPlaces = false);
+  // A text as its ids, which are taken as they are.
+  Status addIds(const std::vector<int32_t> &ids);
   // Two texts as one sequence; of the longer one the end goes until both fit.
   Status addPair(const std::string &first, const std::string &second, size_t index);
   // The ids of two texts, joined as the tokenizer's files say.

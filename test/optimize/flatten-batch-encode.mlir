@@ -28,16 +28,19 @@ func.func private @layer(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>, %w: tensor<
   return %y : tensor<?x?x8xf32>
 }
 
-// First tokens are rows that the entry is given; token types stay behind what attention needs.
-// CHECK: func.func @encode(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[FIRST_ROWS:.*]]: tensor<?xi32>, %[[SEQUENCES:.*]]: tensor<?x2xi32>, %[[TYPES:.*]]: tensor<?xi32>) -> (tensor<?x8xf32>, tensor<?x8xf32>)
-// CHECK-SAME: attributes {heddle.outputs = [{name = "last_hidden_state"}, {name = "output_1", of_sequences}]}
+// First tokens are rows that the entry is given, second ones those behind them; token types stay behind what attention needs.
+// CHECK: func.func @encode(%[[IDS:.*]]: tensor<?xi32>, %[[POSITIONS:.*]]: tensor<?xi32>, %[[FIRST_ROWS:.*]]: tensor<?xi32>, %[[SEQUENCES:.*]]: tensor<?x2xi32>, %[[TYPES:.*]]: tensor<?xi32>) -> (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>)
+// CHECK-SAME: attributes {heddle.outputs = [{name = "last_hidden_state"}, {name = "output_1", of_sequences}, {name = "output_2", of_sequences}]}
 // CHECK: heddle.embedding %[[TYPES]],
 // CHECK: call @layer(%{{.*}}, %[[POSITIONS]], %[[SEQUENCES]],
 // CHECK: %[[HIDDEN:.*]] = call @layer(%{{.*}}, %[[POSITIONS]], %[[SEQUENCES]],
 // CHECK: %[[FIRST:.*]] = heddle.embedding %[[FIRST_ROWS]], %[[HIDDEN]]
 // CHECK: %[[POOLED:.*]] = heddle.glu <tanh> %[[FIRST]]
-// CHECK: return %[[HIDDEN]], %[[POOLED]]
-func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x?xi32>) -> (tensor<?x?x8xf32> {heddle.name = "last_hidden_state"}, tensor<?x8xf32>) {
+// CHECK: %[[ONE:.*]] = tensor.splat %c1_i32
+// CHECK: %[[SECOND_ROWS:.*]] = arith.addi %[[FIRST_ROWS]], %[[ONE]]
+// CHECK: %[[SECOND:.*]] = heddle.embedding %[[SECOND_ROWS]], %[[HIDDEN]]
+// CHECK: return %[[HIDDEN]], %[[POOLED]], %[[SECOND]]
+func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x?xi32>) -> (tensor<?x?x8xf32> {heddle.name = "last_hidden_state"}, tensor<?x8xf32>, tensor<?x8xf32>) {
   %c0 = arith.constant 0 : index
   %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
   %kinds = heddle.weight "kinds" <type = "f32", file = 0, offset = 512> : tensor<2x8xf32>
@@ -50,5 +53,6 @@ func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>, %types: tensor<?x
   %b = tensor.dim %z, %c0 : tensor<?x?x8xf32>
   %first = tensor.extract_slice %z[0, 0, 0] [%b, 1, 8] [1, 1, 1] : tensor<?x?x8xf32> to tensor<?x8xf32>
   %pooled = heddle.glu <tanh> %first : tensor<?x8xf32>
-  return %z, %pooled : tensor<?x?x8xf32>, tensor<?x8xf32>
+  %second = tensor.extract_slice %z[0, 1, 0] [%b, 1, 8] [1, 1, 1] : tensor<?x?x8xf32> to tensor<?x8xf32>
+  return %z, %pooled, %second : tensor<?x?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
 }

@@ -147,6 +147,19 @@ def falcon_kv_heads(c):
     return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
 
 
+# DistilBERT's names of what BERT has under others; the converter has one name for both.
+DISTILBERT_NAMES = {"transformer.layer": "encoder.layer", "attention.q_lin": "attention.self.query", "attention.k_lin": "attention.self.key",
+                    "attention.v_lin": "attention.self.value", "attention.out_lin": "attention.output.dense", "sa_layer_norm": "attention.output.LayerNorm",
+                    "ffn.lin1": "intermediate.dense", "ffn.lin2": "output.dense", "output_layer_norm": "output.LayerNorm"}
+
+
+def roberta(c):
+    """Positions begin behind that of padding: the converter leaves out the rows before them."""
+    first = c["pad_token_id"] + 1
+    return ({**layer_norm(c), "attention.causal": False, "context_length": c["max_position_embeddings"] - first},
+            {"position_embeddings.weight": lambda shape, values: values[first * shape[1]:]})
+
+
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
     "arcee": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c)}, rotated_pairs(c)),
@@ -157,6 +170,8 @@ FAMILIES = {
                          {"query_key_value.weight": by_part(falcon_kv_heads(c), c["num_attention_heads"] // falcon_kv_heads(c))}),
     "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
     "cohere2": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"]}, {}),
+    "distilbert": lambda c: ({"attention.layer_norm_epsilon": 1e-12, "attention.causal": False, "embedding_length": c["dim"], "block_count": c["n_layers"],
+                              "feed_forward_length": c["hidden_dim"], "attention.head_count": c["n_heads"], "attention.head_count_kv": c["n_heads"]}, {}),
     "dots1": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"],
                          "expert_shared_count": c["n_shared_experts"], "expert_feed_forward_length": c["moe_intermediate_size"],
                          "expert_weights_scale": c["routed_scaling_factor"], "expert_weights_norm": c["norm_topk_prob"], "expert_gating_func": 2,
@@ -227,14 +242,18 @@ FAMILIES = {
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
     "qwen3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
+    "roberta": roberta,
     "seed_oss": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
     "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "xlm-roberta": roberta,
 }
 
 
 def common_keys(c):
+    if c["model_type"] == "distilbert":
+        return {"context_length": c["max_position_embeddings"], "vocab_size": c["vocab_size"]}
     return {"context_length": c["max_position_embeddings"], "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"],
             "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],
             "attention.head_count_kv": c["num_key_value_heads"], "vocab_size": c["vocab_size"]}
@@ -275,6 +294,8 @@ def write(path, keys, tensors, alignment=32):
 
 def gguf_name(names, name):
     """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
+    for own, usual in DISTILBERT_NAMES.items():
+        name = name.replace(own, usual)
     name = re.sub(r"\.norms\.\d+\.", ".", name)
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
@@ -332,10 +353,22 @@ def phantom(piece):
     return piece[2:] if piece.startswith("##") else "\u2581" + piece
 
 
+def surrounds(processor):
+    """Whether a text gets a first token and a last one."""
+    if processor["type"] == "RobertaProcessing":
+        return True, True
+    ends = processor["single"][0], processor["single"][-1]
+    return tuple("SpecialToken" in end for end in ends)
+
+
 def tokenizer_keys(folder):
     said = json.loads((folder / "tokenizer.json").read_text())
     model, config = said["model"], json.loads((folder / "tokenizer_config.json").read_text())
     special = {token["content"]: token["id"] for token in said["added_tokens"] if token["special"]}
+    scores = {}
+    if model["type"] == "Unigram":
+        scores = {number: score for number, (_, score) in enumerate(model["vocab"])}
+        model["vocab"] = {piece: number for number, (piece, _) in enumerate(model["vocab"])}
     spelled = {number: piece for piece, number in (model["vocab"] | special).items()}
     rows = json.loads((folder / "config.json").read_text())["vocab_size"]
     pieces = [spelled.get(number, f"[PAD{number}]") for number in range(rows)]
@@ -346,8 +379,13 @@ def tokenizer_keys(folder):
     if model["type"] == "WordPiece":
         # Without the first llama.cpp takes 101, which a tiny vocabulary has not.
         return keys | {"bos_token_id": keys["cls_token_id"], "model": "bert", "tokens": [*map(phantom, pieces)], "token_type_count": 2}
-    return keys | {"model": "gpt2", "pre": "gpt-2", "tokens": pieces, "merges": [" ".join(merge) for merge in model["merges"]], "add_bos_token": False,
-                   "add_eos_token": True}
+    first, last = surrounds(said["post_processor"])
+    keys |= {"tokens": pieces, "add_bos_token": first, "add_eos_token": last}
+    if model["type"] == "Unigram":
+        keys["token_type"][model["unk_id"]] = 2
+        return keys | {"model": "t5", "pre": "default", "scores": [float(scores[number]) for number in range(rows)], "add_space_prefix": True,
+                       "remove_extra_whitespaces": True, "token_type_count": 1}
+    return keys | {"model": "gpt2", "pre": "gpt-2", "merges": [" ".join(merge) for merge in model["merges"]]}
 
 
 def embedding_parts(folder):
@@ -361,12 +399,14 @@ def embedding_parts(folder):
     return next(number for number, part in enumerate(("mean", "cls", "last"), 1) if part in mode), dense
 
 
-def main(folder, out, texts=""):
+def convert(folder, texts=""):
+    """Keys and tensors of a folder's file; with `texts` also what is said of tokens and of pooling."""
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
     names = json.loads(NAMES.read_text())
-    entry = names.get(folder.name, names[family])  # a family has other tensors in some of its models
+    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else family
+    entry = names.get(folder.name, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)
     if config.get("is_causal") is False:
@@ -380,7 +420,10 @@ def main(folder, out, texts=""):
             continue  # as the converter does
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
         values = change(shape, values)
-        tensors.append((gguf_name(entry["names"], name), ([dim for dim in shape if dim > 1] or [1], values)))  # the converter squeezes
+        shape = [len(values) // math.prod(shape[1:]), *shape[1:]]
+        if family != "xlm-roberta":  # converters leave out dimensions of 1, or do not
+            shape = [dim for dim in shape if dim > 1] or [1]
+        tensors.append((gguf_name(entry["names"], name), (shape, values)))
     tensors = stack(tensors)
     if texts:
         keys[f"{architecture}.pooling_type"], dense = embedding_parts(folder)
@@ -388,7 +431,11 @@ def main(folder, out, texts=""):
             keys |= {f"{architecture}.{name.split('.')[0]}_feat_{end}": size for end, size in zip(("out", "in"), shape)}
         keys |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer_keys(folder).items()}
         tensors |= dense
-    write(pathlib.Path(out), keys, tensors)
+    return keys, tensors
+
+
+def main(folder, out, texts=""):
+    write(pathlib.Path(out), *convert(folder, texts))
 
 
 if __name__ == "__main__":

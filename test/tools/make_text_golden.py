@@ -4,7 +4,8 @@
 make_text_golden.py FOLDER [NAME…]
 
 Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
-ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, of RoBERTa, XLM-RoBERTa and DistilBERT
+roberta_embed, xlm_embed and distil_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
 dense_embed, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
 Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here, as are
 the formulas of sentence-transformers for decoders. Not part of the suite, which needs none of these: python -m pip install torch transformers
@@ -56,6 +57,17 @@ def byte_level(folder):
     (folder / "vocab.json").unlink()
     (folder / "merges.txt").unlink()
     return transformers.RobertaTokenizerFast(vocab=vocabulary, merges=merges, model_max_length=40)
+
+
+def unigram(folder):
+    """XLM-RoBERTa's tokenizer with a vocabulary of its own, and no table of characters that are written otherwise."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    trainer = tokenizers.trainers.UnigramTrainer(vocab_size=90, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False)
+    made.train_from_iterator((TEXTS + SPANS) * 3, trainer)
+    pieces = [tuple(entry) for entry in json.loads(made.to_str())["model"]["vocab"]]
+    return transformers.XLMRobertaTokenizerFast(vocab=[*pieces, ("<mask>", 0.0)], model_max_length=40)
 
 
 def modern(folder):
@@ -147,15 +159,17 @@ def pool(states, mask, mode):
     """The formulas of sentence-transformers over (texts, tokens, width), padding masked; the last token is the last one that is not."""
     if mode == "mean":
         return (states * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+    if mode == "cls":
+        return states[:, 0]
     return torch.stack([row[torch.nonzero(kept)[-1, 0]] for row, kept in zip(states, mask)])
 
 
 def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), make_tokenizer=byte_level_eos, **given):
-    """A folder of sentence-transformers, of a decoder but for another tokenizer. `dense`: (out, bias, activation) of layers behind pooling."""
+    """A folder of sentence-transformers, of a decoder but for another tokenizer. `mode`: mean, cls or last. `dense`: (out, bias, activation) of layers behind pooling."""
     tokenizer = make_tokenizer(folder)
-    sizes = dict(num_hidden_layers=2, head_dim=8, pad_token_id=0, bos_token_id=None)
+    sizes = dict(num_hidden_layers=2, vocab_size=1 + max(tokenizer.get_vocab().values()))
     if make_tokenizer is byte_level_eos:
-        sizes |= dict(vocab_size=len(tokenizer), num_key_value_heads=2, eos_token_id=0)
+        sizes |= dict(head_dim=8, pad_token_id=0, bos_token_id=None, num_key_value_heads=2, eos_token_id=0)
     model = make_model(kind, config, scale=1.5, **(sizes | given))
     save(folder, model, tokenizer)
     parts = [("", "Transformer"), ("1_Pooling", "Pooling"), *((f"{i + 2}_Dense", "Dense") for i in range(len(dense))),
@@ -163,7 +177,7 @@ def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), ma
     listed = [dict(idx=i, name=str(i), path=path, type=f"sentence_transformers.models.{name}") for i, (path, name) in enumerate(parts)]
     (folder / "modules.json").write_text(json.dumps(listed, indent=1) + "\n")
     (folder / "1_Pooling").mkdir(exist_ok=True)
-    flags = {f"pooling_mode_{name}": name == dict(mean="mean_tokens", last="lasttoken")[mode] for name in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
+    flags = {f"pooling_mode_{name}": name == dict(mean="mean_tokens", cls="cls_token", last="lasttoken")[mode] for name in ("cls_token", "mean_tokens", "max_tokens", "lasttoken")}
     (folder / "1_Pooling/config.json").write_text(json.dumps(dict(word_embedding_dimension=32, **flags, include_prompt=True), indent=1) + "\n")
     (folder / "config_sentence_transformers.json").write_text(json.dumps(
         dict(prompts=dict(query=prompt, document=""), default_prompt_name="query" if prompt else None, similarity_fn_name="cosine"), indent=1) + "\n")
@@ -171,9 +185,9 @@ def decoder_embed(folder, kind, config, mode, most=None, prompt="", dense=(), ma
         (folder / "sentence_bert_config.json").write_text(json.dumps(dict(max_seq_length=most, do_lower_case=False)) + "\n")
     texts = [*TEXTS, "a", "Zo\u00eb \u4eac!"]
     batch = tokenizer([prompt + text for text in texts], return_tensors="pt", padding=True, truncation=True, max_length=most or 40)
-    places = (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+    places = {"position_ids": (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)} if tokenizer.padding_side == "left" else {}
     with torch.no_grad():
-        states = model.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], position_ids=places).last_hidden_state
+        states = model.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], **places).last_hidden_state
         x = pool(states, batch["attention_mask"], mode)
         for i, (out, bias, activation) in enumerate(dense):
             layer = torch.nn.Linear(x.shape[1], out, bias)
@@ -210,7 +224,21 @@ def dense_embed(folder):
 
 
 def nomic_embed(folder):
-    decoder_embed(folder, transformers.NomicBertModel, transformers.NomicBertConfig, "mean", make_tokenizer=word_piece)
+    decoder_embed(folder, transformers.NomicBertModel, transformers.NomicBertConfig, "mean", make_tokenizer=word_piece, head_dim=8, pad_token_id=0,
+                  bos_token_id=None)
+
+
+def roberta_embed(folder):
+    """The kin of BERT that GGUF calls bert as well: positions behind that of padding, one type of tokens or none, other vocabularies."""
+    decoder_embed(folder, transformers.RobertaModel, transformers.RobertaConfig, "mean", make_tokenizer=byte_level, max_position_embeddings=42, type_vocab_size=1)
+
+
+def xlm_embed(folder):
+    decoder_embed(folder, transformers.XLMRobertaModel, transformers.XLMRobertaConfig, "cls", make_tokenizer=unigram, max_position_embeddings=42, type_vocab_size=1)
+
+
+def distil_embed(folder):
+    decoder_embed(folder, transformers.DistilBertModel, transformers.DistilBertConfig, "mean", make_tokenizer=word_piece, hidden_dim=48)
 
 
 def classify(folder):
@@ -346,7 +374,7 @@ def answer(folder):
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
     for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
-                 mean_embed, ahead_embed, dense_embed, nomic_embed):
+                 mean_embed, ahead_embed, dense_embed, nomic_embed, roberta_embed, xlm_embed, distil_embed):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 

@@ -21,6 +21,7 @@ places = {
     "gemma3_text after-import": "bug-rope-tables",
     "gemma2 after-import": "bug-no-window bug-softcap bug-logit-cap bug-norm-offset bug-embedding-scale",
     "gemma2 after-optimize": "bug-kv-windows",
+    "texts/dense_embed after-import": "bug-dense-bias",
     "qwen2 after-import": "bug-bias bug-value-group",
     "qwen3_moe after-import": "bug-top-k bug-experts bug-expert-halves bug-normalize",
     "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale bug-rope-offset",

@@ -16,6 +16,8 @@ verdicts = {
     "bug-narrow-offset": ofWeight + wrong,
     "bug-other-weight": ofWeight + wrong,
     "bug-far-offset": ofWeight + dead,
+    # Kernels of a graph are not run one by one.
+    "bug-dense-bias": r"error: the binary moved a result that the passes did not: sentence_embedding differ: NMSE",
     "bug-cache-layer": r"error: kernel heddle\.kv_append of layer 1 \(compiled as \S+\) is wrong in the binary, keys: NMSE",
 }
 places = {
@@ -24,6 +26,7 @@ places = {
     "gpt2": ["bug-other-weight"],
     "deepseek_v2": ["bug-other-weight", "bug-cache-layer"],
     "bert": ["bug-other-weight", "bug-far-offset"],
+    "texts/dense_embed": ["bug-dense-bias"],
 }
 
 failures, found = [], 0

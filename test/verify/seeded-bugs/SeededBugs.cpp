@@ -179,6 +179,15 @@ static const Bug bugs[] = {
          op.getBiasesMutable().clear();
        return bool(op);
      }},
+    {"bug-dense-bias", "the bias of a layer behind pooling is dropped",
+     [](ModuleOp module) {
+       auto op = find<LinearOp>(module, [](LinearOp op) {
+         return op->getParentOfType<func::FuncOp>().getSymName() == "dense" && !op.getBiases().empty();
+       });
+       if (op)
+         op.getBiasesMutable().clear();
+       return bool(op);
+     }},
     {"bug-residual", "a residual connection is dropped",
      [](ModuleOp module) {
        arith::AddFOp op = residual(module);

@@ -21,13 +21,15 @@
 using namespace mlir;
 using namespace heddle;
 
-// The code of a step, or of an encode.
+// The code of a step, of an encode, or of a graph.
 static func::FuncOp entryIn(ModuleOp code) {
-  auto step = code.lookupSymbol<func::FuncOp>("heddle_step");
-  return step ? step : code.lookupSymbol<func::FuncOp>("heddle_encode");
+  for (const char *name : {"heddle_step", "heddle_encode", "heddle_graph_0"})
+    if (auto entry = code.lookupSymbol<func::FuncOp>(name))
+      return entry;
+  return {};
 }
 
-// Where the step's code takes the address of the weight at `offset` of the section. Calls `change` with the op; false if there is none.
+// Where an entry's code takes the address of the weight at `offset` of the section. Calls `change` with the op; false if there is none.
 static bool changeAddress(ModuleOp code, int64_t offset, llvm::function_ref<int64_t(int64_t)> change) {
   bool isFound = false;
   entryIn(code).walk([&](LLVM::GEPOp address) {
@@ -44,6 +46,16 @@ static bool changeAddress(ModuleOp code, int64_t offset, llvm::function_ref<int6
     isFound = true;
   });
   return isFound;
+}
+
+// The bias of the first of the layers behind pooling.
+static WeightOp denseBiasIn(ModuleOp module) {
+  WeightOp victim;
+  module.lookupSymbol<func::FuncOp>("dense").walk([&](WeightOp op) {
+    if (!victim && op.getName().ends_with("dense.0.bias"))
+      victim = op;
+  });
+  return victim;
 }
 
 // The largest weight of layer 1 that a product reads.
@@ -66,8 +78,9 @@ struct KernelBug {
   const char *name, *what;
   // Changes the scheduled module, of which it stays right; false: found no place.
   bool (*prepare)(ModuleOp module, WeightOp victim);
-  // Changes the code; `offset` is the victim's.
+  // Changes the code of an entry that reads the victim at `offset`; false: it is another entry's.
   bool (*plant)(ModuleOp code, int64_t offset);
+  WeightOp (*choose)(ModuleOp module) = victimIn;
 };
 
 } // namespace
@@ -103,6 +116,11 @@ static const KernelBug bugs[] = {
      [](ModuleOp code, int64_t offset) {
        return changeAddress(code, offset, [](int64_t offset) { return offset + 64; });
      }},
+    {"bug-dense-bias", "a layer behind pooling adds what lies behind its bias", nothing,
+     [](ModuleOp code, int64_t offset) {
+       return changeAddress(code, offset, [](int64_t offset) { return offset + 64; });
+     },
+     denseBiasIn},
     {"bug-far-offset", "a kernel reads far outside of the weights", nothing,
      [](ModuleOp code, int64_t offset) {
        return changeAddress(code, offset, [](int64_t offset) { return offset + (int64_t(1) << 42); });
@@ -137,7 +155,7 @@ struct SeededKernel : PassWrapper<SeededKernel, OperationPass<ModuleOp>> {
   void getDependentDialects(DialectRegistry &registry) const override { registry.insert<LLVM::LLVMDialect>(); }
 
   void runOnOperation() override {
-    WeightOp victim = victimIn(getOperation());
+    WeightOp victim = bug->choose(getOperation());
     if (!victim || !bug->prepare(getOperation(), victim)) {
       getOperation().emitError("has no place for ") << bug->name << ": " << bug->what;
       return signalPassFailure();
@@ -150,8 +168,10 @@ struct SeededKernel : PassWrapper<SeededKernel, OperationPass<ModuleOp>> {
         auto code = dyn_cast_if_present<ModuleOp>(dyn_cast<Operation *>(unit));
         if (isDone || !code || !entryIn(code))
           continue;
+        if (!bug->plant(code, offset))
+          continue;
         isDone = true;
-        llvm::errs() << (bug->plant(code, offset) ? "planted in: " : "no place in: ") << name << "\n";
+        llvm::errs() << "planted in: " << name << "\n";
       }
       run();
     };
