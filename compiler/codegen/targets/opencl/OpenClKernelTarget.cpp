@@ -10,6 +10,7 @@
 using namespace heddle;
 
 OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(target.name) {
+  add<CombineSplitsOp>(opencl::combineSplits(target));
   add<DequantizeOp>(opencl::dequantize(target));
   add<ExpertMatmulOp>(opencl::expertMatmul(target));
   add<KernelCallOp>(makeKernelCall(target));

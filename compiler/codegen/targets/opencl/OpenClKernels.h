@@ -18,6 +18,7 @@ protected:
   const Target &target;
 };
 
+std::unique_ptr<KernelEmitter> combineSplits(const Target &target);
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
 std::unique_ptr<KernelEmitter> expertMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
