@@ -171,7 +171,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
-    if (target && target.getDevice() == TargetDevice::Cuda)
+    if (target && target.getDevice() != TargetDevice::Cpu)
       prepareRows(target);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {

@@ -333,9 +333,9 @@ bool heddle::hasSplits(TargetAttr target, Operation *attention) {
   return mask.getCausal() && !(isOfTensorCores && op.getPositions());
 }
 
-// As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it.
+// As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it, and that of any device.
 bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
-  return target && target.getDevice() == TargetDevice::Cuda && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
+  return target && target.getDevice() != TargetDevice::Cpu && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
 }
 
 bool heddle::roundsForTensorCores(TargetAttr target, StringRef format) {

@@ -19,5 +19,6 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RotateAppendOp>(opencl::rotateAppend(target));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }
