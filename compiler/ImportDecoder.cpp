@@ -214,8 +214,6 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
   chooseProducts(options, target, pipeline);
   pipeline.singleResult = target.isDevice();
   pipeline.gatesInProducts = target.isDevice();
-  // Without tensor cores, rows and heads are all that a device divides.
-  pipeline.splitKv &= !target.isDevice() || target.gpu.has_value();
 }
 
 // A graph's types say what it computes with; who asks for other weights asks for the products that go with them.

@@ -171,7 +171,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
-    if (target && target.getDevice() == TargetDevice::Cuda)
+    if (target && target.getDevice() != TargetDevice::Cpu)
       prepareRows(target);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {
@@ -202,8 +202,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     if (auto experts = dyn_cast<ExpertMatmulOp>(op))
       assignInput(experts, target);
     if (auto prefer = dyn_cast<PreferSplitsOp>(op))
-      prefer.setItemsPerThread(target && target.getDevice() == TargetDevice::Cuda ? attentionBlocksOfGpu
-                                                                                  : attentionItemsPerThread);
+      prefer.setItemsPerThread(target && target.getDevice() != TargetDevice::Cpu ? attentionBlocksOfGpu
+                                                                                 : attentionItemsPerThread);
     if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getTable()) {
       OpBuilder b(rope);
       auto type = RankedTensorType::get({ShapedType::kDynamic, rope.getRope().getRotaryDim()}, b.getF32Type());

@@ -307,7 +307,7 @@ static RotateAppendOp fuse(KvAppendOp append, const Appended &appended) {
 }
 
 void heddle::appendRotations(Block &block, TargetAttr target) {
-  if (!target || target.getDevice() != TargetDevice::Cuda)
+  if (!target || target.getDevice() == TargetDevice::Cpu)
     return;
   SmallVector<RotateAppendOp> fused;
   for (auto append : llvm::make_early_inc_range(block.getOps<KvAppendOp>())) {
@@ -315,8 +315,9 @@ void heddle::appendRotations(Block &block, TargetAttr target) {
     if (hasRotateAppend(target, append.getCache().getType()))
       appended = appendedBy(append);
     if (failed(appended))
-      append.emitRemark("stores keys and values by a kernel of any device: CUDA's rotates them first, heads of an "
-                        "even width, with the queries beside them in one product");
+      append.emitRemark(
+          "stores keys and values by a kernel of their own: one that rotates them first takes heads of an "
+          "even width, with the queries beside them in one product");
     else
       fused.push_back(fuse(append, *appended));
   }
@@ -329,7 +330,7 @@ void heddle::appendRotations(Block &block, TargetAttr target) {
   for (RotateAppendOp append : fused) {
     if (PackedMatmulOp product = productOf(append, target))
       takeAlong(append, product);
-    else
+    else if (target.getDevice() == TargetDevice::Cuda)
       append.emitRemark(
           "rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows");
   }

@@ -297,12 +297,12 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
                                        bool inPairs) {
   MLIRContext *context = target.getContext();
   ScheduleFields schedule;
+  schedule.blockKv = blockKv;
+  schedule.splitKv = splitKv;
   if (target.getDevice() == TargetDevice::OpenCl) {
     addAttentionThreadTiles(context, schedule, headDim, 2 * headDim);
     return schedule.get(context, deviceEvidence);
   }
-  schedule.blockKv = blockKv;
-  schedule.splitKv = splitKv;
   if (target.getDevice() == TargetDevice::Cuda) {
     TileFields tile{TileRole::Rows, {64}, headDim};
     tile.warps = {4, 1};
@@ -318,22 +318,24 @@ ScheduleAttr heddle::attentionSchedule(TargetAttr target, int64_t headDim, int64
   return schedule.get(context, cpuAttentionEvidence);
 }
 
-// A GPU has them of what its tensor cores take (verifyGpuAttention of compiler/codegen/targets/cuda/OnlineAttention.h).
+// Devices have them of causal attention. What tensor cores would take but for positions (verifyGpuAttention of compiler/codegen/targets/cuda/OnlineAttention.h), the
+// merge could not tell from what they take.
 bool heddle::hasSplits(TargetAttr target, Operation *attention) {
   if (!target || target.getDevice() == TargetDevice::Cpu)
     return true;
   auto op = dyn_cast<OnlineAttentionOp>(attention);
-  if (!op || target.getDevice() != TargetDevice::Cuda)
+  if (!op)
     return false;
   KvCacheType cache = op.getCache().getType();
   MaskAttr mask = op.getMask();
-  return cache.getElementType().isBF16() && cache.getHeadDim() % 8 == 0 && cache.getHeadDim() <= 128 &&
-         mask.getCausal() && !mask.getChunk() && !op.getPositions();
+  bool isOfTensorCores = target.getDevice() == TargetDevice::Cuda && cache.getElementType().isBF16() &&
+                         cache.getHeadDim() % 8 == 0 && cache.getHeadDim() <= 128 && !mask.getChunk();
+  return mask.getCausal() && !(isOfTensorCores && op.getPositions());
 }
 
-// As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it.
+// As verifyGpuRotateAppend of compiler/codegen/targets/cuda/RotateAppend.h has it, and that of any device.
 bool heddle::hasRotateAppend(TargetAttr target, KvCacheType cache) {
-  return target && target.getDevice() == TargetDevice::Cuda && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
+  return target && target.getDevice() != TargetDevice::Cpu && !cache.getBlockColumns() && cache.getHeadDim() % 2 == 0;
 }
 
 bool heddle::roundsForTensorCores(TargetAttr target, StringRef format) {

@@ -12,8 +12,9 @@ module attributes {heddle.target = #heddle.target<device = cuda, name = "cuda:sm
 // CHECK-NOT: heddle.rms_norm
 // CHECK: return
 // OPENCL-LABEL: @norm
-// OPENCL: heddle.rms_norm
-// OPENCL: heddle.packed_matmul ins(%{{[0-9]+}}, %{{.*}} : tensor<?x64xf32>, tensor<4096xi8>) outs(
+// OPENCL: heddle.packed_matmul ins(%{{.*}} norm %{{.*}} outs(%{{.*}} : tensor<?x32xf32>, tensor<?x64xf32>)
+// OPENCL-NOT: heddle.rms_norm
+// OPENCL: return
 func.func private @norm(%x: tensor<?x64xf32>, %g: tensor<64xf32>, %w: tensor<4096xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {
   %n = heddle.rms_norm %x, %g {eps = 1.0e-5, weight_offset = 1.0} : tensor<?x64xf32>, tensor<64xf32>
   %y = heddle.packed_matmul ins(%n, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%out : tensor<?x32xf32>) {n = 32, k = 64, format = "bf16"} -> tensor<?x32xf32>

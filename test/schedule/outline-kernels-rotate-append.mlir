@@ -14,11 +14,12 @@ module attributes {heddle.target = #heddle.target<device = cuda, name = "cuda:sm
 // CHECK-NOT: heddle.kernel_call
 // CHECK-NOT: heddle.kv_append
 // CHECK: return %[[Q]]
-// A device without that kernel rotates both in one, and stores them.
+// Any device has that kernel.
 // OPENCL-LABEL: func.func private @of_one_product
-// OPENCL-COUNT-1: heddle.kernel_call
+// OPENCL: heddle.rotate_append
 // OPENCL-NOT: heddle.kernel_call
-// OPENCL: heddle.kv_append
+// OPENCL-NOT: heddle.kv_append
+// OPENCL: return
 func.func private @of_one_product(%qkv: tensor<?x16xf32>, %p: tensor<?xi32>, %t: tensor<?x4xf32>, %cache: !heddle.kv_cache<2 x 1 x 4 x bf16>, %layer: index) -> tensor<?x8xf32> {
   %c0 = arith.constant 0 : index
   %n = tensor.dim %qkv, %c0 : tensor<?x16xf32>
@@ -44,7 +45,7 @@ func.func private @of_one_product(%qkv: tensor<?x16xf32>, %p: tensor<?xi32>, %t:
 
 // Values that are not behind the keys have no such kernel.
 // REMARK-COUNT-2: remark: rotates by a kernel of its own: the product before it has another reader, or no kernel for few rows
-// REMARK-COUNT-1: remark: stores keys and values by a kernel of any device: CUDA's rotates them first
+// REMARK-COUNT-1: remark: stores keys and values by a kernel of their own: one that rotates them first takes
 // REMARK-NOT: remark
 // CHECK-LABEL: func.func private @f16
 // CHECK: heddle.rotate_append

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/halide/EmitPipeline.h"
 
+#include "compiler/codegen/halide/StoredIf.h"
 #include "compiler/codegen/machine/TemporaryFiles.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -127,6 +128,8 @@ FailureOr<std::string> heddle::emitPipeline(Location loc, const Target &target, 
       pipeline.add_custom_lowering_pass(new AllocateOnStack); // owned by the pipeline
     if (!scheduled->registers.empty())
       pipeline.add_custom_lowering_pass(makeKeepOwnRegisters(scheduled->registers));
+    if (target.isDevice() && scheduled->results[0].outputs() > 1)
+      pipeline.add_custom_lowering_pass(makeStoreIf());
     Halide::Module module = pipeline.compile_to_module(scheduled->arguments, symbol.str(), halideTarget(target),
                                                        Halide::LinkageType::External);
     FailureOr<std::string> object = compileObject(loc, module);

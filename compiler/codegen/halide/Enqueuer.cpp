@@ -88,19 +88,22 @@ void Enqueuer::enqueue(StringRef symbol) {
   arguments.truncate(1);
 }
 
+Value Enqueuer::chosenBy(Value rows, std::optional<int64_t> fixedRows) {
+  if (!fixedRows)
+    return rows;
+  // An encode, which has no pages of its own, takes whole sequences: each takes the kernel for most rows, beside others or alone.
+  Value isFree = b.equal(number(offsetof(heddle_step, fixed_forms)), b.constant(0));
+  Value isEncode = b.equal(number(offsetof(heddle_step, pages_per_sequence)), b.constant(0));
+  return b.select(isEncode, b.constant(INT32_MAX), b.select(isFree, rows, b.constant(*fixedRows)));
+}
+
 void Enqueuer::enqueueByRows(Value rows, ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows) {
-  Value chosenBy = rows;
-  if (fixedRows) {
-    // An encode, which has no pages of its own, takes whole sequences: each takes the kernel for most rows, beside others or alone.
-    Value isFree = b.equal(number(offsetof(heddle_step, fixed_forms)), b.constant(0));
-    Value isEncode = b.equal(number(offsetof(heddle_step, pages_per_sequence)), b.constant(0));
-    chosenBy = b.select(isEncode, b.constant(INT32_MAX), b.select(isFree, rows, b.constant(*fixedRows)));
-  }
+  Value number = chosenBy(rows, fixedRows);
   int64_t taken = 0;
   for (const RowsKernel &kernel : kernels) {
-    Value isFor = b.lessThan(b.constant(taken), chosenBy);
+    Value isFor = b.lessThan(b.constant(taken), number);
     if (kernel.maxRows)
-      isFor = arith::AndIOp::create(b, isFor, b.lessThan(chosenBy, b.constant(kernel.maxRows + 1)));
+      isFor = arith::AndIOp::create(b, isFor, b.lessThan(number, b.constant(kernel.maxRows + 1)));
     b.ifThen(isFor, [&] { call(kernel.symbol); });
     taken = kernel.maxRows;
   }

@@ -51,6 +51,8 @@ public:
     int64_t maxRows; // rising; 0, of the last: any number
   };
   void enqueueByRows(mlir::Value rows, llvm::ArrayRef<RowsKernel> kernels, std::optional<int64_t> fixedRows = {});
+  // The number that it chooses by.
+  mlir::Value chosenBy(mlir::Value rows, std::optional<int64_t> fixedRows);
 
 private:
   void call(llvm::StringRef symbol);

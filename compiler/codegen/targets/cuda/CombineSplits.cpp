@@ -124,7 +124,8 @@ namespace {
 
 class CombineSplits : public KernelEmitterOf<CombineSplitsOp> {
 public:
-  explicit CombineSplits(std::optional<GpuKernels> &gpu) : gpu(gpu) {}
+  CombineSplits(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
+      : gpu(gpu), portable(std::move(portable)) {}
 
 protected:
   FailureOr<std::string> nameOf(CombineSplitsOp op) const override { return signatureOf(op); }
@@ -132,15 +133,20 @@ protected:
                            KernelModule &module) const override {
     AttentionSpec spec = specOf(op);
     applySchedule(spec, schedule);
+    // Of splits that the kernel of any device left.
+    if (std::string reason; failed(verifyGpuAttention(spec, reason)))
+      return portable->emit(op, schedule, name, module);
     return oneKernel(module.once(name, [&] { return launchCombine(op.getLoc(), module.code, *gpu, name, spec); }));
   }
 
 private:
   std::optional<GpuKernels> &gpu;
+  std::unique_ptr<KernelEmitter> portable;
 };
 
 } // namespace
 
-std::unique_ptr<KernelEmitter> heddle::cuda::combineSplits(std::optional<GpuKernels> &gpu) {
-  return std::make_unique<CombineSplits>(gpu);
+std::unique_ptr<KernelEmitter> heddle::cuda::combineSplits(std::optional<GpuKernels> &gpu,
+                                                           std::unique_ptr<KernelEmitter> portable) {
+  return std::make_unique<CombineSplits>(gpu, std::move(portable));
 }

@@ -11,7 +11,7 @@
 using namespace heddle;
 
 CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.name), target(target) {
-  add<CombineSplitsOp>(cuda::combineSplits(gpu));
+  add<CombineSplitsOp>(cuda::combineSplits(gpu, opencl::combineSplits(target)));
   add<DequantizeOp>(opencl::dequantize(target));
   add<ExpertMatmulOp>(opencl::expertMatmul(target));
   add<KernelCallOp>(makeKernelCall(target));

@@ -11,7 +11,7 @@
 namespace heddle::cuda {
 
 // `gpu` is there once kernels are emitted. `portable`: the emitter of what tensor cores have no kernel for.
-std::unique_ptr<KernelEmitter> combineSplits(std::optional<GpuKernels> &gpu);
+std::unique_ptr<KernelEmitter> combineSplits(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
 std::unique_ptr<KernelEmitter> onlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
 std::unique_ptr<KernelEmitter> packedMatmul(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
 std::unique_ptr<KernelEmitter> rotateAppend(std::optional<GpuKernels> &gpu);

@@ -66,11 +66,6 @@ void LaunchBuilder::launch(Value entry, ArrayRef<Value> blocks, Value threads, V
   arguments.clear();
 }
 
-void LaunchBuilder::callHost(func::FuncOp kernel, SmallVector<Value> operands) {
-  operands.push_back(step);
-  func::CallOp::create(b, kernel, operands);
-}
-
 GpuKernels::GpuKernels(ModuleOp code, const GpuTarget &target) : code(code), target(target) {
   OpBuilder b(code.getContext());
   module = ModuleOp::create(b, code.getLoc());

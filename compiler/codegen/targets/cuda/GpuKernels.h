@@ -45,8 +45,6 @@ public:
   void add(mlir::Value value) { arguments.push_back(value); }
   // `blocks`: (x, y, z). `sharedBytes`: besides what the kernel declares; null: none.
   void launch(mlir::Value entry, llvm::ArrayRef<mlir::Value> blocks, mlir::Value threads, mlir::Value sharedBytes = {});
-  // The host function of another kernel.
-  void callHost(mlir::func::FuncOp kernel, llvm::SmallVector<mlir::Value> operands);
 
 private:
   llvm::SmallVector<mlir::Value> arguments;

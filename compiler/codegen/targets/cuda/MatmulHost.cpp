@@ -148,13 +148,3 @@ void MatmulHost::run(ScheduleAttr schedule, bool readsFew, Heads heads) {
       heads.launchApart();
   });
 }
-
-void MatmulHost::runBefore(func::FuncOp portable) {
-  b.ifThen(b.lessThan(b.constant(0), call.rows), [&] {
-    prepare();
-    MatmulCall ofRoom = call;
-    ofRoom.act = ofRoom.room;
-    ofRoom.actStride = ofRoom.roomStride;
-    l.callHost(portable, operandsOf(b, b.getLoc(), ofRoom));
-  });
-}

@@ -25,8 +25,6 @@ public:
   };
   // `readsFew`: few rows are prepared as they are read, and heads end their product.
   void run(ScheduleAttr schedule, bool readsFew, Heads heads = {});
-  // Rows are prepared for the kernel of another target.
-  void runBefore(mlir::func::FuncOp portable);
 
 private:
   // A kernel for steps of at most maxRows rows.

@@ -392,11 +392,7 @@ public:
   OnlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
       : gpu(gpu), portable(std::move(portable)) {}
 
-  // Only what tensor cores take is split (hasSplits of compiler/schedule/ScheduleTable.h).
-  bool canEmit(Operation *op, std::string &missing) const override {
-    auto attention = dyn_cast<OnlineAttentionOp>(op);
-    return (attention && attention.getSplitKv()) || portable->canEmit(op, missing);
-  }
+  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
 
 protected:
   FailureOr<std::string> nameOf(OnlineAttentionOp op) const override {
@@ -408,8 +404,6 @@ protected:
     AttentionSpec spec = specOf(op);
     applySchedule(spec, schedule);
     if (std::string reason; failed(verifyGpuAttention(spec, reason))) {
-      if (op.getSplitKv())
-        return op.emitError(reason);
       if (!module.code.lookupSymbol(name))
         op.emitRemark("'") << name << "' is a kernel of any device: " << reason;
       return portable->emit(op, schedule, name, module);

@@ -260,11 +260,7 @@ public:
   PackedMatmul(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable)
       : gpu(gpu), portable(std::move(portable)) {}
 
-  // What any device has a kernel for, and rows that are prepared.
-  bool canEmit(Operation *op, std::string &missing) const override {
-    auto matmul = dyn_cast<PackedMatmulOp>(op);
-    return (matmul && matmul.getRoom()) || portable->canEmit(op, missing);
-  }
+  bool canEmit(Operation *op, std::string &missing) const override { return portable->canEmit(op, missing); }
 
 protected:
   FailureOr<std::string> nameOf(PackedMatmulOp op) const override { return signatureOf(op); }
@@ -273,8 +269,8 @@ protected:
 
 private:
   // To the kernel of any device.
-  FailureOr<Kernels> leave(PackedMatmulOp op, const GpuMatmulSpec &spec, ScheduleAttr schedule, StringRef name,
-                           KernelModule &module, StringRef missing) const;
+  FailureOr<Kernels> leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
+                           StringRef missing) const;
 
   std::optional<GpuKernels> &gpu;
   std::unique_ptr<KernelEmitter> portable;
@@ -290,10 +286,10 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
   GpuMatmulSpec product = gpuSpecOf(*spec);
   std::string missing;
   if (failed(verifyGpuGemv(product, missing)))
-    return leave(op, product, schedule, name, module, missing);
+    return leave(op, schedule, name, module, missing);
   bool readsInput = readsRowsOf(op.getInput(), product.k);
   if (!readsInput && !product.prepares)
-    return leave(op, product, schedule, (name + "_slice").str(), module, "of a part of wider rows");
+    return leave(op, schedule, (name + "_slice").str(), module, "of a part of wider rows");
   std::string kernel = (name + (readsInput ? "" : "_slice")).str();
   return oneKernel(module.once(kernel, [&] {
     MatmulFunction l(op.getLoc(), module.code, kernel, product.prepares ? MatmulCall::Prepared : MatmulCall::Dense);
@@ -302,20 +298,11 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
   }));
 }
 
-FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, const GpuMatmulSpec &spec, ScheduleAttr schedule,
-                                       StringRef name, KernelModule &module, StringRef missing) const {
+FailureOr<Kernels> PackedMatmul::leave(PackedMatmulOp op, ScheduleAttr schedule, StringRef name, KernelModule &module,
+                                       StringRef missing) const {
   if (!module.code.lookupSymbol(name))
     op.emitRemark("'") << name << "' is a kernel of any device: CUDA has none " << missing;
-  if (!spec.prepares)
-    return portable->emit(op, schedule, name, module);
-  return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
-    FailureOr<Kernels> product = portable->emit(op, schedule, (name + "_of_room").str(), module);
-    if (failed(product))
-      return failure();
-    MatmulFunction l(op.getLoc(), module.code, name, MatmulCall::Prepared);
-    MatmulHost(l, *gpu, name, spec, l.call).runBefore(product->front());
-    return l.finish();
-  }));
+  return portable->emit(op, schedule, name, module);
 }
 
 std::unique_ptr<KernelEmitter> heddle::cuda::packedMatmul(std::optional<GpuKernels> &gpu,

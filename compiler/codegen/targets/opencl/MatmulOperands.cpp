@@ -9,13 +9,16 @@ using Halide::Expr;
 using Halide::Func;
 using Halide::Var;
 
-opencl::MatmulOperands::MatmulOperands(PipelineBuilder &b, const MatmulSpec &spec, int64_t step)
+// As a pipeline reads rows: what is prepared is f32 before.
+static bool readsBf16(const MatmulSpec &spec) {
+  return spec.activation == MatmulActivation::Bf16 && !spec.prepares;
+}
+
+opencl::MatmulOperands::MatmulOperands(PipelineBuilder &b, const MatmulSpec &spec, int64_t step, int rows)
     : spec(spec), numRows(spec.isGated ? 2 : 1), exceeds(spec.k % step != 0),
-      act(b.input("act",
-                  spec.activation == MatmulActivation::Bf16 ? Halide::Type(Halide::UInt(16))
-                                                            : Halide::Type(Halide::Float(32)),
+      act(b.input("act", readsBf16(spec) ? Halide::Type(Halide::UInt(16)) : Halide::Type(Halide::Float(32)),
                   {spec.k, 0})),
-      packed(b.weights(spec.layout, spec.weightRows(), spec.k, /*inWords=*/true)) {
+      prepared(b, spec, act, rows), packed(b.weights(spec.layout, spec.weightRows(), spec.k, /*inWords=*/true)) {
   if (spec.hasBias)
     bias = b.input("bias", Halide::Float(32), {spec.weightRows()});
   if (spec.accumulate)
@@ -29,7 +32,7 @@ opencl::MatmulOperands::MatmulOperands(PipelineBuilder &b, const MatmulSpec &spe
   };
   if (inQuads()) {
     fours = b.func("fours");
-    fours(i, quad, row) = act(4 * quad + i, Halide::min(row, act.dim(1).extent() - 1));
+    fours(i, quad, row) = loaded(4 * quad + i, row);
   }
   if (inWords()) {
     Expr first = word * WeightExpressions::wordColumns(spec.layout);
@@ -58,10 +61,13 @@ Expr opencl::MatmulOperands::within(Expr k) const {
   return inQuads() ? Halide::min(k / 4, last / 4) * 4 + k % 4 : Halide::min(k, last);
 }
 
+Expr opencl::MatmulOperands::loaded(Expr k, Expr row) const {
+  return spec.prepares ? prepared.at(k, row) : act(k, Halide::min(row, act.dim(1).extent() - 1));
+}
+
 Expr opencl::MatmulOperands::activation(Expr k, Expr row) const {
-  Expr at = within(k), lastRow = act.dim(1).extent() - 1;
-  Expr value = inQuads() ? Expr(fours(at % 4, at / 4, row)) : act(at, Halide::min(row, lastRow));
-  if (spec.activation == MatmulActivation::Bf16)
+  Expr at = within(k), value = inQuads() ? Expr(fours(at % 4, at / 4, row)) : loaded(at, row);
+  if (readsBf16(spec))
     value = bfloatExpr(value);
   return exceeds ? Halide::select(k < int(spec.k), value, 0.0f) : value;
 }

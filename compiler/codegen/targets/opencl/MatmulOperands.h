@@ -7,15 +7,16 @@
 #include "compiler/codegen/halide/DevicePipeline.h"
 #include "compiler/codegen/kernel/KernelSpecs.h"
 #include "compiler/codegen/targets/opencl/MatmulExpressions.h"
+#include "compiler/codegen/targets/opencl/PreparedRows.h"
 
 namespace heddle::opencl {
 
-// The inputs of a pipeline: (act (k, rows) f32 or bf16, weights through each of packedViews with words, [bias (rows of W)],
+// The inputs of a pipeline: (act (k, rows) f32 or bf16, [norm (k) f32, where rows are prepared], weights through each of packedViews with words, [bias (rows of W)],
 // [residual (n, rows), which may be the result itself]). A column of the result is the product of one row of W, or gated of two.
 class MatmulOperands {
 public:
-  // `step`: columns of K that the pipeline takes at once, all of which it asks for also where K ends within.
-  MatmulOperands(PipelineBuilder &b, const MatmulSpec &spec, int64_t step);
+  // `step`: columns of K that the pipeline takes at once, all of which it asks for also where K ends within. `rows`: of a block.
+  MatmulOperands(PipelineBuilder &b, const MatmulSpec &spec, int64_t step, int rows);
 
   // Rows of W that make a column.
   size_t numSums() const { return numRows; }
@@ -26,6 +27,8 @@ public:
   // Where a thread reads, once for all that it makes of it: four activations of each of `rows` rows and the words of four columns of W, at
   // `quad`; scale and min of a block at `block`.
   void computeAt(const Halide::LoopLevel &quad, const Halide::LoopLevel &block, int rows);
+  // What preparing rows needs of all of them, before a block of 16 x 16 threads reads the first.
+  void prepareAt(const Halide::LoopLevel &block) { prepared.computeAt(block); }
 
   // out[row][column] of those sums.
   Halide::Expr finished(const std::vector<Halide::Expr> &sums, Halide::Expr column, Halide::Expr row);
@@ -35,11 +38,13 @@ private:
   bool inQuads() const { return spec.k % 4 == 0; }
   bool inWords() const { return inQuads() && WeightExpressions::wordColumns(spec.layout) > 1; }
   Halide::Expr within(Halide::Expr k) const;
+  Halide::Expr loaded(Halide::Expr k, Halide::Expr row) const;
 
   const MatmulSpec &spec;
   size_t numRows;
   bool exceeds; // K ends within a step
   Halide::ImageParam act;
+  PreparedRows prepared;
   WeightExpressions packed;
   Halide::ImageParam bias, residual;
   Halide::Func fours, low, high, scale, min; // by (i, quad, row), (word, column) and (block, column)

@@ -1,8 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Causal attention over the cache, by Halide.
+// Causal attention over the cache, by Halide: whole, or to splits of the keys, whose merge is in CombineSplits.cpp.
 
 #include "compiler/codegen/kernel/KernelSignatures.h"
+#include "compiler/codegen/kernel/SequenceAccess.h"
 #include "compiler/codegen/targets/opencl/OpenClKernels.h"
 #include "compiler/codegen/targets/opencl/SoftmaxAttention.h"
 
@@ -13,10 +14,10 @@ using Halide::ImageParam;
 
 // (query (head_dim, num_heads, rows) f32, keys: pages, values: pages, row_sequence, cache_positions, page_table, DeviceScoreTerms,
 //  [source_lengths (sequences) i32, where keys are those of a source])
-//   -> (value_dim, num_heads, rows)
+//   -> (value_dim, num_heads, rows), or what softmaxSplits leaves
 static FailureOr<std::string> emitAttention(Location loc, const Target &target, StringRef symbol,
-                                            const AttentionSpec &spec, bool isCross, ArrayRef<float> slopes,
-                                            AttentionThreads threads) {
+                                            const AttentionSpec &spec, bool isCross, bool isSplit,
+                                            ArrayRef<float> slopes, AttentionThreads threads) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam query = b.input("query", Halide::Float(32), {spec.headDim, spec.numHeads, 0});
@@ -53,7 +54,8 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
     keys.value = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
       return cached(pages[1], element, kvHead, sequence, key);
     };
-    return b.finish(softmaxAttention(b, spec, keys, terms, threads));
+    return b.finish(isSplit ? softmaxSplits(b, spec, keys, terms, threads)
+                            : softmaxAttention(b, spec, keys, terms, threads));
   });
 }
 
@@ -65,9 +67,7 @@ public:
 
   bool canEmit(Operation *op, std::string &missing) const override {
     auto attention = dyn_cast<OnlineAttentionOp>(op);
-    if (attention && attention.getSplitKv())
-      missing = "in splits of the keys";
-    else if (attention && attention.storesScores())
+    if (attention && attention.storesScores())
       missing = "with stored scores";
     return missing.empty();
   }
@@ -83,34 +83,64 @@ protected:
 
 } // namespace
 
+// What both are called with alike.
+template <typename Call>
+static void addOperands(Enqueuer &host, const Call &call, const AttentionSpec &spec, bool isCross, Value sinks,
+                        Value positions) {
+  host.addHeads(call.q, spec.headDim, spec.numHeads, call.qStride, host.number(offsetof(heddle_step, rows)));
+  host.addPages(spec.kv, spec.headDim, spec.numKvHeads, call.kOffset, isCross);
+  host.addPages(spec.kv, spec.valueDim(), spec.numKvHeads, call.vOffset, isCross);
+  host.addPlaces(isCross);
+  addScoreTerms(host, spec, sinks, positions);
+}
+
+static func::FuncOp enqueueWhole(Location loc, ModuleOp code, StringRef name, const AttentionSpec &spec, bool isCross,
+                                 bool hasSlopes, ArrayRef<Enqueuer::RowsKernel> kernels) {
+  HostKernelOf<AttentionCall, Enqueuer> host(loc, code, name, formOf(spec));
+  const AttentionCall &call = host.call;
+  addOperands(host, call, spec, isCross, call.sinks, hasSlopes ? Value() : call.positions);
+  if (isCross)
+    host.addVector(i32Element, host.pointer(offsetof(heddle_step, source_lengths)),
+                   host.number(offsetof(heddle_step, num_sequences)));
+  host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outStride, host.number(offsetof(heddle_step, rows)));
+  enqueueAttention(host, kernels);
+  return host.finish();
+}
+
+// As many splits as the longest sequence has.
+static func::FuncOp enqueueSplits(Location loc, ModuleOp code, StringRef name, const AttentionSpec &spec,
+                                  int64_t splitKv, bool hasSlopes, ArrayRef<Enqueuer::RowsKernel> kernels) {
+  HostKernelOf<AttentionSplitCall, Enqueuer> host(loc, code, name, formOf(spec));
+  const AttentionSplitCall &call = host.call;
+  RawBuilder &b = host.builder();
+  Value longest = b.fold(b.constant(0), call.numSequences, {b.constant(1)},
+                         [&](Value index, ValueRange before) -> SmallVector<Value> {
+                           return {b.max(before[0], loadSequence(b, call.sequences, index).length)};
+                         })[0];
+  addOperands(host, call, spec, /*isCross=*/false, Value(), hasSlopes ? Value() : call.positions);
+  addSplitStates(host, spec, {call.outputs, call.maxima, call.sums}, call.maxSplits, b.divideUp(longest, splitKv));
+  enqueueAttention(host, kernels);
+  return host.finish();
+}
+
 FailureOr<Kernels> OnlineAttention::build(OnlineAttentionOp op, ScheduleAttr schedule, StringRef name,
                                           KernelModule &module) const {
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
     AttentionSpec spec = specOf(op);
     if (std::string error; failed(verifyAttention(spec, error)))
       return op.emitError(error);
-    bool isCross = op.getCache().getType().getCross();
+    bool isCross = op.getCache().getType().getCross(), isSplit = bool(op.getSplitKv());
+    int64_t splitKv = isCross ? 0 : schedule.getSplitKv();
     SmallVector<float> slopes = numbersInCode(op.getPositions());
     auto kernels =
         emitAttentionKernels(module, name, "", schedule, spec, [&](StringRef symbol, AttentionThreads threads) {
-          return emitAttention(op.getLoc(), target, symbol, spec, isCross, slopes, threads);
+          threads.split = int(splitKv);
+          return emitAttention(op.getLoc(), target, symbol, spec, isCross, isSplit, slopes, threads);
         });
     if (failed(kernels))
       return failure();
-    HostKernelOf<AttentionCall, Enqueuer> host(op.getLoc(), module.code, name, formOf(spec));
-    const AttentionCall &call = host.call;
-    Value rows = host.number(offsetof(heddle_step, rows));
-    host.addHeads(call.q, spec.headDim, spec.numHeads, call.qStride, rows);
-    host.addPages(spec.kv, spec.headDim, spec.numKvHeads, call.kOffset, isCross);
-    host.addPages(spec.kv, spec.valueDim(), spec.numKvHeads, call.vOffset, isCross);
-    host.addPlaces(isCross);
-    addScoreTerms(host, spec, call.sinks, slopes.empty() ? call.positions : Value());
-    if (isCross)
-      host.addVector(i32Element, host.pointer(offsetof(heddle_step, source_lengths)),
-                     host.number(offsetof(heddle_step, num_sequences)));
-    host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outStride, rows);
-    enqueueAttention(host, *kernels);
-    return host.finish();
+    return isSplit ? enqueueSplits(op.getLoc(), module.code, name, spec, splitKv, !slopes.empty(), *kernels)
+                   : enqueueWhole(op.getLoc(), module.code, name, spec, isCross, !slopes.empty(), *kernels);
   }));
 }
 

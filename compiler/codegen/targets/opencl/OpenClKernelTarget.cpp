@@ -10,6 +10,7 @@
 using namespace heddle;
 
 OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(target.name) {
+  add<CombineSplitsOp>(opencl::combineSplits(target));
   add<DequantizeOp>(opencl::dequantize(target));
   add<ExpertMatmulOp>(opencl::expertMatmul(target));
   add<KernelCallOp>(makeKernelCall(target));
@@ -18,5 +19,6 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RotateAppendOp>(opencl::rotateAppend(target));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -18,6 +18,7 @@ protected:
   const Target &target;
 };
 
+std::unique_ptr<KernelEmitter> combineSplits(const Target &target);
 std::unique_ptr<KernelEmitter> dequantize(const Target &target);
 std::unique_ptr<KernelEmitter> expertMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> kvAppend(const Target &target);
@@ -25,6 +26,7 @@ std::unique_ptr<KernelEmitter> onlineAttention(const Target &target);
 std::unique_ptr<KernelEmitter> onlineLatentAttention(const Target &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> raggedAttention(const Target &target);
+std::unique_ptr<KernelEmitter> rotateAppend(const Target &target);
 std::unique_ptr<KernelEmitter> routeExperts(const Target &target);
 
 } // namespace heddle::opencl

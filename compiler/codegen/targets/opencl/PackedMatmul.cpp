@@ -58,7 +58,7 @@ static FailureOr<std::string> emitTiled(Location loc, const Target &target, Stri
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     assert(tile.rows == tile.columns && "one Func stages both operands, between one pair of barriers");
     PipelineBuilder b(symbol);
-    opencl::MatmulOperands operands(b, spec, tile.k);
+    opencl::MatmulOperands operands(b, spec, tile.k, tile.rows);
     size_t count = operands.numSums();
     int side = tile.rows, n = int(spec.n);
     Var column("column"), row("row"), blockX("block_x"), blockY("block_y"), threadX("thread_x"), threadY("thread_y");
@@ -148,7 +148,7 @@ static FailureOr<std::string> emitFewRows(Location loc, const Target &target, St
     int n = int(spec.n), columns = tile.columns, shares = tile.rowThreads;
     int chunk = spec.layout.isQuantized() ? spec.layout.block : spec.k % 8 == 0 ? 8 : 4;
     int chunks = int(llvm::divideCeil(spec.k, chunk));
-    opencl::MatmulOperands operands(b, spec, chunk);
+    opencl::MatmulOperands operands(b, spec, chunk, tile.rows);
     size_t count = operands.numSums();
     Var column("column"), row("row"), lane("lane"), share("share"), ofTile("of_tile"), panel("panel"), number("number");
 
@@ -198,6 +198,7 @@ static FailureOr<std::string> emitFewRows(Location loc, const Target &target, St
       sum.bound_extent(one, 1);
     sum.update().reorder(ofTile, r.x, r.y, r.z).unroll(ofTile).unroll(r.x).unroll(r.y);
     operands.computeAt(Halide::LoopLevel(sum, r.y), Halide::LoopLevel(sum, r.z), tile.rows);
+    operands.prepareAt(Halide::LoopLevel(out, panel));
     return b.finish(out);
   });
 }
@@ -212,8 +213,6 @@ public:
     auto matmul = dyn_cast<PackedMatmulOp>(op);
     if (matmul && matmul.getInputScales())
       missing = "with 8-bit activations";
-    if (matmul && matmul.getRoom())
-      missing = "that prepares its rows";
     return missing.empty();
   }
 
@@ -225,15 +224,66 @@ protected:
 
 } // namespace
 
+// `preparation`: the kernel of rows that many read from their room, if there are any.
+static func::FuncOp enqueueProduct(Location loc, ModuleOp code, StringRef name, const MatmulSpec &spec,
+                                   ArrayRef<Enqueuer::RowsKernel> few, ArrayRef<Enqueuer::RowsKernel> many,
+                                   StringRef preparation) {
+  HostKernelOf<MatmulCall, Enqueuer> host(loc, code, name, formOf(spec));
+  const MatmulCall &call = host.call;
+  BufferElement element = spec.activation == MatmulActivation::Bf16 ? bf16Element : f32Element;
+  bool hasNorm = spec.prepares && spec.prepares->hasNorm;
+  auto addRest = [&] {
+    host.addWeights(call.weights, spec.layout, spec.weightRows(), spec.k, /*inWords=*/true);
+    if (spec.hasBias)
+      host.addVector(f32Element, call.bias, host.constant(spec.weightRows()));
+    if (spec.accumulate)
+      host.addRows(f32Element, call.out, spec.n, call.outStride, call.rows);
+    host.addRows(f32Element, call.out, spec.n, call.outStride, call.rows);
+  };
+  auto addRows = [&] {
+    host.addRows(spec.prepares ? f32Element : element, call.act, spec.k, call.actStride, call.rows);
+    if (hasNorm)
+      host.addVector(f32Element, call.norm, host.constant(spec.k));
+  };
+  // A sequence that is cut elsewhere has the same bits where each step adds up as those of few rows do.
+  int64_t mostOfFew = few.back().maxRows;
+  SmallVector<Enqueuer::RowsKernel> all(few);
+  llvm::append_range(all, many);
+  if (!spec.prepares) {
+    addRows();
+    addRest();
+    host.enqueueByRows(call.rows, all, mostOfFew);
+    return host.finish();
+  }
+  RawBuilder &b = host.builder();
+  Value chosenBy = host.chosenBy(call.rows, mostOfFew);
+  b.ifThen(b.lessThan(chosenBy, b.constant(mostOfFew + 1)), [&] {
+    addRows();
+    addRest();
+    host.enqueueByRows(call.rows, few, mostOfFew);
+  });
+  b.ifThen(b.lessThan(b.constant(mostOfFew), chosenBy), [&] {
+    addRows();
+    host.addRows(element, call.room, spec.k, call.roomStride, call.rows);
+    host.enqueue(preparation);
+    host.addRows(element, call.room, spec.k, call.roomStride, call.rows);
+    addRest();
+    host.enqueueByRows(call.rows, many, mostOfFew);
+  });
+  return host.finish();
+}
+
 FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule, StringRef name,
                                        KernelModule &module) const {
   FailureOr<MatmulSpec> spec = specOf(op);
   if (failed(spec))
     return failure();
   return oneKernel(module.once(name, [&]() -> FailureOr<func::FuncOp> {
+    // Few rows are prepared as they are read, more by a kernel before.
+    MatmulSpec ofRoom = *spec;
+    ofRoom.prepares.reset();
     // By rising maxRows, as the host asks.
-    std::vector<Enqueuer::RowsKernel> kernels;
-    int64_t mostOfFew = 0;
+    std::vector<Enqueuer::RowsKernel> few, many;
     for (TileAttr tile : llvm::reverse(schedule.getTiles())) {
       if (tile.getRole() != TileRole::Threads)
         continue;
@@ -241,28 +291,19 @@ FailureOr<Kernels> PackedMatmul::build(PackedMatmulOp op, ScheduleAttr schedule,
         return op.emitOpError("has a schedule with a tile of threads that does not say how many");
       bool isFew = tile.getK() == 0;
       std::string symbol = (name + (isFew ? "_few" : "_tile") + llvm::Twine(tile.getRows().front()) + "_device").str();
-      auto emit = isFew ? emitFewRows : emitTiled;
-      if (failed(module.addObject(name, emit(op.getLoc(), target, symbol, *spec, ThreadTile::of(tile)))))
+      auto emitted = isFew ? emitFewRows(op.getLoc(), target, symbol, *spec, ThreadTile::of(tile))
+                           : emitTiled(op.getLoc(), target, symbol, ofRoom, ThreadTile::of(tile));
+      if (failed(module.addObject(name, emitted)))
         return failure();
-      kernels.push_back({symbol, tile.getMaxRows()});
-      if (isFew)
-        mostOfFew = tile.getMaxRows();
+      (isFew ? few : many).push_back({symbol, tile.getMaxRows()});
     }
-    if (!mostOfFew || kernels.back().maxRows)
+    if (few.empty() || many.empty() || !few.back().maxRows || many.back().maxRows)
       return op.emitOpError("has a schedule without tiles of threads for few and for any number of rows");
-    HostKernelOf<MatmulCall, Enqueuer> host(op.getLoc(), module.code, name);
-    const MatmulCall &call = host.call;
-    host.addRows(spec->activation == MatmulActivation::Bf16 ? bf16Element : f32Element, call.act, spec->k,
-                 call.actStride, call.rows);
-    host.addWeights(call.weights, spec->layout, spec->weightRows(), spec->k, /*inWords=*/true);
-    if (spec->hasBias)
-      host.addVector(f32Element, call.bias, host.constant(spec->weightRows()));
-    if (spec->accumulate)
-      host.addRows(f32Element, call.out, spec->n, call.outStride, call.rows);
-    host.addRows(f32Element, call.out, spec->n, call.outStride, call.rows);
-    // A sequence that is cut elsewhere has the same bits where each step adds up as those of few rows do.
-    host.enqueueByRows(call.rows, kernels, mostOfFew);
-    return host.finish();
+    std::string preparation = (name + "_rows_device").str();
+    if (spec->prepares &&
+        failed(module.addObject(name, opencl::emitPreparation(op.getLoc(), target, preparation, *spec))))
+      return failure();
+    return enqueueProduct(op.getLoc(), module.code, name, *spec, few, many, preparation);
   }));
 }
 

@@ -6,6 +6,7 @@
 #include "compiler/codegen/targets/opencl/SoftmaxAttention.h"
 
 #include "compiler/codegen/halide/ScalarExpressions.h"
+#include "compiler/codegen/halide/StoredIf.h"
 
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -105,6 +106,54 @@ static constexpr float hidden = -1e30f;
 
 namespace {
 
+// What is known of some keys: elements of the result that nothing has divided, and the sum of the weights, both relative to the maximum.
+struct SoftmaxSums {
+  std::vector<Expr> elements;
+  Expr sum, maximum;
+
+  // Of no key, or of the sink alone.
+  static SoftmaxSums none(size_t count, Expr sink = Expr()) {
+    return {std::vector<Expr>(count, 0.0f), sink.defined() ? 1.0f : 0.0f, sink.defined() ? sink : Expr(hidden)};
+  }
+  // `count` elements, then sum and maximum, which lie from `first` on.
+  static SoftmaxSums of(const Halide::FuncRef &ref, size_t count, size_t first = 0) {
+    SoftmaxSums sums;
+    for (size_t i = 0; i < count; ++i)
+      sums.elements.push_back(ref[int(first + i)]);
+    sums.sum = ref[int(first + count)], sums.maximum = ref[int(first + count + 1)];
+    return sums;
+  }
+
+  void appendTo(std::vector<Expr> &values) const {
+    values.insert(values.end(), elements.begin(), elements.end());
+    values.insert(values.end(), {sum, maximum});
+  }
+  // With what is known of other keys. Sums of none leave each bit of the others.
+  SoftmaxSums with(const SoftmaxSums &other) const {
+    Expr top = Halide::max(maximum, other.maximum), keep = expExpr(maximum - top), take = expExpr(other.maximum - top);
+    auto both = [&](const Expr &its, const Expr &others) { return its * keep + take * others; };
+    SoftmaxSums merged{{}, both(sum, other.sum), top};
+    for (auto [its, others] : llvm::zip_equal(elements, other.elements))
+      merged.elements.push_back(both(its, others));
+    return merged;
+  }
+  SoftmaxSums ifElse(const Expr &condition, const SoftmaxSums &other) const {
+    SoftmaxSums chosen{
+        {}, Halide::select(condition, sum, other.sum), Halide::select(condition, maximum, other.maximum)};
+    for (auto [its, others] : llvm::zip_equal(elements, other.elements))
+      chosen.elements.push_back(Halide::select(condition, its, others));
+    return chosen;
+  }
+};
+
+} // namespace
+
+static Expr divided(Expr element, Expr sum) {
+  return element / Halide::select(sum == 0.0f, 1.0f, sum);
+}
+
+namespace {
+
 // The Funcs of a block: its rows `row` of those of the tile `tile`, its heads `head` of those of `group`. Keys come in blocks: `block` of the
 // sequence `other` behind that of the tile's first row.
 class FlashAttention {
@@ -113,7 +162,8 @@ public:
                  AttentionThreads threads)
       : b(b), spec(spec), keys(keys), terms(terms), threads(threads) {}
 
-  Func run(const AttentionFinish &finish);
+  Func whole(const AttentionFinish &finish);
+  Func splits();
 
 private:
   Expr rowOf(Expr row) const { return Halide::min(tile * threads.rows + row, keys.numRows - 1); }
@@ -128,6 +178,10 @@ private:
     return keys.value ? Expr(staged(at, number, block, other, group, tile)[1]) : keyAt(at, number);
   }
   int elements() const { return int(llvm::divideCeil(spec.valueDim(), threads.lanes)); }
+  // Whether what a thread knows of a split lies before what it knows of those before.
+  bool mergesSplits() const { return threads.split && !isSplit; }
+  SoftmaxSums sumsAt(Expr ofHead, Expr d, Expr ofSplit, Expr ofRow) const;
+  Expr elementAt(const SoftmaxSums &sums, Expr d) const;
 
   void defineRange();
   void defineKeys();
@@ -142,8 +196,9 @@ private:
   AttentionThreads threads;
 
   Var lane{"lane"}, row{"row"}, head{"head"}, group{"group"}, tile{"tile"}, block{"block"}, other{"other"}, key{"key"},
-      element{"element"};
-  RDom summed, t; // keys of a block; blocks, and sequences of the tile
+      element{"element"}, split{"split"};
+  bool isSplit = false; // the splits are the result, by blocks of their own
+  RDom summed, t;       // keys of a block; blocks, and sequences of the tile
   Func range, staged, dot, score, top, weight, part, state;
 };
 
@@ -199,13 +254,13 @@ void FlashAttention::defineWeights() {
       Halide::select(itsScore <= hidden, 0.0f, expExpr(itsScore - top(head, row, block, other, group, tile)));
 }
 
-// state = (elements of the result that nothing has divided, sum of weights, maximum), relative to the maximum; a block's weights are to its
-// own. A block in which nothing is seen leaves each bit.
+// part = of a block of keys the sums, relative to its own maximum; state = those of the blocks so far, of which the first of a split begins with none
+// where splits are merged: then those of the splits before lie behind them. A block in which nothing is seen leaves each bit.
 void FlashAttention::defineState() {
   part = b.func("part"), state = b.func("state");
   summed = RDom(0, threads.keys, "summed");
   size_t count = elements();
-  std::vector<Expr> zeros(count + 1, 0.0f), parts, begin(count, 0.0f), next;
+  std::vector<Expr> zeros(count + 1, 0.0f), parts, begin, next;
   part(head, lane, row, block, other, group, tile) = Halide::Tuple(zeros);
   Expr its = weight(summed, head, row, block, other, group, tile);
   for (size_t x = 0; x <= count; ++x) {
@@ -215,18 +270,31 @@ void FlashAttention::defineState() {
   }
   part(head, lane, row, block, other, group, tile) = Halide::Tuple(parts);
 
-  begin.push_back(spec.hasSinks ? 1.0f : 0.0f);
-  begin.push_back(spec.hasSinks ? Expr(terms.sinks(headOf(head))) : Expr(hidden));
-  state(head, lane, row, group, tile) = Halide::Tuple(begin);
-  t = RDom(0, (keys.mostKeys + threads.keys - 1) / threads.keys, 0, Halide::min(keys.numSequences, threads.rows), "t");
-  t.where(t.x * threads.keys <= range(t.y, tile)[1] && (t.x + 1) * threads.keys > range(t.y, tile)[0]);
-  Expr held = state(head, lane, row, group, tile)[int(count) + 1], ofBlock = top(head, row, t.x, t.y, group, tile);
-  Expr maximum = Halide::max(held, ofBlock), keep = expExpr(held - maximum), take = expExpr(ofBlock - maximum);
-  for (size_t x = 0; x <= count; ++x)
-    next.push_back(state(head, lane, row, group, tile)[int(x)] * keep +
-                   take * part(head, lane, row, t.x, t.y, group, tile)[int(x)]);
-  next.push_back(maximum);
-  state(head, lane, row, group, tile) = Halide::Tuple(next);
+  SoftmaxSums none = SoftmaxSums::none(count);
+  SoftmaxSums first = spec.hasSinks && !isSplit ? SoftmaxSums::none(count, terms.sinks(headOf(head))) : none;
+  if (mergesSplits())
+    none.appendTo(begin);
+  first.appendTo(begin);
+  state(head, lane, row, group, split, tile) = Halide::Tuple(begin);
+  Expr blocks = (keys.mostKeys + threads.keys - 1) / threads.keys;
+  t = RDom(0, isSplit ? Expr(threads.splitBlocks()) : blocks, 0, Halide::min(keys.numSequences, threads.rows), "t");
+  Expr number = isSplit ? split * threads.splitBlocks() + t.x : t.x;
+  t.where(number * threads.keys <= range(t.y, tile)[1] && (number + 1) * threads.keys > range(t.y, tile)[0]);
+  Halide::FuncRef ofBlock = part(head, lane, row, number, t.y, group, tile),
+                  held = state(head, lane, row, group, split, tile);
+  SoftmaxSums sums = SoftmaxSums::of(held, count),
+              seen{{}, ofBlock[int(count)], top(head, row, number, t.y, group, tile)};
+  for (size_t x = 0; x < count; ++x)
+    seen.elements.push_back(ofBlock[int(x)]);
+  if (!mergesSplits()) {
+    sums.with(seen).appendTo(next);
+  } else {
+    Expr begins = t.x % threads.splitBlocks() == 0;
+    SoftmaxSums before = SoftmaxSums::of(held, count, count + 2);
+    none.ifElse(begins, sums).with(seen).appendTo(next);
+    before.with(sums).ifElse(begins, before).appendTo(next);
+  }
+  state(head, lane, row, group, split, tile) = Halide::Tuple(next);
 }
 
 void FlashAttention::schedule(const Func &out) {
@@ -246,7 +314,8 @@ void FlashAttention::schedule(const Func &out) {
   range.bound(other, 0, threads.rows).bound_extent(tile, 1).gpu_threads(other);
   range.update().gpu_threads(other);
   // A thread's results.
-  state.compute_at(out, group).store_in(Halide::MemoryType::Register).bound_extent(group, 1).bound_extent(tile, 1);
+  state.compute_at(out, group).store_in(Halide::MemoryType::Register);
+  state.bound_extent(group, 1).bound_extent(split, 1).bound_extent(tile, 1);
   state.gpu_threads(lane, row).unroll(head);
   state.update().reorder(head, lane, row, t.x, t.y).gpu_threads(lane, row).unroll(head);
   b.keepInRegisters(state, threads.heads);
@@ -274,28 +343,36 @@ void FlashAttention::schedule(const Func &out) {
   part.update().reorder(head, summed).unroll(head);
 }
 
-Func FlashAttention::run(const AttentionFinish &finish) {
+SoftmaxSums FlashAttention::sumsAt(Expr ofHead, Expr d, Expr ofSplit, Expr ofRow) const {
+  Halide::FuncRef held = state(ofHead % threads.heads, d % threads.lanes, ofRow % threads.rows, ofHead / threads.heads,
+                               ofSplit, ofRow / threads.rows);
+  size_t count = elements();
+  SoftmaxSums sums = SoftmaxSums::of(held, count);
+  return mergesSplits() ? SoftmaxSums::of(held, count, count + 2).with(sums) : sums;
+}
+
+Expr FlashAttention::elementAt(const SoftmaxSums &sums, Expr d) const {
+  Expr value = sums.elements[0];
+  for (size_t x = 1; x < sums.elements.size(); ++x)
+    value = Halide::select(d / threads.lanes == int(x), sums.elements[x], value);
+  return value;
+}
+
+Func FlashAttention::whole(const AttentionFinish &finish) {
   defineRange();
   defineKeys();
   defineWeights();
   defineState();
-  int count = elements(), heads = int(spec.numHeads), valueDim = int(spec.valueDim());
+  int heads = int(spec.numHeads), valueDim = int(spec.valueDim());
   Func out = b.func("out");
-  Var d("d"), ofHead("of_head"), ofRow("of_row");
-  auto at = [&](int index) {
-    return Expr(state(ofHead % threads.heads, d % threads.lanes, ofRow % threads.rows, ofHead / threads.heads,
-                      ofRow / threads.rows)[index]);
-  };
-  Expr value = at(0), sum = at(count);
-  for (int x = 1; x < count; ++x)
-    value = Halide::select(d / threads.lanes == x, at(x), value);
-  Expr result = value / Halide::select(sum == 0.0f, 1.0f, sum);
+  Var d("d"), ofHead("of_head"), ofRow("of_row"), number("number");
+  SoftmaxSums sums = sumsAt(ofHead, d, 0, ofRow);
+  Expr result = divided(elementAt(sums, d), sums.sum);
   out(d, ofHead, ofRow) = finish ? finish(d, ofHead, ofRow, result) : result;
 
   out.output_buffer().dim(0).set_bounds(0, valueDim);
   out.output_buffer().dim(1).set_bounds(0, heads).set_stride(valueDim);
   out.output_buffer().dim(2).set_min(0);
-  Var number("number");
   out.bound(d, 0, valueDim)
       .bound(ofHead, 0, heads)
       .never_partition_all()
@@ -311,9 +388,111 @@ Func FlashAttention::run(const AttentionFinish &finish) {
   return out;
 }
 
+// A block has one split of the keys of its rows.
+Func FlashAttention::splits() {
+  isSplit = true;
+  defineRange();
+  defineKeys();
+  defineWeights();
+  defineState();
+  int heads = int(spec.numHeads), valueDim = int(spec.valueDim());
+  Func out = b.func("out");
+  Var d("d"), ofHead("of_head"), ofRow("of_row"), number("number");
+  SoftmaxSums sums = sumsAt(ofHead, d, split, ofRow);
+  // Maxima and sums, which have no first dimension, are one thread's to store.
+  out(d, ofHead, split, ofRow) =
+      Halide::Tuple(elementAt(sums, d), storedIf(d == 0, sums.maximum), storedIf(d == 0, sums.sum));
+
+  Halide::OutputImageParam first = out.output_buffers()[0];
+  first.dim(0).set_bounds(0, valueDim);
+  first.dim(1).set_bounds(0, heads).set_stride(valueDim);
+  first.dim(2).set_min(0);
+  first.dim(3).set_min(0);
+  for (int ofState : {1, 2}) {
+    out.output_buffers()[ofState].dim(0).set_stride(0);
+    out.output_buffers()[ofState].dim(1).set_stride(1);
+  }
+  out.bound(d, 0, valueDim)
+      .bound(ofHead, 0, heads)
+      .never_partition_all()
+      .split(d, number, lane, threads.lanes, Halide::TailStrategy::GuardWithIf)
+      .split(ofHead, group, head, threads.heads)
+      .split(ofRow, tile, row, threads.rows, Halide::TailStrategy::GuardWithIf)
+      .reorder(number, head, lane, row, group, split, tile)
+      .gpu_blocks(group, split, tile)
+      .gpu_threads(lane, row)
+      .unroll(number)
+      .unroll(head);
+  schedule(out);
+  return out;
+}
+
 Func heddle::softmaxAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
                               const DeviceScoreTerms &terms, AttentionThreads threads, const AttentionFinish &finish) {
-  return FlashAttention(b, spec, keys, terms, threads).run(finish);
+  return FlashAttention(b, spec, keys, terms, threads).whole(finish);
+}
+
+Func heddle::softmaxSplits(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
+                           const DeviceScoreTerms &terms, AttentionThreads threads) {
+  return FlashAttention(b, spec, keys, terms, threads).splits();
+}
+
+void heddle::addSplitStates(Enqueuer &host, const AttentionSpec &spec, SplitStates states, mlir::Value maxSplits,
+                            mlir::Value splits, bool hasElements) {
+  RawBuilder &b = host.builder();
+  mlir::Value rows = host.number(offsetof(heddle_step, rows));
+  auto dims = [&](int64_t ofHead) {
+    int64_t width = spec.numHeads * ofHead;
+    return llvm::SmallVector<BufferDim>{
+        {b.constant(spec.numHeads), b.constant(ofHead)}, {splits, b.constant(width)}, {rows, b.mul(maxSplits, width)}};
+  };
+  auto add = [&](mlir::Value at, llvm::SmallVector<BufferDim> ofHeads, std::optional<int64_t> elementStride) {
+    if (elementStride)
+      ofHeads.insert(ofHeads.begin(), {b.constant(spec.valueDim()), b.constant(*elementStride)});
+    host.add(f32Element, at, ofHeads);
+  };
+  add(states.elements, dims(spec.valueDim()), 1);
+  for (mlir::Value ofHeads : {states.maxima, states.sums})
+    add(ofHeads, dims(1), hasElements ? std::optional<int64_t>(0) : std::nullopt);
+}
+
+// A thread has an element of a head, and merges the maxima and sums for itself.
+Func heddle::mergeSplits(PipelineBuilder &b, const AttentionSpec &spec, const Halide::ImageParam &elements,
+                         const Halide::ImageParam &maxima, const Halide::ImageParam &sums,
+                         const Halide::ImageParam &sinks,
+                         const std::function<std::pair<Expr, Expr>(Expr row)> &splitsOf) {
+  Func merged = b.func("merged"), out = b.func("out");
+  Var d("d"), head("head"), row("row");
+  std::vector<Expr> begin, next;
+  SoftmaxSums::none(1, spec.hasSinks ? Expr(sinks(head)) : Expr()).appendTo(begin);
+  merged(d, head, row) = Halide::Tuple(begin);
+  auto [first, last] = splitsOf(row);
+  RDom s(0, elements.dim(2).extent(), "s");
+  s.where(s >= first && s <= last);
+  SoftmaxSums ofSplit{{elements(d, head, s, row)}, sums(head, s, row), maxima(head, s, row)};
+  SoftmaxSums::of(merged(d, head, row), 1).with(ofSplit).appendTo(next);
+  merged(d, head, row) = Halide::Tuple(next);
+  out(d, head, row) = divided(merged(d, head, row)[0], merged(d, head, row)[1]);
+
+  int heads = int(spec.numHeads), valueDim = int(spec.valueDim());
+  out.output_buffer().dim(0).set_bounds(0, valueDim);
+  out.output_buffer().dim(1).set_bounds(0, heads).set_stride(valueDim);
+  out.output_buffer().dim(2).set_min(0);
+  out.bound(d, 0, valueDim).bound(head, 0, heads).never_partition_all();
+  constexpr int mostThreads = 256;
+  if (valueDim <= mostThreads) {
+    out.gpu_blocks(head, row).gpu_threads(d);
+    merged.compute_at(out, d);
+  } else {
+    Var chunk("chunk"), thread("thread");
+    out.split(d, chunk, thread, mostThreads, Halide::TailStrategy::GuardWithIf)
+        .gpu_blocks(chunk, head, row)
+        .gpu_threads(thread);
+    merged.compute_at(out, thread);
+  }
+  for (const Var &one : {d, head, row})
+    merged.bound_extent(one, 1);
+  return out;
 }
 
 // As many heads as registers hold the results of.

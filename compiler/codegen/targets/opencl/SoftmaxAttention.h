@@ -56,9 +56,13 @@ void addScoreTerms(Enqueuer &host, const AttentionSpec &spec, mlir::Value sinks,
                    mlir::Value positionsRow = {}, mlir::Value rows = {});
 
 // A block has `rows` rows of the step and `heads` query heads that share a KV head. `lanes` threads of each row share out the elements of
-// results, and the keys of a block, which are `keys`.
+// results, and the keys of a block, which are `keys`. What is seen of each `split` keys, a multiple of those, is summed up by itself and merged; 0:
+// keys are not split.
 struct AttentionThreads {
-  int rows, heads, lanes, keys;
+  int rows, heads, lanes, keys, split = 0;
+
+  // Blocks of keys in a split.
+  int splitBlocks() const { return split / keys; }
 
   static AttentionThreads of(TileAttr tile, const AttentionSpec &spec);
 };
@@ -72,6 +76,23 @@ using AttentionFinish =
 Halide::Func softmaxAttention(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
                               const DeviceScoreTerms &terms, AttentionThreads threads,
                               const AttentionFinish &finish = {});
+
+// What softmaxAttention merges, of each split that `threads` has: (elements (value_dim, num_heads, splits, rows) that nothing has divided, their maxima
+// and sums (any, num_heads, splits, rows), whose first dimension has no stride). Of splits of which a row sees nothing, the sum is 0.
+Halide::Func softmaxSplits(PipelineBuilder &b, const AttentionSpec &spec, const AttendedKeys &keys,
+                           const DeviceScoreTerms &terms, AttentionThreads threads);
+// The buffers of elements, maxima and sums: of `splits` splits of the rows of the step, between whose rows lie `maxSplits`. `hasElements`: maxima and
+// sums have their first dimension.
+struct SplitStates {
+  mlir::Value elements, maxima, sums;
+};
+void addSplitStates(Enqueuer &host, const AttentionSpec &spec, SplitStates states, mlir::Value maxSplits,
+                    mlir::Value splits, bool hasElements = true);
+// (value_dim, num_heads, rows): the merge of those splits from `first` to `last` of each row, to the bits of softmaxAttention.
+Halide::Func mergeSplits(PipelineBuilder &b, const AttentionSpec &spec, const Halide::ImageParam &elements,
+                         const Halide::ImageParam &maxima, const Halide::ImageParam &sums,
+                         const Halide::ImageParam &sinks,
+                         const std::function<std::pair<Halide::Expr, Halide::Expr>(Halide::Expr row)> &splitsOf);
 
 // Emits a pipeline for each tile of threads that the schedule has, and has the host enqueue that for as many rows as a sequence has on average.
 using EmitAttention =
