@@ -121,7 +121,6 @@ bool EmbedCheck::run(const std::string &binary, const std::string &folder, MLIRC
             .str();
     return false;
   }
-  return print(llvm::formatv("binary, an embedding of {0} tokens", tokens),
-               llvm::formatv("NMSE {0:e2}", difference.nmse).str()),
-         true;
+  print(llvm::formatv("binary, an embedding of {0} tokens", tokens), llvm::formatv("NMSE {0:e2}", difference.nmse));
+  return true;
 }
