@@ -47,9 +47,9 @@ Tensor EmbedCheck::pool(const Tensor &hidden) const {
   Tensor all = Tensor::zeros(hidden.elementType, {1, modes * hiddenSize});
   for (auto [part, mode] : llvm::enumerate(pooling.modes))
     for (int64_t column = 0; column < hiddenSize; ++column) {
-      std::vector<double> values;
+      std::vector<double> values(tokens);
       for (int64_t token = 0; token < tokens; ++token)
-        values.push_back(hidden.reals[token * hiddenSize + column]);
+        values[token] = hidden.reals[token * hiddenSize + column];
       all.setReal(part * hiddenSize + column, pooled(mode, values));
     }
   return all;
