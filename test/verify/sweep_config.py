@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Changes keys of config.json, one at a time, and compares what a program computes with PyPI's transformers.
 
-sweep_config.py HEDDLE FOLDER… [--pairs=N] [--generation=N] [--seed=N] [--only=REGEX] [--keep=FOLDER]
+sweep_config.py HEDDLE FOLDER… [--pairs=N] [--seed=N] [--only=REGEX] [--keep=FOLDER]
 
 FOLDER is a tiny checkpoint (test/models/t5), of which config.json alone is read; 'all' stands for every one of test/models/. Each key that the
 file or the family's config class has gets other values, null, or is left out. Of each config transformers makes a model with random weights and
@@ -13,8 +13,7 @@ answers; 'heddle compile' makes a program of the same folder and answers, too. O
   CRASHED   anything else
 
 What transformers itself refuses, cannot load again, or answers with what is no number is left out. --pairs=N: N random sets of two or three of
-these changes instead. --generation=N: N random sets of keys of generation_config.json instead, of models that generate; ids are compared, but for
-sets under which weights that are a little off give other ids. --only: keys that match. --keep: folders of what is WRONG or CRASHED stay there.
+these changes instead. --only: those whose line matches. --keep: folders of what is WRONG or CRASHED stay there.
 Exit status 1 if anything is. Not part of the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
 import argparse
@@ -285,65 +284,12 @@ def check_config(heddle, folder, raw):
     return compare(heddle, folder, given, wanted, following)
 
 
-GENERATION = {"num_beams": [2, 3, 4], "length_penalty": [0.0, -1.0, 2.0, 0.6], "early_stopping": [True, False, "never"], "no_repeat_ngram_size": [1, 2, 3],
-              "encoder_no_repeat_ngram_size": [1, 2], "repetition_penalty": [1.3, 0.7], "encoder_repetition_penalty": [1.5], "suppress_tokens": "many",
-              "begin_suppress_tokens": "many", "bad_words_ids": "lists", "forced_bos_token_id": "one", "forced_eos_token_id": "one", "eos_token_id": "many",
-              "min_length": [4, 8], "max_length": [6, 10, 20], "min_new_tokens": [3, 7], "max_new_tokens": [1, 5, 12], "renormalize_logits": [True],
-              "remove_invalid_values": [True], "exponential_decay_length_penalty": [[2, 1.5]], "num_beam_groups": [2], "diversity_penalty": [0.5],
-              "guidance_scale": [1.5], "sequence_bias": [[[[5], 3.0]]], "penalty_alpha": [0.6], "top_k": [4], "do_sample": [False], "temperature": [0.7, 0.0],
-              "num_return_sequences": [1, 2], "forced_decoder_ids": [[[1, 9], [2, 11]]], "prompt_lookup_num_tokens": [2], "stop_strings": ["a"],
-              "decoder_start_token_id": "one", "low_memory": [True], "use_cache": [False], "watermarking_config": [{}], "token_healing": [True], "typical_p": [0.5],
-              "epsilon_cutoff": [0.1], "min_p": [0.1], "constraints": [None], "force_words_ids": [[[9]]]}
-PROMPT = [5, 17, 40, 8, 77, 23]
-
-
-def answer(model, generation, stated):
-    model.generation_config = transformers.GenerationConfig(**generation)
-    ids = model.generate(torch.tensor([PROMPT]), attention_mask=torch.ones(1, len(PROMPT), dtype=torch.int64), **stated)[0].tolist()
-    return ids[1 if model.config.is_encoder_decoder else len(PROMPT):]
-
-
-def check_generation(heddle, folder, model, off, own, draw):
-    """(keys, verdict, detail) of one random set of keys."""
-    token = lambda: draw.randrange(4, 90)
-    draws = {"one": token, "many": lambda: [token() for _ in range(draw.randint(1, 12))], "lists": lambda: [[token() for _ in range(draw.randint(1, 2))] for _ in range(6)]}
-    keys = draw.sample(sorted(GENERATION), draw.randint(1, 4))
-    generation = own | {key: draws[GENERATION[key]]() if isinstance(GENERATION[key], str) else draw.choice(GENERATION[key]) for key in keys}
-    said = json.dumps({key: generation[key] for key in keys})
-    stated = {} if {"max_length", "max_new_tokens"} & generation.keys() else {"max_new_tokens": NEW_TOKENS}
-    try:
-        wanted, near = answer(model, generation, stated), answer(off, generation, stated)
-    except Exception as error:
-        return said, None, f"{type(error).__name__}: {error}"
-    if wanted != near:
-        return said, None, "a near tie"
-    write_config(folder, generation, "generation_config.json")
-    code, told = run([heddle, "compile", folder, "-o", folder / "program", "--precise", "--quiet"])
-    if code == 0:
-        code, told = run([folder / "program", "--prompt-ids", ",".join(map(str, PROMPT)), "--print-ids", *(["-n", NEW_TOKENS] if stated else [])])
-    if code != 0:
-        return said, *ended(code, told)
-    ids = [int(word) for word in told.replace(",", " ").split()]
-    return said, "same" if ids == wanted else "WRONG", f"{ids}" + ("" if ids == wanted else f", expected {wanted}")
-
-
 def results(options, base, folder):
     """(what was changed, verdict, detail) of one checkpoint's config."""
     raw, draw = json.loads((base / "config.json").read_text()), random.Random(options.seed)
     verdict, detail = check_config(options.heddle, folder, raw)
     yield "as it is", verdict, detail
     if verdict is None:
-        return
-    if options.generation:
-        model, off = make_model(folder, raw), make_model(folder, raw)
-        if not model.can_generate() or "input_features" in inspect.signature(model.forward).parameters:
-            return
-        for weight in off.parameters():
-            weight *= 1 + 1e-5 * torch.randn_like(weight)
-        own = {key: getattr(model.config, key) for key in ("bos_token_id", "decoder_start_token_id", "pad_token_id") if getattr(model.config, key, None) is not None}
-        write_config(folder, raw | {"eos_token_id": None, "forced_eos_token_id": None, "forced_bos_token_id": None})
-        for _ in range(options.generation):
-            yield check_generation(options.heddle, folder, model, off, own, draw)
         return
     sets = [each for each in changes_of(raw, transformers.AutoConfig.from_pretrained(base)) if re.search(options.only, named(each))]
     if options.pairs:
@@ -354,14 +300,11 @@ def results(options, base, folder):
         yield named(changes), *check_config(options.heddle, folder, changed(raw, changes))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def sweep(parser, results):
+    """Prints what results(options, base, folder) yields for each checkpoint, and counts it; the exit status."""
     parser.add_argument("heddle", type=pathlib.Path)
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
-    parser.add_argument("--pairs", type=int, default=0)
-    parser.add_argument("--generation", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--verbose", action="store_true", help="what transformers refuses is told, too")
     options = parser.parse_args()
@@ -370,11 +313,10 @@ def main():
     transformers.logging.disable_progress_bar()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    every = [file.parent for level in ("*", "encoder_heads/*", "images/*") for file in MODELS.glob(level + "/config.json")]
-    bases = sorted(every) if options.folders == ["all"] else map(pathlib.Path, options.folders)
+    every = [file.parent for level in ("*", "encoder_heads/*", "images/*") for file in sorted(MODELS.glob(level + "/config.json"))]
     counts = {"same": 0, "refused": 0, "WRONG": 0, "CRASHED": 0, None: 0}
     with torch.no_grad(), tempfile.TemporaryDirectory() as scratch:
-        for base in bases:
+        for base in every if options.folders == ["all"] else map(pathlib.Path, options.folders):
             folder = pathlib.Path(scratch) / "model"
             folder.mkdir()
             for what, verdict, detail in results(options, base, folder):
@@ -386,8 +328,19 @@ def main():
             shutil.rmtree(folder)
     left_out = counts.pop(None)
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()) + f"; {left_out} left out, as transformers has no answer")
-    sys.exit(1 if counts["WRONG"] or counts["CRASHED"] else 0)
+    return 1 if counts["WRONG"] or counts["CRASHED"] else 0
+
+
+def parser_of(about):
+    return argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def main():
+    parser = parser_of(__doc__)
+    parser.add_argument("--pairs", type=int, default=0, metavar="N")
+    parser.add_argument("--only", default="", metavar="REGEX")
+    return sweep(parser, results)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
