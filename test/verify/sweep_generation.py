@@ -10,6 +10,7 @@ import copy
 import inspect
 import json
 import random
+import shutil
 import sys
 
 import sweep_config as sweep
@@ -34,9 +35,9 @@ def answer(model, generation, stated):
     return ids[1 if model.config.is_encoder_decoder else len(PROMPT):]
 
 
-def check(heddle, folder, model, off, own, draw):
-    """(keys, verdict, detail) of one random set of keys."""
-    token = lambda: draw.randrange(4, 90)
+def check(heddle, folder, model, off, own, usual, draw):
+    """(keys, verdict, detail) of one random set of keys; `usual`: the answer's tokens without any."""
+    token = lambda: draw.choice(usual) if draw.random() < 0.6 else draw.randrange(4, 90)
     draws = {"one": token, "many": lambda: [token() for _ in range(draw.randint(1, 12))], "lists": lambda: [[token() for _ in range(draw.randint(1, 2))] for _ in range(6)]}
     keys = draw.sample(sorted(GENERATION), draw.randint(1, 4))
     generation = own | {key: draws[GENERATION[key]]() if isinstance(GENERATION[key], str) else draw.choice(GENERATION[key]) for key in keys}
@@ -49,7 +50,9 @@ def check(heddle, folder, model, off, own, draw):
     if wanted != near:
         return said, None, "a near tie"
     sweep.write_config(folder, generation, "generation_config.json")
-    code, told = sweep.run([heddle, "compile", folder, "-o", folder / "program", "--precise", "--quiet"])
+    code, told = sweep.run([heddle, "compile", folder, "-o", folder / "program", *[flag for flag in sweep.COMPILED if flag != "--quiet"]])
+    if code == 0 and "generates without" in told:
+        return said, "refused", told.splitlines()[0]
     if code == 0:
         code, told = sweep.run([folder / "program", "--prompt-ids", ",".join(map(str, PROMPT)), "--print-ids", *(["-n", sweep.NEW_TOKENS] if stated else [])])
     if code != 0:
@@ -62,19 +65,21 @@ def results(options, base, folder):
     """(keys, verdict, detail) of one checkpoint."""
     raw, draw = json.loads((base / "config.json").read_text()), random.Random(options.seed)
     try:
-        model = sweep.make_model(folder, raw)
+        model = getattr(transformers, raw["architectures"][0]).from_pretrained(base, attn_implementation="eager", dtype=torch.float32).eval()
     except Exception as error:
         return (yield "as it is", None, f"{type(error).__name__}: {error}")
     if not model.can_generate() or "input_features" in inspect.signature(model.forward).parameters:
         return
+    shutil.copytree(base, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
     off = copy.deepcopy(model)
     for weight in off.parameters():
         weight *= 1 + 1e-5 * torch.randn_like(weight)
     keys = ("bos_token_id", "decoder_start_token_id", "pad_token_id")
     own = {key: getattr(model.config, key) for key in keys if getattr(model.config, key, None) is not None}
     sweep.write_config(folder, raw | {"eos_token_id": None, "forced_eos_token_id": None, "forced_bos_token_id": None})
+    usual = answer(model, own, {"max_new_tokens": 2 * sweep.NEW_TOKENS})
     for _ in range(options.count):
-        yield check(options.heddle, folder, model, off, own, draw)
+        yield check(options.heddle, folder, model, off, own, usual, draw)
 
 
 def main():
