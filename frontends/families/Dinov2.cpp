@@ -54,7 +54,7 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
   bool hasRegisters = config.family->rules[1].count > 0;
   int64_t registers = hasRegisters ? object.integer("num_register_tokens").value_or(4) : 0;
   config.numKvHeads = config.numHeads;
-  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  config.headDim = object.integer("head_dim").value_or(config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0);
   checkEvenHeads(object, config);
   double ratio = object.number("mlp_ratio").value_or(4.0);
   if (!(ratio > 0 && ratio <= 1024))

@@ -56,13 +56,12 @@ static constexpr TensorRule deitRules[] = {HEDDLE_VIT_RULES("deit."),
 
 static constexpr KeyName keyNames[] = {
     {"num_key_value_heads", "num_attention_heads"},
-    {"head_dim", "hidden_size"},
     {"rms_norm_eps", "layer_norm_eps"},
 };
 
 static void readSizes(JsonObject &object, ModelConfig &config, int64_t specialTokens) {
   config.numKvHeads = config.numHeads;
-  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  config.headDim = object.integer("head_dim").value_or(config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0);
   config.intermediateSize = readSize(object, config, "intermediate_size");
   config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
   ImageConfig &image = config.image;

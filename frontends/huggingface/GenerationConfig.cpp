@@ -47,8 +47,9 @@ void noteNotApplied(const JsonObject &object, ModelConfig &config) {
     bool isContainer = found.is(JsonKind::Array) || found.is(JsonKind::Object);
     double number = found.isTrue();
     bool isNumber = found.is(JsonKind::Bool) || found.number(number);
-    bool isEmpty = isContainer && !JsonItems(found).next();
     std::string_view key = entry.key;
+    // Of a watermark without an entry, each has a default.
+    bool isEmpty = isContainer && !JsonItems(found).next() && key != "watermarking_config";
     if (key == "num_beams" && !config.doSample)
       continue; // readGeneration has them
     if (key == "forced_decoder_ids" && config.audio.melBins)

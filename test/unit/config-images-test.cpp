@@ -42,6 +42,16 @@ TEST(ConfigOfImages, labels) {
   EXPECT_EQ(config.labels[1], "LABEL_1");
 }
 
+// Heads of a width of their own, which no config class has and implementations read.
+TEST(ConfigOfImages, headDim) {
+  for (const char *family : {"vit", "dinov2"}) {
+    EXPECT_EQ(familyConfig(family, {{"head_dim", nullptr}}).headDim, 16);
+    std::string wide = familyRefusal(family, {{"head_dim", 8}});
+    EXPECT_NE(wide.find("has shape (64, 64), the config asks for (32, 64)"), std::string::npos) << wide;
+    EXPECT_NE(familyRefusal(family, {{"head_dim", 0}}).find("head_dim is 0, expected 1 to 65536"), std::string::npos);
+  }
+}
+
 struct Refusal {
   json patch;
   const char *expected;

@@ -452,6 +452,9 @@ TEST(Config, generationDefaults) {
   EXPECT_EQ(read({{"min_length", 5}, {"min_new_tokens", 0}}).minLength, 0); // the second counts alone
   EXPECT_EQ(read({{"num_beam_groups", 2}, {"diversity_penalty", 0.5}}).notApplied,
             (std::vector<std::string>{"diversity_penalty 0.5", "num_beam_groups 2"}));
+  // One without an entry has defaults for all; other lists without entries ask for nothing.
+  EXPECT_EQ(read({{"watermarking_config", json::object()}, {"sequence_bias", json::array()}}).notApplied,
+            std::vector<std::string>{"watermarking_config"});
   for (const auto &[generation, expected] :
        {std::pair<json, const char *>{{{"eos_token_id", 32}}, "eos_token_id is 32"},
         {{{"temperature", -1}}, "temperature is -1"},
