@@ -72,6 +72,13 @@ void dequantize(TensorType type, const uint8_t *data, size_t count, float *out);
 // `rows` of `width` values each, dense in `out`; `stride` values, of a type without blocks, from one to the next, 0: `width`.
 void dequantizeRows(TensorType type, const uint8_t *data, size_t rows, size_t width, size_t stride, float *out);
 
+// How a stored weight of q, k and v in one has its rows.
+enum class RowOrder : uint8_t {
+  ByPart,   // all queries, all keys, all values
+  ByKvHead, // one KV head after the other, each with its queries, its key and its value
+  ByShard   // a quarter of all after the other, each with its queries, its values and its keys
+};
+
 struct TensorInfo {
   TensorType type;
   std::vector<int64_t> shape; // outermost first, as PyTorch prints it: (out_features, in_features) for a linear weight
@@ -79,8 +86,8 @@ struct TensorInfo {
   uint64_t offset = 0;        // bytes from the start of that file
   uint64_t bytes = 0;
   bool transposed = false; // stored as (in_features, out_features), though `shape` says (out, in): GPT-2's Conv1D
-  bool byKvHead = false;   // rows of q, k and v stand in the order StoredOrder::ByKvHead
-  std::string storedAs{};  // its name in the file, where the readers gave it another
+  RowOrder rowOrder = RowOrder::ByPart;
+  std::string storedAs{}; // its name in the file, where the readers gave it another
 };
 
 // A mapped file that lasts as long as someone holds it.

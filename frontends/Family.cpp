@@ -224,6 +224,26 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   return 1;
 }
 
+RowOrder rowOrderOf(const TensorRule &rule) {
+  return rule.order == StoredOrder::ByKvHead  ? RowOrder::ByKvHead
+         : rule.order == StoredOrder::ByShard ? RowOrder::ByShard
+                                              : RowOrder::ByPart;
+}
+
+RowRuns rowRuns(RowOrder order, const ModelConfig &config) {
+  int64_t dim = config.headDim, queries = config.numHeads * dim, keys = config.numKvHeads * dim;
+  int64_t parts = order == RowOrder::ByKvHead ? config.numKvHeads : order == RowOrder::ByShard ? 4 : 1;
+  queries /= parts;
+  keys /= parts;
+  int64_t keysBegin = order == RowOrder::ByShard ? queries + keys : queries;
+  int64_t valuesBegin = order == RowOrder::ByShard ? queries : queries + keys;
+  RowRuns runs;
+  for (auto [begin, rows] : {std::pair(int64_t(0), queries), {keysBegin, keys}, {valuesBegin, keys}})
+    for (int64_t part = 0; part < parts; ++part)
+      runs.emplace_back(part * (queries + 2 * keys) + begin, rows);
+  return runs;
+}
+
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   if (config.embedsTexts && isOfHead(*config.family, rule.name))
     return false;
@@ -328,6 +348,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return hasOwnKeys;
   case When::OwnKeyBias:
     return hasOwnKeys && config.attentionBias;
+  case When::ActivationTensors:
+    return config.hasActivationTensors;
   }
   return true;
 }

@@ -126,15 +126,15 @@ enum class When : uint8_t {
   Merged /* another stage follows */,
   OwnKeys /* the layer attends to keys and values of its own */,
   OwnKeyBias,
+  ActivationTensors /* ModelConfig::hasActivationTensors */,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
 enum class StoredOrder : uint8_t {
   Plain,
   Conv1d, // (in_features, out_features)
-  // Of q, k and v in one: one KV head after the other, each with its queries, its key and its value. The graph reads all queries,
-  // then all keys, then all values.
   ByKvHead,
+  ByShard,   // RowOrder of q, k and v in one; the graph reads them by part
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 
@@ -385,6 +385,11 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer);
 
 // How many an '@' of the rule stands for: experts, or blocks of a stage, where the rule does not say it.
 int64_t partsOf(const TensorRule &rule, const ModelConfig &config, int64_t layer);
+
+// Of a stored weight of q, k and v in one: runs of rows, each (first row, how many), in the order in which the graph reads them.
+using RowRuns = std::vector<std::pair<int64_t, int64_t>>;
+RowOrder rowOrderOf(const TensorRule &rule);
+RowRuns rowRuns(RowOrder order, const ModelConfig &config);
 
 // Whether a rule applies to a layer (any layer for rules without '#').
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer);

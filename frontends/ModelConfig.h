@@ -7,6 +7,7 @@
 
 #include "frontends/Checkpoint.h"
 
+#include <array>
 #include <optional>
 
 namespace heddle {
@@ -208,6 +209,9 @@ enum class DecoderUse : uint8_t { Stated, Generate, Encode };
 
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 
+// What xIELU computes with: x > 0 gives t[0] x^2 + t[2] x, other x t[1] (e^min(x, t[3]) - 1 - x) + t[2] x.
+using ActivationTerms = std::array<float, 4>;
+
 struct ModelConfig {
   const Family *family = nullptr; // its row; null for a graph, which has none
   // Of a decoder: it gives last_hidden_state of whole texts, without a cache and without its head; and a token of these attends to all of its
@@ -232,6 +236,7 @@ struct ModelConfig {
   bool parallelResidual = false; // attention and feed-forward of a layer read the same input
   bool hasNormEach = false;      // through a norm of their own each
   bool hasAlibi = false;         // positions are slopes of the scores, not rotations, where a family has both
+  double alibiMaxBias = 8.0;     // the exponent of the last slope
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
   bool hasFinalNorm = true;      // there is a norm behind the last layer
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
@@ -273,6 +278,10 @@ struct ModelConfig {
   // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
   int64_t relativeBuckets = 0, relativeDistance = 0;
   DistanceConfig distances;
+  // Of xIELU (arXiv:2411.13010), whose numbers are learned: tensors of each layer hold them as they are stored; or, once they are
+  // read, (num_hidden_layers) of what it computes with.
+  bool hasActivationTensors = false;
+  std::vector<ActivationTerms> activationTerms;
   double attentionScale = 0.0; // 0: 1 / sqrt(head_dim); gemma: query_pre_attn_scalar ^ -0.5
   bool scaleByLayer = false;   // layer i divides attentionScale by i + 1 (gpt2: scale_attn_by_inverse_layer_idx)
   double embeddingScale = 1.0; // gemma: sqrt(hidden_size)

@@ -72,11 +72,14 @@ TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::stri
                                 const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
+  const AttentionNames &names = c.family->attention;
+  const std::string block = names.block;
   TensorHandle all = b.linear(x, qkv);
-  TensorHandle q = b.splitHeads(b.columns(all, 0, qWidth), c.numHeads);
-  TensorHandle k = b.splitHeads(b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads);
-  TensorHandle v = b.splitHeads(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(b.rope(q), b.rope(k), v, terms)), output);
+  TensorHandle q = rotatedHeads(b, b.columns(all, 0, qWidth), c.numHeads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads, block + names.kNorm);
+  TensorHandle values = b.clip(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.clipQkv);
+  TensorHandle v = b.splitHeads(values, c.numKvHeads);
+  return b.linear(b.mergeHeads(b.attention(q, k, v, terms)), output);
 }
 
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {

@@ -40,6 +40,12 @@ inline constexpr TensorRule queryKeyNormRules[] = {
     {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim},
 };
 
+// Of all heads of a token at once.
+inline constexpr TensorRule wideNormRules[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::Queries},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::KeyValues},
+};
+
 inline constexpr TensorRule feedForwardNormRules[] = {
     {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden, ConfigDim::None,
      When::Serial},

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // GPT-2 (Radford et al. 2019): learned positions, LayerNorm, one fused c_attn (q | k | v) per layer, GELU. Hugging Face's files store
-// linear weights as (in, out) and have names of their own for most keys.
+// linear weights as (in, out) and have names of their own for most keys. StarCoder and SantaCoder (gpt_bigcode; Li et al. 2023,
+// arXiv:2305.06161): the same with weights as (out, in), of which all queries share one key and value, or q, k and v stand head by head.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -9,7 +10,7 @@
 
 namespace heddle {
 
-static constexpr TensorRule tensorRules[] = {
+static constexpr TensorRule outerRules[] = {
     {"transformer.wte.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
     {"transformer.wpe.weight", "position_embd.weight", ConfigDim::Positions, ConfigDim::Hidden},
     {"transformer.ln_f.weight", "output_norm.weight", ConfigDim::Hidden},
@@ -17,20 +18,33 @@ static constexpr TensorRule tensorRules[] = {
     {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
     {"transformer.h.#.ln_1.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
     {"transformer.h.#.ln_1.bias", "blk.#.attn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden},
+    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
+    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
+};
+
+static constexpr TensorRule matrixRules[] = {
     {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
      When::Always, StoredOrder::Conv1d},
     {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", ConfigDim::QueriesKeysValues},
     {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
      When::Always, StoredOrder::Conv1d},
-    {"transformer.h.#.attn.c_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden},
-    {"transformer.h.#.ln_2.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
-    {"transformer.h.#.ln_2.bias", "blk.#.ffn_norm.bias", ConfigDim::Hidden},
     {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden, When::Always,
      StoredOrder::Conv1d},
-    {"transformer.h.#.mlp.c_fc.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate},
     {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
      When::Always, StoredOrder::Conv1d},
-    {"transformer.h.#.mlp.c_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden},
+};
+
+static constexpr TensorRule bigCodeMatrixRules[] = {
+    {"transformer.h.#.attn.c_attn.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
+     When::Always, StoredOrder::ByKvHead},
+    {"transformer.h.#.attn.c_attn.bias", "blk.#.attn_qkv.bias", ConfigDim::QueriesKeysValues, ConfigDim::None,
+     When::Always, StoredOrder::ByKvHead},
+    {"transformer.h.#.attn.c_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"transformer.h.#.mlp.c_fc.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"transformer.h.#.mlp.c_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
 // Causal masks, which older releases saved as buffers.
@@ -71,7 +85,7 @@ static constexpr Family describeGpt2() {
   row.modelType = "gpt2";
   row.gguf = "gpt2";
   row.embedding = "transformer.wte.weight";
-  row.rules = {tensorRules};
+  row.rules = {outerRules, matrixRules};
   row.unread = unread;
   row.plainHeads = true;
   row.keyNames = keyNames;
@@ -90,5 +104,21 @@ static constexpr Family describeGpt2() {
   return row;
 }
 const Family family::gpt2 = describeGpt2();
+
+static void readBigCode(JsonObject &object, ModelConfig &config) {
+  config.attentionScale = object.boolean("scale_attn_weights").value_or(true) ? 0.0 : 1.0;
+  if (object.flag("multi_query", /*absent=*/true))
+    config.numKvHeads = 1;
+}
+
+static constexpr Family describeGptBigCode() {
+  Family row = describeGpt2();
+  row.modelType = "gpt_bigcode";
+  row.gguf = "starcoder";
+  row.rules = {outerRules, bigCodeMatrixRules};
+  row.readers.huggingFaceRest = readBigCode;
+  return row;
+}
+const Family family::gptBigCode = describeGptBigCode();
 
 } // namespace heddle

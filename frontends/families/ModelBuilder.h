@@ -111,6 +111,8 @@ public:
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
   virtual TensorHandle activation(TensorHandle x, Activation kind) = 0;
+  // xIELU (arXiv:2411.13010) with the numbers of the vector `name`, which are ActivationTerms.
+  virtual TensorHandle xielu(TensorHandle x, const std::string &name) = 0;
   // Columns [begin, end) of the last dimension.
   virtual TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) = 0;
   // Token `place` of every sequence, each of which has more, and the mean of its tokens: (batch, width).

@@ -17,11 +17,6 @@ static constexpr TensorRule outerRules[] = {
     {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
 };
 
-static constexpr TensorRule wideNormRules[] = {
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::Queries},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::KeyValues},
-};
-
 // Without one in config.json: the reference reads none.
 static constexpr KeyName keyNames[] = {{"rms_norm_eps", "", "attention.layer_norm_epsilon"}};
 

@@ -127,6 +127,8 @@ Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderU
   Checkpoint dense;
   HEDDLE_RETURN_IF_ERROR(takeDense(model.checkpoint, model.config, dense));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));
+  if (model.config.family->addTensors)
+    HEDDLE_RETURN_IF_ERROR(model.config.family->addTensors(model).inFile(file->path()));
   model.checkpoint.tensors.merge(dense.tensors);
   return model;
 }

@@ -218,7 +218,7 @@ void noteStoredOrder(Model &model) {
     if (found == model.checkpoint.tensors.end())
       return;
     TensorInfo &tensor = found->second;
-    tensor.byKvHead = rule.order == StoredOrder::ByKvHead;
+    tensor.rowOrder = rowOrderOf(rule);
     tensor.transposed = rule.order == StoredOrder::Conv1d && tensor.shape.size() == 2 && !restored.count(found->first);
     if (tensor.transposed)
       std::swap(tensor.shape[0], tensor.shape[1]);

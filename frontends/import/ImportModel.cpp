@@ -287,17 +287,11 @@ TensorHandle ModelImporter::weightRows(const std::string &name, int64_t begin, i
 
 SmallVector<Value> ModelImporter::orderedRows(const std::string &name) {
   const TensorInfo *tensor = model.checkpoint.find(prefix + name);
-  if (!tensor || !tensor->byKvHead)
+  if (!tensor || tensor->rowOrder == RowOrder::ByPart)
     return {weight(name)};
-  int64_t group = config().numHeads / config().numKvHeads, dim = config().headDim;
   SmallVector<Value> parts;
-  auto take = [&](int64_t before, int64_t heads) {
-    for (int64_t kvHead = 0; kvHead < config().numKvHeads; ++kvHead)
-      parts.push_back(weight(WeightPart{prefix + name, (kvHead * (group + 2) + before) * dim, heads * dim}));
-  };
-  take(0, group);     // queries
-  take(group, 1);     // keys
-  take(group + 1, 1); // values
+  for (auto [begin, rows] : rowRuns(tensor->rowOrder, config()))
+    parts.push_back(weight(WeightPart{prefix + name, begin, rows}));
   return parts;
 }
 

@@ -155,6 +155,11 @@ TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation
   return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
 }
 
+TensorHandle ModelImporter::xielu(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(xieluOf(b, loc, unwrap(x), vector(name)));
+}
+
 TensorHandle ModelImporter::patches() {
   return {entry.getArgument(3).getAsOpaquePointer()};
 }

@@ -64,6 +64,7 @@ public:
   TensorHandle clip(TensorHandle x, double limit) override;
   TensorHandle weightedSum(const std::vector<TensorHandle> &parts, TensorHandle weights, int64_t begin) override;
   TensorHandle withMagnitudeOf(TensorHandle x, TensorHandle like, double least) override;
+  TensorHandle xielu(TensorHandle x, const std::string &name) override;
   TensorHandle aboveCutoff(TensorHandle x, double deviations) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override { return gated(gate, up, config().activation); }
   TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }

@@ -404,6 +404,26 @@ Value heddle::rowsAboveCutoff(OpBuilder &b, Location loc, Value x, double deviat
                  });
 }
 
+Value heddle::xieluOf(OpBuilder &b, Location loc, Value x, Value terms) {
+  SmallVector<Value> inputs = {x};
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(3)};
+  for (unsigned term = 0; term < ActivationTerms().size(); ++term) {
+    inputs.push_back(terms);
+    maps.push_back(AffineMap::get(3, 0, b.getAffineConstantExpr(term)));
+  }
+  return generic(b, loc, roomLike(b, loc, x), inputs, maps, [&](OpBuilder &b, ValueRange e) -> Value {
+    Value x = e[0], one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+    Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+    Value power = math::ExpOp::create(b, loc, arith::MinimumFOp::create(b, loc, x, e[4]));
+    Value curve = arith::SubFOp::create(b, loc, arith::SubFOp::create(b, loc, power, one), x);
+    Value square = arith::MulFOp::create(b, loc, e[1], arith::MulFOp::create(b, loc, x, x));
+    Value isPositive = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OGT, x, zero);
+    Value bent =
+        arith::SelectOp::create(b, loc, isPositive, square, arith::MulFOp::create(b, loc, e[2], curve).getResult());
+    return arith::AddFOp::create(b, loc, bent, arith::MulFOp::create(b, loc, e[3], x));
+  });
+}
+
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.
 static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, const WindowTerms &terms) {
   int64_t n = terms.tokens;

@@ -48,6 +48,9 @@ mlir::Value sumByWeights(mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRang
 mlir::Value rowsOfMagnitude(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value like, double least);
 mlir::Value rowsAboveCutoff(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, double deviations);
 
+// What ModelBuilder::xielu() describes.
+mlir::Value xieluOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value terms);
+
 struct QueryKeyValue {
   mlir::Value q, k, v;
 };

@@ -125,7 +125,7 @@ Status Keeper::write(const std::string &name, const Kept &kept, MergedFile &file
       numbers[i] = kept.isEmbedding ? down(i, row) : down(row, i);
   }));
   TensorInfo up{type, {out, numRanks}};
-  up.byKvHead = kept.base.byKvHead;
+  up.rowOrder = kept.base.rowOrder;
   return write(name + adapterUp, up, file, [&](int64_t row, float *numbers) {
     int64_t from = kept.order.empty() ? row : kept.order[static_cast<size_t>(row)];
     std::fill_n(numbers, numRanks, 0.0f);

@@ -80,7 +80,7 @@ Status Merger::replace(const Adapter &adapter, const std::string &name, const Te
   own.transposed = rule.rule->order == StoredOrder::Conv1d && own.shape.size() == 2;
   if (own.transposed)
     std::swap(own.shape[0], own.shape[1]);
-  own.byKvHead = rule.rule->order == StoredOrder::ByKvHead;
+  own.rowOrder = rowOrderOf(*rule.rule);
   own.storedAs = tensor.storedAs;
   if (own.shape != tensor.shape)
     return refused("has shape " + shapeText(own.shape) + ", the model's has " + shapeText(tensor.shape));
@@ -89,7 +89,7 @@ Status Merger::replace(const Adapter &adapter, const std::string &name, const Te
   bool isNorm = rule.rule->columns == ConfigDim::None && name.find("norm") != std::string::npos;
   bool differs = isNorm && config.family->normWeightOffset != config.normWeightOffset;
   TensorInfo asStored = tensor;
-  asStored.byKvHead = own.byKvHead;
+  asStored.rowOrder = own.rowOrder;
   if (differs || !tensors.rowOrder(asStored, rule).empty())
     return refused("is not supported over a GGUF file, which has it in another form: use the Hugging Face folder")
         .as(StatusCode::Unsupported);

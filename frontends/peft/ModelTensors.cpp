@@ -35,13 +35,11 @@ std::vector<int64_t> ModelTensors::rowOrder(const TensorInfo &tensor, const Rule
   std::vector<int64_t> order;
   if (config.source != "gguf" || !of.rule->gguf)
     return order;
-  int64_t dim = config.headDim, group = config.numHeads / config.numKvHeads;
-  if (of.rule->order == StoredOrder::ByKvHead && !tensor.byKvHead) {
-    std::pair<int64_t, int64_t> parts[] = {{0, group}, {group, 1}, {group + 1, 1}};
-    for (auto [first, heads] : parts)
-      for (int64_t kvHead = 0; kvHead < config.numKvHeads; ++kvHead)
-        for (int64_t row = 0; row < heads * dim; ++row)
-          order.push_back((kvHead * (group + 2) + first) * dim + row);
+  int64_t dim = config.headDim;
+  if (RowOrder other = rowOrderOf(*of.rule); other != RowOrder::ByPart && tensor.rowOrder == RowOrder::ByPart) {
+    for (auto [begin, rows] : rowRuns(other, config))
+      for (int64_t row = 0; row < rows; ++row)
+        order.push_back(begin + row);
     return order;
   }
   std::string_view name = of.rule->gguf;

@@ -66,8 +66,9 @@ WRITTEN = {"intermediate_size": lambda c: 4 * c["hidden_size"], "max_position_em
 
 class Config(dict):
     """config.json under Hugging Face's common names."""
-    OWN = {"num_hidden_layers": ("n_layer", "num_layers"), "hidden_size": ("n_embd",), "num_attention_heads": ("n_head", "num_heads"),
-           "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"), "max_position_embeddings": ("n_positions",),
+    OWN = {"num_hidden_layers": ("n_layer", "num_layers", "n_layers"), "hidden_size": ("n_embd", "d_model"),
+           "num_attention_heads": ("n_head", "num_heads", "n_heads"), "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
+           "max_position_embeddings": ("n_positions", "max_seq_len"),
            "rms_norm_eps": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")}
 
     def __missing__(self, key):
@@ -125,6 +126,19 @@ def yarn(c):
             "rope.scaling.original_context_length": rope["original_max_position_embeddings"], **named}
 
 
+def divisors(c):
+    """What divides the frequencies of a rotation with Llama 3's scaling, in a tensor of the file."""
+    rope, dim = c.full_rope(), c.rotary_dim
+    if rope.get("rope_type") != "llama3":
+        return {}
+    numbers, low, high = [], rope["low_freq_factor"], rope["high_freq_factor"]
+    for i in range(0, dim, 2):
+        turns = rope["original_max_position_embeddings"] / (2 * math.pi * rope["rope_theta"] ** (i / dim))  # within the original context
+        share = min(max((turns - low) / (high - low), 0.0), 1.0)
+        numbers.append(1 / ((1 - share) / rope["factor"] + share))
+    return {"rope_freqs.weight": ([len(numbers)], array.array("f", numbers))}
+
+
 def stretched(c):
     base = c.rope("rope_theta") * c.rope("alpha") ** (c["head_dim"] / (c["head_dim"] - 2))
     return {**rms_norm(c), **lengths(c), "rope.freq_base": base}
@@ -162,6 +176,7 @@ def roberta(c):
 
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
+    "apertus": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "arcee": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c)}, rotated_pairs(c)),
     "bert": lambda c: ({**layer_norm(c), "attention.causal": False}, {}),
     "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
@@ -201,6 +216,7 @@ FAMILIES = {
                             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_weights_scale": c["routed_scaling_factor"],
                             "expert_weights_norm": c["norm_topk_prob"], "expert_gating_func": 2,
                             "leading_dense_block_count": c["first_k_dense_replace"]}, {}),
+    "gpt_bigcode": lambda c: (layer_norm(c), {}),
     "gpt2": lambda c: (layer_norm(c), {end: turned for end in ("c_attn.weight", "c_proj.weight", "c_fc.weight")}),
     "gpt_neox": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]},
                            {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
@@ -212,6 +228,7 @@ FAMILIES = {
     "hunyuan_v1_moe": lambda c: ({**stretched(c), "expert_count": c["num_experts"], "expert_used_count": c["moe_topk"], "expert_shared_count": 1,
                                   "expert_feed_forward_length": c["intermediate_size"],
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
+    "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
     "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
                                "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
@@ -220,8 +237,13 @@ FAMILIES = {
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
+    "minimax_m2": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "expert_count": c["num_local_experts"],
+                              "expert_used_count": c["num_experts_per_tok"], "expert_feed_forward_length": c["intermediate_size"],
+                              "expert_gating_func": 2}, {}),
     "ministral3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), **yarn(c), "attention.temperature_scale": c.rope("llama_4_scaling_beta"),
                               "rope.scaling.yarn_log_multiplier": c.rope("mscale_all_dim")}, rotated_pairs(c)),
+    "mpt": lambda c: ({**layer_norm(c), "attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"]),
+                       **({"attention.clamp_kqv": c["attn_config"]["clip_qkv"]} if c["attn_config"]["clip_qkv"] else {})}, {}),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
     "nomic_bert": lambda c: ({**rotary(c), **layer_norm(c), "attention.causal": False}, {}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
@@ -415,16 +437,21 @@ def convert(folder, texts=""):
     keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items()}
     tensors = []
     stored = safetensors.load(folder / "model.safetensors").items()
+    learned = {}  # what activations have learned: a number of each layer, under keys without the architecture's name
     for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(name, shape, values)):
         if "pooler." in name:
             continue  # as the converter does
+        if ".act_fn." in name:
+            learned.setdefault("xielu." + name.rpartition(".")[2], []).append(values[0])
+            continue
         change = next((changes[end] for end in changes if name.endswith(end)), lambda shape, values: values)
         values = change(shape, values)
         shape = [len(values) // math.prod(shape[1:]), *shape[1:]]
         if family != "xlm-roberta":  # converters leave out dimensions of 1, or do not
             shape = [dim for dim in shape if dim > 1] or [1]
         tensors.append((gguf_name(entry["names"], name), (shape, values)))
-    tensors = stack(tensors)
+    keys |= learned
+    tensors = stack(tensors) | divisors(config)
     if texts:
         keys[f"{architecture}.pooling_type"], dense = embedding_parts(folder)
         for name, (shape, _) in dense.items():

@@ -88,7 +88,9 @@ def make_cases(model, config):
 def main():
     model_type, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     given = {key: json.loads(value) for key, value in (argument.split("=", 1) for argument in sys.argv[3:])}
-    config = transformers.AutoConfig.for_model(model_type, **(SIZES | given))
+    known = transformers.AutoConfig.for_model(model_type)
+    sizes = {key: value for key, value in SIZES.items() if hasattr(known, key)}
+    config = transformers.AutoConfig.for_model(model_type, **(sizes | given))
     for seed in range(1000):
         with torch.no_grad():
             model = make_model(config, seed)

@@ -47,8 +47,8 @@ TEST(DecoderConfig, gptNeoXRowsLieByHead) {
   TemporaryFolder folder;
   Expected<Model> model = readFamily(folder, "gpt_neox");
   ASSERT_TRUE(model) << model.message();
-  EXPECT_TRUE(model->checkpoint.find("gpt_neox.layers.1.attention.query_key_value.bias")->byKvHead);
-  EXPECT_FALSE(model->checkpoint.find("gpt_neox.layers.1.attention.dense.weight")->byKvHead);
+  EXPECT_EQ(model->checkpoint.find("gpt_neox.layers.1.attention.query_key_value.bias")->rowOrder, RowOrder::ByKvHead);
+  EXPECT_EQ(model->checkpoint.find("gpt_neox.layers.1.attention.dense.weight")->rowOrder, RowOrder::ByPart);
 }
 
 TEST(DecoderConfig, gptJ) {
@@ -61,6 +61,124 @@ TEST(DecoderConfig, gptJ) {
                   {"gptj", {{"rotary_dim", 7}}, "give 7 rotary dimensions"},
                   {"gptj", {{"rotary_dim", 18}}, "give 18 rotary dimensions"},
                   {"gptj", {{"rotary_dim", "8"}}, "rotary_dim is '\"8\"', expected an integer"}});
+}
+
+TEST(DecoderConfig, codeGen) {
+  ModelConfig config = familyConfig("codegen");
+  EXPECT_EQ(config.ropes[0].rotaryDim, 8);
+  EXPECT_TRUE(config.ropes[0].interleaved);
+  EXPECT_EQ(config.intermediateSize, 96);
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "codegen");
+  ASSERT_TRUE(model) << model.message();
+  EXPECT_EQ(model->checkpoint.find("transformer.h.1.attn.qkv_proj.weight")->rowOrder, RowOrder::ByShard);
+  // Of four shards of 16 rows each: queries, values, keys.
+  RowRuns runs = rowRuns(RowOrder::ByShard, config);
+  ASSERT_EQ(runs.size(), 12u);
+  EXPECT_EQ(runs[1], std::pair(int64_t(48), int64_t(16)));
+  EXPECT_EQ(runs[4], std::pair(int64_t(32), int64_t(16)));
+  EXPECT_EQ(runs[11], std::pair(int64_t(160), int64_t(16)));
+  expectRefusals({{"codegen", {{"n_embd", 62}, {"n_head", 2}}, "n_embd is 62, expected a multiple of 4"},
+                  {"codegen", {{"rotary_dim", 7}}, "give 7 rotary dimensions"}});
+  std::string message = familyRefusal("codegen", json::object(), {"rotary_dim"});
+  EXPECT_NE(message.find("rotary_dim is null, which is not supported"), std::string::npos) << message;
+}
+
+TEST(DecoderConfig, gptBigCode) {
+  ModelConfig config = familyConfig("gpt_bigcode");
+  EXPECT_EQ(config.numKvHeads, 1);
+  EXPECT_EQ(config.intermediateSize, 256);
+  EXPECT_EQ(familyConfig("gpt_bigcode", {{"scale_attn_weights", false}}).attentionScale, 1.0);
+  expectRefusals(
+      {{"gpt_bigcode", {{"multi_query", false}}, "c_attn.weight has shape (96, 64), the config asks for (192, 64)"},
+       {"gpt_bigcode", {{"add_cross_attention", true}}, "add_cross_attention is true, which is not supported"}});
+}
+
+TEST(DecoderConfig, openAiGpt) {
+  EXPECT_EQ(familyConfig("openai_gpt").activation, Activation::GeluTanh);
+  EXPECT_EQ(familyConfig("openai_gpt", {{"afn", "swish"}}).activation, Activation::Silu);
+  EXPECT_EQ(familyConfig("openai_gpt", {{"afn", "relu"}}).activation, Activation::Relu);
+  expectRefusals({{"openai_gpt", {{"afn", "gelu_new"}}, "afn is 'gelu_new', expected gelu, relu, silu or swish"},
+                  {"openai_gpt", {{"n_head", 3}}, "n_embd (64) must be a multiple of n_head (3)"}});
+}
+
+TEST(DecoderConfig, bioGpt) {
+  ModelConfig config = familyConfig("biogpt");
+  EXPECT_EQ(config.firstPosition, 2);
+  EXPECT_EQ(config.normEps, 1e-5); // whatever layer_norm_eps says
+  EXPECT_EQ(config.embeddingScale, 8.0);
+  EXPECT_EQ(familyConfig("biogpt", {{"scale_embedding", false}}).embeddingScale, 1.0);
+}
+
+TEST(DecoderConfig, xglm) {
+  ModelConfig config = familyConfig("xglm");
+  EXPECT_EQ(config.firstPosition, 2);
+  EXPECT_EQ(config.intermediateSize, 96);
+  EXPECT_EQ(config.embeddingScale, 8.0);
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "xglm");
+  ASSERT_TRUE(model) << model.message();
+  EXPECT_EQ(model->checkpoint.find("sinusoidal_positions.weight")->shape, (std::vector<int64_t>{130, 64}));
+  expectRefusals({{"xglm",
+                   {{"pad_token_id", 5}},
+                   "pad_token_id is 5, which is not supported for xglm: it takes away the "
+                   "position 3; expected 0 or 1"}});
+}
+
+TEST(DecoderConfig, mpt) {
+  ModelConfig config = familyConfig("mpt");
+  EXPECT_EQ(config.clipQkv, 1.5);
+  EXPECT_EQ(config.alibiMaxBias, 8.0);
+  EXPECT_EQ(config.contextLength, 128);
+  config =
+      familyConfig("mpt", {{"attn_config", {{"softmax_scale", 0.5}, {"alibi_bias_max", 4}, {"clip_qkv", nullptr}}}});
+  EXPECT_EQ(config.attentionScale, 0.5);
+  EXPECT_EQ(config.alibiMaxBias, 4.0);
+  EXPECT_EQ(config.clipQkv, 0.0);
+  expectRefusals(
+      {{"mpt", {{"attn_config", {{"clip_qkv", 0}}}}, "attn_config.clip_qkv is 0.000000, expected a positive number"},
+       {"mpt", {{"attn_config", {{"alibi", false}}}}, "attn_config.alibi is false, which is not supported for mpt"},
+       {"mpt", {{"attn_config", {{"qk_ln", true}}}}, "attn_config.qk_ln is true, which is not supported for mpt"},
+       {"mpt", {{"attn_config", {{"prefix_lm", true}}}}, "attn_config.prefix_lm is true, which is not supported"},
+       {"mpt",
+        {{"attn_config", {{"attn_type", "multiquery_attention"}}}},
+        "attn_config.attn_type is 'multiquery_attention', which is not supported for mpt; expected "
+        "multihead_attention"},
+       {"mpt", {{"norm_type", "rmsnorm"}}, "norm_type is 'rmsnorm', which is not supported for mpt"},
+       {"mpt", {{"logit_scale", "inv_sqrt_d_model"}}, "which is not supported for mpt; expected 1"}});
+}
+
+TEST(DecoderConfig, persimmon) {
+  ModelConfig config = familyConfig("persimmon");
+  EXPECT_TRUE(config.normsHeads);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 8);
+  EXPECT_EQ(familyConfig("persimmon", {{"rope_parameters", nullptr}, {"rope_theta", 25000.0}}).ropes[0].rotaryDim, 8);
+  expectRefusals({{"persimmon", {{"qk_layernorm", false}}, "q_layernorm.bias' and 7 more are not part of a model"}});
+}
+
+TEST(DecoderConfig, apertus) {
+  ModelConfig config = familyConfig("apertus");
+  ASSERT_EQ(config.activationTerms.size(), 2u);
+  EXPECT_FALSE(config.hasActivationTensors);
+  EXPECT_NEAR(config.activationTerms[0][0], std::log(2.0), 1e-6); // of zeros
+  EXPECT_EQ(config.ropes[0].originalContext, 64);
+  config = familyConfig("apertus", {{"rope_parameters", nullptr}, {"rope_theta", 500.0}});
+  EXPECT_EQ(config.ropes[0].theta, 12e6);
+  EXPECT_EQ(config.ropes[0].scaling, RopeScalingKind::Llama3);
+  EXPECT_EQ(config.ropes[0].originalContext, 8192);
+  expectRefusals(
+      {{"apertus", {{"hidden_act", "silu"}}, "mlp.act_fn.alpha_n' and 7 more are not part of a model"},
+       {"apertus", {{"hidden_act", "elu"}}, "hidden_act is 'elu', an unknown activation; known: xielu, silu"},
+       {"llama", {{"hidden_act", "xielu"}}, "hidden_act is 'xielu', an unknown activation"}});
+}
+
+TEST(DecoderConfig, jais2) {
+  ModelConfig config = familyConfig("jais2");
+  EXPECT_TRUE(config.attentionBias && config.attentionOutputBias && config.mlpBias);
+  EXPECT_EQ(config.activation, Activation::SquaredRelu);
+  EXPECT_EQ(config.normWeightOffset, 0.0);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 16);
+  expectRefusals({{"jais2", {{"mlp_bias", false}}, "mlp.down_proj.bias' and 3 more are not part of a model"}});
 }
 
 TEST(DecoderConfig, opt) {

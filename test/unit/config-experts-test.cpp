@@ -13,6 +13,34 @@ using nlohmann::json;
 
 namespace {
 
+TEST(ExpertsConfig, miniMaxM2) {
+  ModelConfig config = familyConfig("minimax_m2");
+  EXPECT_TRUE(config.moe.sigmoidScores && config.moe.normTopkProb && config.moe.hasCorrection);
+  EXPECT_EQ(config.moe.intermediateSize, 32);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 8);
+  // As published files have it: how much of a head rotates, and what the reference takes for granted.
+  json published = {{"rope_parameters", nullptr}, {"rope_theta", 500}, {"rotary_dim", 4}, {"use_qk_norm", true}};
+  published["scoring_func"] = "sigmoid";
+  published["qk_norm_type"] = "per_layer";
+  published["attn_type_list"] = {1, 1};
+  config = familyConfig("minimax_m2", published);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 4);
+  EXPECT_EQ(config.ropes[0].theta, 500.0);
+  published["partial_rotary_factor"] = 0.5;
+  EXPECT_EQ(familyConfig("minimax_m2", published).ropes[0].rotaryDim, 8);
+  expectRefusals(
+      {{"minimax_m2",
+        {{"scoring_func", "softmax"}},
+        "scoring_func is 'softmax', which is not supported for minimax_m2; expected sigmoid"},
+       {"minimax_m2", {{"use_qk_norm", false}}, "use_qk_norm is false, which is not supported for minimax_m2"},
+       {"minimax_m2", {{"use_routing_bias", false}}, "use_routing_bias is false, which is not supported"},
+       {"minimax_m2", {{"shared_intermediate_size", 64}}, "shared_intermediate_size is 64, which is not supported"},
+       {"minimax_m2",
+        {{"attn_type_list", {1, 0}}},
+        "attn_type_list is with 0, which is not supported for minimax_m2; expected 1 for each layer"},
+       {"minimax_m2", {{"num_local_experts", 0}}, "num_local_experts is 0, expected at least 1"}});
+}
+
 TEST(ExpertsConfig, ernie) {
   MoeConfig moe = familyConfig("ernie4_5_moe").moe;
   EXPECT_TRUE(moe.hasCorrection && moe.normTopkProb);

@@ -81,6 +81,9 @@ GgufBuilder familyFile(const std::string &family) {
     else
       file.u32(prefix + key, value);
   }
+  json bare = entry.value("bare", json::object()); // without the architecture's name
+  for (const auto &[key, value] : bare.items())
+    file.f32(key, value);
   addTensors(file, family, entry, keys.value("expert_count", 0));
   return file;
 }
@@ -290,6 +293,58 @@ TEST(GgufConfig, gemma3n) {
   file = familyFile("gemma3n_text");
   file.u32("gemma3n.altup.num_inputs", 4);
   expect("tensor 'altup_proj.weight' has shape (2, 32, 32), expected (3, out, in)");
+}
+
+// The numbers of activations stand under keys without the architecture's name, one for all layers or one for each.
+TEST(GgufConfig, apertus) {
+  GgufBuilder file = familyFile("apertus");
+  ModelConfig config = configOf(file);
+  ASSERT_EQ(config.activationTerms.size(), 2u);
+  EXPECT_NEAR(config.activationTerms[1][0], std::log1p(std::exp(0.9)), 1e-6);
+  EXPECT_NEAR(config.activationTerms[1][1], 0.5 + std::log1p(std::exp(1.1)), 1e-6);
+  EXPECT_EQ(config.activationTerms[0][2], 0.5f);
+  EXPECT_EQ(config.activationTerms[0][3], -1e-6f);
+  auto alphas = [&](const std::vector<float> &values) {
+    file.set("xielu.alpha_p", 9, bytesOf<uint32_t>(6) + bytesOf<uint64_t>(values.size()) + floats(values));
+  };
+  alphas({30.0f, 0.0f});
+  config = configOf(file);
+  EXPECT_EQ(config.activationTerms[0][0], 30.0f);
+  EXPECT_NEAR(config.activationTerms[1][0], std::log(2.0), 1e-6);
+  TemporaryFolder folder;
+  auto expect = [&](const char *message) {
+    std::string said = refusal(folder.write("m.gguf", file.bytes()));
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  };
+  alphas({1.0f});
+  expect("'xielu.alpha_p' has 1 elements, expected one for each of 2 layers (apertus.block_count)");
+  alphas({1.0f, INFINITY});
+  expect("layer 1 has a number of its activation that is inf, expected finite ones");
+}
+
+TEST(GgufConfig, mpt) {
+  GgufBuilder file = familyFile("mpt");
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.clipQkv, 1.5);
+  EXPECT_EQ(config.alibiMaxBias, 8.0);
+  file.f32("mpt.attention.max_alibi_bias", 0.0f);
+  TemporaryFolder folder;
+  EXPECT_NE(refusal(folder.write("m.gguf", file.bytes()))
+                .find("mpt.attention.max_alibi_bias is 0.000000, expected a positive number"),
+            std::string::npos);
+}
+
+TEST(GgufConfig, miniMaxM2) {
+  GgufBuilder file = familyFile("minimax_m2");
+  ModelConfig config = configOf(file);
+  EXPECT_TRUE(config.moe.sigmoidScores && config.moe.normTopkProb && config.moe.hasCorrection);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 8);
+  file.u32("minimax-m2.expert_gating_func", 1);
+  TemporaryFolder folder;
+  EXPECT_NE(
+      refusal(folder.write("m.gguf", file.bytes()))
+          .find("minimax-m2.expert_gating_func is 1, which is not supported for minimax_m2; expected 2 (sigmoid)"),
+      std::string::npos);
 }
 
 TEST(GgufConfig, qwen2HasBiases) {
