@@ -128,9 +128,10 @@ def yarn(c):
 
 def divisors(c):
     """What divides the frequencies of a rotation with Llama 3's scaling, in a tensor of the file."""
-    rope, dim = c.full_rope(), c.rotary_dim
+    rope = c.full_rope()
     if rope.get("rope_type") != "llama3":
         return {}
+    dim = c.rotary_dim
     numbers, low, high = [], rope["low_freq_factor"], rope["high_freq_factor"]
     for i in range(0, dim, 2):
         turns = rope["original_max_position_embeddings"] / (2 * math.pi * rope["rope_theta"] ** (i / dim))  # within the original context

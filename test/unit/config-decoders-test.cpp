@@ -153,7 +153,7 @@ TEST(DecoderConfig, persimmon) {
   EXPECT_TRUE(config.normsHeads);
   EXPECT_EQ(config.ropes[0].rotaryDim, 8);
   EXPECT_EQ(familyConfig("persimmon", {{"rope_parameters", nullptr}, {"rope_theta", 25000.0}}).ropes[0].rotaryDim, 8);
-  expectRefusals({{"persimmon", {{"qk_layernorm", false}}, "q_layernorm.bias' and 7 more are not part of a model"}});
+  expectRefusals({{"persimmon", {{"qk_layernorm", false}}, "k_layernorm.bias' and 7 more are not part of a model"}});
 }
 
 TEST(DecoderConfig, apertus) {

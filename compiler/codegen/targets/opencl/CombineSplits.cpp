@@ -48,8 +48,8 @@ protected:
       HostKernelOf<CombineSplitsCall, Enqueuer> host(op.getLoc(), module.code, name);
       const CombineSplitsCall &call = host.call;
       Value rows = host.number(offsetof(heddle_step, rows));
-      addSplitStates(host, spec, {call.outputs, call.maxima, call.sums}, call.maxSplits, call.maxSplits,
-                     /*hasElements=*/false);
+      addStatesOfSplits(host, spec, {call.outputs, call.maxima, call.sums}, call.maxSplits, call.maxSplits,
+                        /*hasElements=*/false);
       host.addVector(i32Element, host.pointer(offsetof(heddle_step, cache_positions)), rows);
       if (spec.hasSinks)
         host.addVector(f32Element, call.sinks, host.constant(spec.numHeads));

@@ -118,7 +118,7 @@ static func::FuncOp enqueueSplits(Location loc, ModuleOp code, StringRef name, c
                            return {b.max(before[0], loadSequence(b, call.sequences, index).length)};
                          })[0];
   addOperands(host, call, spec, /*isCross=*/false, Value(), hasSlopes ? Value() : call.positions);
-  addSplitStates(host, spec, {call.outputs, call.maxima, call.sums}, call.maxSplits, b.divideUp(longest, splitKv));
+  addStatesOfSplits(host, spec, {call.outputs, call.maxima, call.sums}, call.maxSplits, b.divideUp(longest, splitKv));
   enqueueAttention(host, kernels);
   return host.finish();
 }

@@ -437,8 +437,8 @@ Func heddle::softmaxSplits(PipelineBuilder &b, const AttentionSpec &spec, const 
   return FlashAttention(b, spec, keys, terms, threads).splits();
 }
 
-void heddle::addSplitStates(Enqueuer &host, const AttentionSpec &spec, SplitStates states, mlir::Value maxSplits,
-                            mlir::Value splits, bool hasElements) {
+void heddle::addStatesOfSplits(Enqueuer &host, const AttentionSpec &spec, StatesOfSplits states, mlir::Value maxSplits,
+                               mlir::Value splits, bool hasElements) {
   RawBuilder &b = host.builder();
   mlir::Value rows = host.number(offsetof(heddle_step, rows));
   auto dims = [&](int64_t ofHead) {

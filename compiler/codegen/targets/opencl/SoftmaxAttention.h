@@ -83,11 +83,11 @@ Halide::Func softmaxSplits(PipelineBuilder &b, const AttentionSpec &spec, const 
                            const DeviceScoreTerms &terms, AttentionThreads threads);
 // The buffers of elements, maxima and sums: of `splits` splits of the rows of the step, between whose rows lie `maxSplits`. `hasElements`: maxima and
 // sums have their first dimension.
-struct SplitStates {
+struct StatesOfSplits {
   mlir::Value elements, maxima, sums;
 };
-void addSplitStates(Enqueuer &host, const AttentionSpec &spec, SplitStates states, mlir::Value maxSplits,
-                    mlir::Value splits, bool hasElements = true);
+void addStatesOfSplits(Enqueuer &host, const AttentionSpec &spec, StatesOfSplits states, mlir::Value maxSplits,
+                       mlir::Value splits, bool hasElements = true);
 // (value_dim, num_heads, rows): the merge of those splits from `first` to `last` of each row, to the bits of softmaxAttention.
 Halide::Func mergeSplits(PipelineBuilder &b, const AttentionSpec &spec, const Halide::ImageParam &elements,
                          const Halide::ImageParam &maxima, const Halide::ImageParam &sums,
