@@ -12,7 +12,8 @@ static const std::vector<std::string> avx512 = {"avx2",     "fma",      "f16c", 
 TEST(Target, IntelMultipliesBf16OnTilesOrNotAtAll) {
   std::vector<std::string> withTiles = avx512;
   withTiles.insert(withTiles.end(), {"amx-tile", "amx-bf16"});
-  CpuTarget whole = x86Target("native", "emeraldrapids", withTiles), hidden = x86Target("native", "emeraldrapids", avx512);
+  CpuTarget whole = x86Target("native", "emeraldrapids", withTiles),
+            hidden = x86Target("native", "emeraldrapids", avx512);
   EXPECT_TRUE(whole.hasBf16Tiles());
   EXPECT_TRUE(whole.hasBf16Dot());
   EXPECT_FALSE(hidden.hasBf16Dot());

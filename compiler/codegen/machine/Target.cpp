@@ -51,8 +51,8 @@ static std::string tuneOf(llvm::StringRef cpu) {
 // Golden Cove and its successors leave products of bf16 to AMX: vdpbf16ps makes half as many of them as multiply-adds make of f32 (165 and 335
 // GFLOP/s on two cores of an Emerald Rapids, heddle-peaks). Where a hypervisor hides AMX, kernels take f32 and bytes.
 static void dropSlowBf16(llvm::StringRef cpu, std::vector<std::string> &features) {
-  bool leavesBf16ToAmx = llvm::is_contained(
-      {"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"}, cpu);
+  bool leavesBf16ToAmx =
+      llvm::is_contained({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"}, cpu);
   if (leavesBf16ToAmx && !llvm::is_contained(features, "amx-bf16"))
     llvm::erase(features, "avx512bf16");
 }
