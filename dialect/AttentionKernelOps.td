@@ -15,7 +15,7 @@ def Heddle_OnlineAttentionOp : Heddle_KernelOp<"online_attention", [AttrSizedOpe
     query heads that share a KV head are rows of one tile, so one load of a KV block serves the group (`share_kv`).
 
     With `split_kv` the keys are attended to in splits [i split_kv, (i + 1) split_kv) by themselves, and what `combine_splits`
-    needs of each is left: o' unscaled, m' in units of log 2, l'. Splits that a row sees nothing of are left as they are or
+    needs of each is left: o' unscaled, m' in units of log 2 (kernels of any device: of 1), l'. Splits that a row sees nothing of are left as they are or
     neutral (m' = -1e38, l' = 0, o' = 0); sinks are the merge's.
 
     `positions` is a table of what scores get for the distance between query and key, as `position_bias` has it: slopes, or buckets with
@@ -163,7 +163,7 @@ def Heddle_RaggedAttentionOp : Heddle_KernelOp<"ragged_attention", [AttrSizedOpe
 def Heddle_CombineSplitsOp : Heddle_KernelOp<"combine_splits", [AttrSizedOperandSegments]> {
   let summary = "Merges what attention to the splits of the keys left (Dao et al. 2023, Flash-Decoding)";
   let description = [{
-    m = max over splits m_i, and the sink in units of log 2;
+    m = max over splits m_i, and the sink in the unit of these, log 2 (kernels of any device: 1, and e for 2 below);
     destination = sum 2^(m_i - m) o_i / (sum 2^(m_i - m) l_i + 2^(sink - m)), splits ascending: those that the row sees a key
     of under the mask, with the row's place in the cache.
 

@@ -300,7 +300,7 @@ struct ContractionCall {
 struct AttentionSplitCall {
   mlir::Value q;                       // const float *, (rows, numHeads * headDim), rows qStride floats apart
   mlir::Value outputs;                 // float *, (rows, maxSplits, numHeads, valueHeadDim)
-  mlir::Value maxima, sums;            // float *, (rows, maxSplits, numHeads); maxima in units of log 2
+  mlir::Value maxima, sums;            // float *, (rows, maxSplits, numHeads); maxima in units of log 2, OpenCL: 1
   mlir::Value sequences, numSequences; // const heddle_sequence *
   mlir::Value kOffset, vOffset;        // bytes of this layer's K and V inside a page
   mlir::Value qStride, maxSplits;
