@@ -94,13 +94,13 @@ func.func @rebuilt_keys_are_whole(%q: tensor<?x18xf32>, %c: !heddle.kv_cache<2 x
 
 // -----
 
-// CUDA splits what its tensor cores take: neither positions nor a cache of f32.
+// CUDA splits what its tensor cores take, which are no positions, and by the kernel of any device a cache of f32.
 // CHECK-LABEL: @on_tensor_cores
 // CHECK: heddle.combine_splits
 // CHECK-LABEL: @with_positions
 // CHECK-NOT: split
 // CHECK-LABEL: @of_f32
-// CHECK-NOT: split
+// CHECK: heddle.combine_splits
 module attributes {heddle.target = #heddle.target<device = cuda, name = "cuda:sm_80">} {
 func.func @on_tensor_cores(%q: tensor<?x64xf32>, %cache: !heddle.kv_cache<2 x 2 x 16 x bf16>, %layer: index, %out: tensor<?x64xf32>) -> tensor<?x64xf32> {
   %0 = heddle.online_attention <causal> ins(%q, %cache[%layer] : tensor<?x64xf32>, <2 x 2 x 16 x bf16>) outs(%out : tensor<?x64xf32>) {num_heads = 4 : i64, scale = 0.25, softcap = 0.0, block_kv = 64 : i64, share_kv = true} -> tensor<?x64xf32>
