@@ -20,7 +20,7 @@ TEST_FOLDER = pathlib.Path(__file__).resolve().parent.parent
 FUZZ_SEEDS = {"fuzz-dialect": "dialect/*.mlir", "fuzz-gguf": "models/gguf/*.gguf", "fuzz-onnx": "onnx/node/*.onnx",
               "fuzz-tokenizer": "fuzz/seeds/tokenizer/*"}
 LIT_PASSED = {"PASS", "XFAIL", "FLAKYPASS"}
-# SKIPPED is none of them: lit had no time left for such a test.
+# SKIPPED is none of them: lit was ended before such a test.
 LIT_SKIPPED = {"UNSUPPORTED", "EXCLUDED"}
 
 
