@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // GPT-J (Wang and Komatsuzaki 2021): attention and feed-forward read one LayerNorm of the layer's input and are added to that input
-// together; the first rotary_dim values of a head rotate as pairs (2i, 2i + 1); the head has a bias. llama.cpp computes no such model.
+// together; the first rotary_dim values of a head rotate as pairs (2i, 2i + 1); the head has a bias. CodeGen (Nijkamp et al. 2022,
+// arXiv:2203.13474): the same with one matrix for q, k and v, in the shards of four devices that trained it. llama.cpp computes neither.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -17,9 +18,6 @@ static constexpr TensorRule tensorRules[] = {
     {"lm_head.bias", nullptr, ConfigDim::Vocab},
     {"transformer.h.#.ln_1.weight", nullptr, ConfigDim::Hidden},
     {"transformer.h.#.ln_1.bias", nullptr, ConfigDim::Hidden},
-    {"transformer.h.#.attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"transformer.h.#.attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
-    {"transformer.h.#.attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
     {"transformer.h.#.attn.out_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
     {"transformer.h.#.mlp.fc_in.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden},
     {"transformer.h.#.mlp.fc_in.bias", nullptr, ConfigDim::Intermediate},
@@ -27,8 +25,19 @@ static constexpr TensorRule tensorRules[] = {
     {"transformer.h.#.mlp.fc_out.bias", nullptr, ConfigDim::Hidden},
 };
 
+static constexpr TensorRule gptJRules[] = {
+    {"transformer.h.#.attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
+    {"transformer.h.#.attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"transformer.h.#.attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
+};
+static constexpr TensorRule codeGenRules[] = {
+    {"transformer.h.#.attn.qkv_proj.weight", nullptr, ConfigDim::QueriesKeysValues, ConfigDim::Hidden, When::Always,
+     StoredOrder::ByShard},
+};
+
 // Causal masks, which older releases saved as buffers.
-static constexpr UnreadTensor unread[] = {{"transformer.h.#.attn.bias"}, {"transformer.h.#.attn.masked_bias"}};
+static constexpr UnreadTensor gptJUnread[] = {{"transformer.h.#.attn.bias"}, {"transformer.h.#.attn.masked_bias"}};
+static constexpr UnreadTensor codeGenUnread[] = {{"transformer.h.#.attn.causal_mask"}};
 
 static constexpr KeyName keyNames[] = {
     {"num_hidden_layers", "n_layer"},           {"hidden_size", "n_embd"},
@@ -51,22 +60,36 @@ static void readRotaryDim(JsonObject &object, ModelConfig &config) {
   config.ropes = {rope};
 }
 
-static void buildGptJ(ModelBuilder &b) {
+static void checkShards(JsonObject &object, ModelConfig &config) {
+  if (config.hiddenSize % 4)
+    object.fail("n_embd",
+                "is " + std::to_string(config.hiddenSize) + ", expected a multiple of 4, the number of shards");
+}
+
+template <typename Attention> static void buildParallel(ModelBuilder &b, Attention attention) {
   TensorHandle x = b.embedTokens("transformer.wte.weight");
   x = decoderLayers(b, "transformer.h.", x, [&](int64_t, TensorHandle x) {
     TensorHandle normed = b.layerNorm(x, "ln_1");
-    x = b.add(x, selfAttention(b, normed));
+    x = b.add(x, attention(normed));
     return b.add(x, feedForward(b, normed));
   });
   finishDecoder(b, b.layerNorm(x, "transformer.ln_f"));
+}
+
+static void buildGptJ(ModelBuilder &b) {
+  buildParallel(b, [&](TensorHandle x) { return selfAttention(b, x); });
+}
+
+static void buildCodeGen(ModelBuilder &b) {
+  buildParallel(b, [&](TensorHandle x) { return fusedSelfAttention(b, x, "attn.qkv_proj", "attn.out_proj"); });
 }
 
 static constexpr Family describeGptJ() {
   Family row;
   row.modelType = "gptj";
   row.embedding = "transformer.wte.weight";
-  row.rules = {tensorRules};
-  row.unread = unread;
+  row.rules = {tensorRules, gptJRules};
+  row.unread = gptJUnread;
   row.plainHeads = true;
   row.keyNames = keyNames;
   row.aliases = aliases;
@@ -81,5 +104,16 @@ static constexpr Family describeGptJ() {
   return row;
 }
 const Family family::gptJ = describeGptJ();
+
+static constexpr Family describeCodeGen() {
+  Family row = describeGptJ();
+  row.modelType = "codegen";
+  row.rules = {tensorRules, codeGenRules};
+  row.unread = codeGenUnread;
+  row.readers.huggingFaceRest = checkShards;
+  row.build = buildCodeGen;
+  return row;
+}
+const Family family::codeGen = describeCodeGen();
 
 } // namespace heddle

@@ -180,14 +180,17 @@ private:
   int elements() const { return int(llvm::divideCeil(spec.valueDim(), threads.lanes)); }
   // Whether what a thread knows of a split lies before what it knows of those before.
   bool mergesSplits() const { return threads.split && !isSplit; }
-  SoftmaxSums sumsAt(Expr ofHead, Expr d, Expr ofSplit, Expr ofRow) const;
-  Expr elementAt(const SoftmaxSums &sums, Expr d) const;
+  // Of the thread that has element d of a head of a row.
+  SoftmaxSums sumsAt(Expr ofSplit) const;
+  Expr elementAt(const SoftmaxSums &sums) const;
 
   void defineRange();
   void defineKeys();
   void defineWeights();
   void defineState();
+  void define();
   void schedule(const Func &out);
+  void scheduleResult(Func &out);
 
   PipelineBuilder &b;
   const AttentionSpec &spec;
@@ -197,8 +200,9 @@ private:
 
   Var lane{"lane"}, row{"row"}, head{"head"}, group{"group"}, tile{"tile"}, block{"block"}, other{"other"}, key{"key"},
       element{"element"}, split{"split"};
-  bool isSplit = false; // the splits are the result, by blocks of their own
-  RDom summed, t;       // keys of a block; blocks, and sequences of the tile
+  Var d{"d"}, ofHead{"of_head"}, ofRow{"of_row"}; // of the result
+  bool isSplit = false;                           // the splits are the result, by blocks of their own
+  RDom summed, t;                                 // keys of a block; blocks, and sequences of the tile
   Func range, staged, dot, score, top, weight, part, state;
 };
 
@@ -343,7 +347,7 @@ void FlashAttention::schedule(const Func &out) {
   part.update().reorder(head, summed).unroll(head);
 }
 
-SoftmaxSums FlashAttention::sumsAt(Expr ofHead, Expr d, Expr ofSplit, Expr ofRow) const {
+SoftmaxSums FlashAttention::sumsAt(Expr ofSplit) const {
   Halide::FuncRef held = state(ofHead % threads.heads, d % threads.lanes, ofRow % threads.rows, ofHead / threads.heads,
                                ofSplit, ofRow / threads.rows);
   size_t count = elements();
@@ -351,79 +355,67 @@ SoftmaxSums FlashAttention::sumsAt(Expr ofHead, Expr d, Expr ofSplit, Expr ofRow
   return mergesSplits() ? SoftmaxSums::of(held, count, count + 2).with(sums) : sums;
 }
 
-Expr FlashAttention::elementAt(const SoftmaxSums &sums, Expr d) const {
+Expr FlashAttention::elementAt(const SoftmaxSums &sums) const {
   Expr value = sums.elements[0];
   for (size_t x = 1; x < sums.elements.size(); ++x)
     value = Halide::select(d / threads.lanes == int(x), sums.elements[x], value);
   return value;
 }
 
-Func FlashAttention::whole(const AttentionFinish &finish) {
-  defineRange();
-  defineKeys();
-  defineWeights();
-  defineState();
+// out (d, ofHead, [split,] ofRow)
+void FlashAttention::scheduleResult(Func &out) {
   int heads = int(spec.numHeads), valueDim = int(spec.valueDim());
-  Func out = b.func("out");
-  Var d("d"), ofHead("of_head"), ofRow("of_row"), number("number");
-  SoftmaxSums sums = sumsAt(ofHead, d, 0, ofRow);
-  Expr result = divided(elementAt(sums, d), sums.sum);
-  out(d, ofHead, ofRow) = finish ? finish(d, ofHead, ofRow, result) : result;
-
-  out.output_buffer().dim(0).set_bounds(0, valueDim);
-  out.output_buffer().dim(1).set_bounds(0, heads).set_stride(valueDim);
-  out.output_buffer().dim(2).set_min(0);
+  Halide::OutputImageParam buffer = out.output_buffers()[0];
+  buffer.dim(0).set_bounds(0, valueDim);
+  buffer.dim(1).set_bounds(0, heads).set_stride(valueDim);
+  for (int dim = 2; dim < out.dimensions(); ++dim)
+    buffer.dim(dim).set_min(0);
+  Var number("number");
   out.bound(d, 0, valueDim)
       .bound(ofHead, 0, heads)
       .never_partition_all()
       .split(d, number, lane, threads.lanes, Halide::TailStrategy::GuardWithIf)
       .split(ofHead, group, head, threads.heads)
-      .split(ofRow, tile, row, threads.rows, Halide::TailStrategy::GuardWithIf)
-      .reorder(number, head, lane, row, group, tile)
-      .gpu_blocks(group, tile)
-      .gpu_threads(lane, row)
-      .unroll(number)
-      .unroll(head);
+      .split(ofRow, tile, row, threads.rows, Halide::TailStrategy::GuardWithIf);
+  if (isSplit)
+    out.reorder(number, head, lane, row, group, split, tile).gpu_blocks(group, split, tile);
+  else
+    out.reorder(number, head, lane, row, group, tile).gpu_blocks(group, tile);
+  out.gpu_threads(lane, row).unroll(number).unroll(head);
   schedule(out);
+}
+
+void FlashAttention::define() {
+  defineRange();
+  defineKeys();
+  defineWeights();
+  defineState();
+}
+
+Func FlashAttention::whole(const AttentionFinish &finish) {
+  define();
+  Func out = b.func("out");
+  SoftmaxSums sums = sumsAt(0);
+  Expr result = divided(elementAt(sums), sums.sum);
+  out(d, ofHead, ofRow) = finish ? finish(d, ofHead, ofRow, result) : result;
+  scheduleResult(out);
   return out;
 }
 
 // A block has one split of the keys of its rows.
 Func FlashAttention::splits() {
   isSplit = true;
-  defineRange();
-  defineKeys();
-  defineWeights();
-  defineState();
-  int heads = int(spec.numHeads), valueDim = int(spec.valueDim());
+  define();
   Func out = b.func("out");
-  Var d("d"), ofHead("of_head"), ofRow("of_row"), number("number");
-  SoftmaxSums sums = sumsAt(ofHead, d, split, ofRow);
+  SoftmaxSums sums = sumsAt(split);
   // Maxima and sums, which have no first dimension, are one thread's to store.
   out(d, ofHead, split, ofRow) =
-      Halide::Tuple(elementAt(sums, d), storedIf(d == 0, sums.maximum), storedIf(d == 0, sums.sum));
-
-  Halide::OutputImageParam first = out.output_buffers()[0];
-  first.dim(0).set_bounds(0, valueDim);
-  first.dim(1).set_bounds(0, heads).set_stride(valueDim);
-  first.dim(2).set_min(0);
-  first.dim(3).set_min(0);
+      Halide::Tuple(elementAt(sums), storedIf(d == 0, sums.maximum), storedIf(d == 0, sums.sum));
   for (int ofState : {1, 2}) {
     out.output_buffers()[ofState].dim(0).set_stride(0);
     out.output_buffers()[ofState].dim(1).set_stride(1);
   }
-  out.bound(d, 0, valueDim)
-      .bound(ofHead, 0, heads)
-      .never_partition_all()
-      .split(d, number, lane, threads.lanes, Halide::TailStrategy::GuardWithIf)
-      .split(ofHead, group, head, threads.heads)
-      .split(ofRow, tile, row, threads.rows, Halide::TailStrategy::GuardWithIf)
-      .reorder(number, head, lane, row, group, split, tile)
-      .gpu_blocks(group, split, tile)
-      .gpu_threads(lane, row)
-      .unroll(number)
-      .unroll(head);
-  schedule(out);
+  scheduleResult(out);
   return out;
 }
 
