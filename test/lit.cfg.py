@@ -35,11 +35,15 @@ config.substitutions.append(("%source", os.path.dirname(config.test_source_root)
 config.substitutions.append(("%cmake", config.cmake_command))
 config.substitutions.append(("%ninja", config.ninja))
 config.substitutions.append(("%mlir_dir", config.mlir_dir))
-# PoCL is the OpenCL device of the tests, also where there is a GPU; what it compiles stays beside the test's files.
+# PoCL is the OpenCL device of the tests, also where there is a GPU. It compiles a kernel once for all tests, whose models often share one: that is most of
+# what its tests cost.
 pocl = "/etc/OpenCL/vendors/pocl.icd"
 if os.path.exists(pocl):
     config.available_features.add("pocl")
-config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE_DIR=%t.pocl"))
+config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE_DIR={os.path.join(config.test_exec_root, 'pocl')}"))
+# Models whose every kernel is like one of another test's, on emulated devices: minutes that only the long run has.
+if os.environ.get("HEDDLE_NIGHTLY"):
+    config.available_features.add("nightly")
 # A test of the cache of programs names a folder of its own.
 config.environment["HEDDLE_NO_CACHE"] = "1"
 # The emulated CUDA driver of test/ptx, also where there is a GPU.
