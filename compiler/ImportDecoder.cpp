@@ -108,8 +108,6 @@ static std::string optionMisfit(const CompileOptions &options, const Target &tar
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return "--activations=" + options.activations + ": target " + target.name + " computes in f32";
-  if (target.isDevice() && options.kv == "q8_0")
-    return "--kv=q8_0: target " + target.name + " has no kernels for it";
   if (target.isDevice() && !options.pipeline.flashTile)
     return "--flash-tile=off: target " + target.name + " has kernels in tiles only";
   // Of an encoder-decoder, whichever of its sequences may be longer.

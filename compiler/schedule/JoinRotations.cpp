@@ -312,12 +312,13 @@ void heddle::appendRotations(Block &block, TargetAttr target) {
   SmallVector<RotateAppendOp> fused;
   for (auto append : llvm::make_early_inc_range(block.getOps<KvAppendOp>())) {
     FailureOr<Appended> appended = failure();
+    bool storesCodes = append.getCache().getType().getElementType().isInteger();
     if (hasRotateAppend(target, append.getCache().getType()))
       appended = appendedBy(append);
     if (failed(appended))
-      append.emitRemark(
-          "stores keys and values by a kernel of their own: one that rotates them first takes heads of an "
-          "even width, with the queries beside them in one product");
+      append.emitRemark("stores keys and values by a kernel of their own: one that rotates them first ")
+          << (storesCodes ? "stores no codes"
+                          : "takes heads of an even width, with the queries beside them in one product");
     else
       fused.push_back(fuse(append, *appended));
   }

@@ -235,8 +235,7 @@ static std::vector<FlagGroup> makeFlags() {
        "The "
        "summary and --report say what that changed (default: as the file has them)",
        TAKE(chooseWord(value, {"q8_0", "q4_0", "q4_k", "bf16", "f16"}, arguments.options.pipeline.weights))},
-      {"--kv", "=auto|f32|bf16|f16|q8_0",
-       "storage of the KV cache; q8_0: codes of 8 bits, half of what bf16 takes, on CPUs",
+      {"--kv", "=auto|f32|bf16|f16|q8_0", "storage of the KV cache; q8_0: codes of 8 bits, half of what bf16 takes",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16", "q8_0"}, arguments.options.kv))},
       {"--activations", "=auto|f32|bf16|int8",
        "inputs of products with quantised weights (auto: by the number of rows, "

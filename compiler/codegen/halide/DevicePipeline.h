@@ -14,14 +14,19 @@ namespace heddle {
 
 inline constexpr int pageTokens = HEDDLE_KV_PAGE_SIZE;
 
-// The type that a pipeline reads numbers of the cache as.
+// The type that a pipeline reads numbers of the cache, or codes, as.
 inline Halide::Type kvType(KvType kv) {
-  return kv == KvType::F32 ? Halide::Type(Halide::Float(32)) : Halide::Type(Halide::UInt(16));
+  return kv == KvType::F32    ? Halide::Type(Halide::Float(32))
+         : kv == KvType::Q8_0 ? Halide::Type(Halide::Int(8))
+                              : Halide::Type(Halide::UInt(16));
 }
 
-// Such a number in f32.
+// Such a number in f32; of a code, before its scale.
 inline Halide::Expr cachedExpr(KvType kv, Halide::Expr value) {
-  return kv == KvType::F32 ? value : kv == KvType::BF16 ? bfloatExpr(value) : halfExpr(value);
+  return kv == KvType::F32    ? value
+         : kv == KvType::Q8_0 ? Halide::cast<float>(value)
+         : kv == KvType::BF16 ? bfloatExpr(value)
+                              : halfExpr(value);
 }
 
 // Names and arguments of one pipeline.
@@ -44,12 +49,13 @@ public:
     pipeline.arguments.push_back(Halide::Argument(param));
     return param;
   }
-  // One plane of the cache's pages: (columns, 64, heads, pages).
+  // One plane of the cache's pages: (columns, 64, heads, pages) of numbers or of codes.
   Halide::ImageParam pages(const char *name, KvType kv, int64_t columns, int64_t heads) {
-    Halide::ImageParam param = input(name, kvType(kv), {columns, pageTokens, heads, 0});
-    param.dim(1).set_stride(int(columns));
-    param.dim(2).set_stride(int(columns * pageTokens));
-    return param;
+    return ofPages(name, kvType(kv), columns, heads, kvPlaneBytes(kv, columns));
+  }
+  // The scales of such codes: (columns / 32, 64, heads, pages) f16.
+  Halide::ImageParam scales(const char *name, int64_t columns, int64_t heads) {
+    return ofPages(name, Halide::UInt(16), columns / kvBlockColumns, heads, kvPlaneBytes(KvType::Q8_0, columns));
   }
   // `inWords`: they are read four bytes at once, through one view more.
   WeightExpressions weights(const PackedLayout &layout, int64_t n, int64_t k, bool inWords = false) {
@@ -68,8 +74,35 @@ public:
   }
 
 private:
+  Halide::ImageParam ofPages(const char *name, Halide::Type type, int64_t columns, int64_t heads, int64_t planeBytes) {
+    Halide::ImageParam param = input(name, type, {columns, pageTokens, heads, 0});
+    param.dim(1).set_stride(int(columns));
+    param.dim(2).set_stride(int(planeBytes / type.bytes()));
+    return param;
+  }
+
   std::string symbol;
   ScheduledPipeline pipeline;
+};
+
+// One plane of the cache's pages, whose numbers are read in f32. A device keeps the 64 rows of a head one after the other, and behind those of codes
+// their scales, row by row.
+class CachedPlane {
+public:
+  CachedPlane(PipelineBuilder &b, const std::string &name, KvType kv, int64_t columns, int64_t heads)
+      : kv(kv), stored(b.pages(name.c_str(), kv, columns, heads)) {
+    if (kv == KvType::Q8_0)
+      scales = b.scales((name + "_scales").c_str(), columns, heads);
+  }
+  Halide::Expr numPages() const { return stored.dim(3).extent(); }
+  Halide::Expr operator()(Halide::Expr column, Halide::Expr slot, Halide::Expr head, Halide::Expr page) const {
+    Halide::Expr number = cachedExpr(kv, stored(column, slot, head, page));
+    return scales.defined() ? number * halfExpr(scales(column / int(kvBlockColumns), slot, head, page)) : number;
+  }
+
+private:
+  KvType kv;
+  Halide::ImageParam stored, scales;
 };
 
 // Where each row of a step lies in the cache.

@@ -39,14 +39,18 @@ void Enqueuer::addWeights(Value at, const PackedLayout &layout, int64_t n, int64
   }
 }
 
-SmallVector<BufferDim> Enqueuer::pageDims(KvType kv, int64_t headDim, int64_t heads, bool isCross) {
-  constexpr int64_t tokens = HEDDLE_KV_PAGE_SIZE;
+static BufferDim pagesOf(Enqueuer &host, RawBuilder &b, int64_t elementBytes, bool isCross) {
   size_t count = isCross ? offsetof(heddle_step, num_source_pages) : offsetof(heddle_step, num_pages);
   size_t stride = isCross ? offsetof(heddle_step, source_page_stride) : offsetof(heddle_step, page_stride);
-  return {{b.constant(headDim), b.constant(1)},
-          {b.constant(tokens), b.constant(headDim)},
-          {b.constant(heads), b.constant(headDim * tokens)},
-          {number(count), b.divide(number(stride), kvBytes(kv))}};
+  return {host.number(count), b.divide(host.number(stride), elementBytes)};
+}
+
+SmallVector<BufferDim> Enqueuer::pageDims(int64_t columns, int64_t heads, int64_t planeBytes, int64_t elementBytes,
+                                          bool isCross) {
+  return {{b.constant(columns), b.constant(1)},
+          {b.constant(HEDDLE_KV_PAGE_SIZE), b.constant(columns)},
+          {b.constant(heads), b.constant(planeBytes / elementBytes)},
+          pagesOf(*this, b, elementBytes, isCross)};
 }
 
 Value Enqueuer::pagesAt(Value planeOffset, bool isCross) {
@@ -54,14 +58,28 @@ Value Enqueuer::pagesAt(Value planeOffset, bool isCross) {
 }
 
 void Enqueuer::addPages(KvType kv, int64_t headDim, int64_t heads, Value planeOffset, bool isCross) {
-  add(kvElement(kv), pagesAt(planeOffset, isCross), pageDims(kv, headDim, heads, isCross));
+  int64_t planeBytes = kvPlaneBytes(kv, headDim);
+  Value plane = pagesAt(planeOffset, isCross);
+  add(kvElement(kv), plane, pageDims(headDim, heads, planeBytes, kvBytes(kv), isCross));
+  if (kv == KvType::Q8_0)
+    add({buffer_layout::UnsignedInteger, 16}, b.at(plane, HEDDLE_KV_PAGE_SIZE * headDim),
+        pageDims(headDim / kvBlockColumns, heads, planeBytes, kvScaleBytes, isCross));
 }
 
 void Enqueuer::addBothPages(KvType kv, int64_t headDim, int64_t heads, Value keyOffset, Value valueOffset,
                             bool isCross) {
-  SmallVector<BufferDim> dims = pageDims(kv, headDim, heads, isCross);
+  SmallVector<BufferDim> dims = pageDims(headDim, heads, kvPlaneBytes(kv, headDim), kvBytes(kv), isCross);
   dims.push_back({b.constant(2), b.divide(b.sub(valueOffset, keyOffset), kvBytes(kv))});
   add(kvElement(kv), pagesAt(keyOffset, isCross), dims);
+}
+
+void Enqueuer::addBytesOfPages(int64_t headDim, int64_t heads, ArrayRef<Plane> planes, bool isCross) {
+  int64_t planeBytes = kvPlaneBytes(KvType::Q8_0, headDim);
+  add({buffer_layout::UnsignedInteger, 8}, pagesAt(planes.front().offset, isCross),
+      {{b.constant(planeBytes), b.constant(1)},
+       {b.constant(heads), b.constant(planeBytes)},
+       pagesOf(*this, b, 1, isCross),
+       {b.constant(planes.size()), b.sub(planes.back().offset, planes.front().offset)}});
 }
 
 void Enqueuer::addPlaces(bool isCross) {

@@ -14,9 +14,11 @@ namespace heddle {
 inline constexpr BufferElement f32Element = {buffer_layout::Float, 32}, i32Element = {buffer_layout::SignedInteger, 32};
 inline constexpr BufferElement bf16Element = {buffer_layout::UnsignedInteger, 16}; // as Halide reads it
 
-// Numbers of the cache, 16-bit ones as Halide reads them.
+// Numbers of the cache, 16-bit ones as Halide reads them, or codes.
 inline BufferElement kvElement(KvType kv) {
-  return kv == KvType::F32 ? f32Element : BufferElement{buffer_layout::UnsignedInteger, 16};
+  return kv == KvType::F32    ? f32Element
+         : kv == KvType::Q8_0 ? BufferElement{buffer_layout::SignedInteger, 8}
+                              : BufferElement{buffer_layout::UnsignedInteger, 16};
 }
 
 // Buffers, in the order of the pipeline's arguments, then the call. Pointers are the device's addresses.
@@ -34,11 +36,18 @@ public:
   void addHeads(mlir::Value at, int64_t headDim, int64_t heads, mlir::Value stride, mlir::Value rows);
   // Each view of packed weights.
   void addWeights(mlir::Value at, const PackedLayout &layout, int64_t n, int64_t k, bool inWords = false);
-  // One plane of a cache's pages: (head_dim, 64, heads, pages). `isCross`: of the cache of sources.
+  // One plane of a cache's pages: (head_dim, 64, heads, pages), of codes their scales behind it, as a CachedPlane reads them. `isCross`: of the cache
+  // of sources.
   void addPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value planeOffset, bool isCross = false);
   // Both: (head_dim, 64, heads, pages, 2).
   void addBothPages(KvType kv, int64_t headDim, int64_t heads, mlir::Value keyOffset, mlir::Value valueOffset,
                     bool isCross = false);
+  // What a plane of the cache gets: rows `stride` elements apart, and the plane's bytes from the begin of a page.
+  struct Plane {
+    mlir::Value rows, stride, offset;
+  };
+  // One plane, or both, of codes and scales as bytes: (bytes of a plane, heads, pages, planes).
+  void addBytesOfPages(int64_t headDim, int64_t heads, llvm::ArrayRef<Plane> planes, bool isCross = false);
   // row_sequence, cache_positions, page_table
   void addPlaces(bool isCross = false);
 
@@ -56,7 +65,9 @@ public:
 
 private:
   void call(llvm::StringRef symbol);
-  llvm::SmallVector<BufferDim> pageDims(KvType kv, int64_t headDim, int64_t heads, bool isCross);
+  // Of elements of so many bytes, `columns` in a row.
+  llvm::SmallVector<BufferDim> pageDims(int64_t columns, int64_t heads, int64_t planeBytes, int64_t elementBytes,
+                                        bool isCross);
   mlir::Value pagesAt(mlir::Value planeOffset, bool isCross);
 
   llvm::SmallVector<mlir::Value> arguments; // the device, then buffers

@@ -21,8 +21,8 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam query = b.input("query", Halide::Float(32), {spec.headDim, spec.numHeads, 0});
-    ImageParam pages[] = {b.pages("keys", spec.kv, spec.headDim, spec.numKvHeads),
-                          b.pages("values", spec.kv, spec.valueDim(), spec.numKvHeads)};
+    CachedPlane cachedKeys(b, "keys", spec.kv, spec.headDim, spec.numKvHeads),
+        cachedValues(b, "values", spec.kv, spec.valueDim(), spec.numKvHeads);
     StepPlaces places(b);
     DeviceScoreTerms terms(b, spec, slopes);
     ImageParam lengths;
@@ -31,9 +31,9 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
 
     // Keys are the tokens of the row's sequence.
     AttendedKeys keys;
-    auto cached = [&](ImageParam &plane, Expr element, Expr kvHead, Expr sequence, Expr key) {
-      Expr page = Halide::clamp(places.pageOf(sequence, key), 0, plane.dim(3).extent() - 1);
-      return cachedExpr(spec.kv, plane(element, key % pageTokens, kvHead, page));
+    auto cached = [&](const CachedPlane &plane, Expr element, Expr kvHead, Expr sequence, Expr key) {
+      Expr page = Halide::clamp(places.pageOf(sequence, key), 0, plane.numPages() - 1);
+      return plane(element, key % pageTokens, kvHead, page);
     };
     keys.numRows = query.dim(2).extent();
     keys.numSequences = places.table.dim(1).extent();
@@ -49,10 +49,10 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
     };
     keys.query = [&](Expr element, Expr head, Expr row) { return query(element, head, row); };
     keys.key = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
-      return cached(pages[0], element, kvHead, sequence, key);
+      return cached(cachedKeys, element, kvHead, sequence, key);
     };
     keys.value = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
-      return cached(pages[1], element, kvHead, sequence, key);
+      return cached(cachedValues, element, kvHead, sequence, key);
     };
     return b.finish(isSplit ? softmaxSplits(b, spec, keys, terms, threads)
                             : softmaxAttention(b, spec, keys, terms, threads));
