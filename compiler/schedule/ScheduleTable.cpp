@@ -31,7 +31,7 @@ struct CpuMatmuls {
 static ArrayRef<CpuMatmuls> cpuMatmuls() {
   static const CpuMatmuls table[] = {
       // few: 8 sums, unpacking hides the latency of one row's two chains; many: 24 sums + 3 columns + 1 broadcast of 32 registers;
-      // int8: 8 integer and 8 f32 sums, broadcasts come from memory
+      // int8: 8 integer and 8 f32 sums, broadcasts come from memory; words: 14 of both, a line, products
       {"avx512vnni",
        16,
        {4, 1},
@@ -40,7 +40,7 @@ static ArrayRef<CpuMatmuls> cpuMatmuls() {
        3,
        {8, 4, 2, 1},
        {8, 4, 2, 1},
-       {},
+       {14, 8, 4, 2, 1},
        "90 % of f32 peak, 93 % of bandwidth (KernelBench)"},
       {nullptr,
        16,
@@ -97,10 +97,11 @@ static bool hasBf16Tiles(TargetAttr target) {
 }
 
 // Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
-// numbers first: by counts of instructions, not timed on both sides of any of them but AVX2, where words take over.
+// numbers first: by counts of instructions, not timed on both sides of any of them but where words take over.
 static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
   if (hasWords)
-    return 4;
+    return target.has("avx512vnni") || target.has("avxvnni") ? 16
+                                                             : 4; // staged words cost more, and all rows share them
   if (hasBf16Tiles(target))
     return 8;
   // Twice 64 byte products an instruction, 16 of f32; 32 and 8 with AVX-VNNI; twice 16 and 4 in NEON.
@@ -118,12 +119,15 @@ static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
 // 1209, 1241 GFLOP/s, with 256 columns 1155, 1184; 256 rows of 512 columns 1132, 1147.
 static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 512;
 
-// Whether words take less time than bytes, and than f32. Zen 1 and 2 make one product of words for two of f32; four bytes at once are as good but
-// for blocks of 16, of which a row unpacks and scales twice as many.
+// Whether words take less time than bytes, and than f32. Where an instruction adds up products of either, a row of words scales one sum of a block
+// and not two, and taller tiles share what is staged: with AVX-512 of all formats, with AVX-VNNI of those whose codes or scales take some unpacking.
+// Zen 1 and 2 make one product of words for two of f32.
 static bool paysWords(TargetAttr target, StringRef format) {
   std::optional<PackedLayout> layout = layoutNamed(format);
+  if (target.getLanes() == 16)
+    return !target.has("avx512bf16");
   if (target.has("avxvnni"))
-    return layout && layout->block == 16;
+    return layout && (layout->block == 16 || layout->isNested() || layout->highBits);
   return target.getTune() != "znver1" && target.getTune() != "znver2";
 }
 

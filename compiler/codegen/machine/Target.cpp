@@ -197,6 +197,9 @@ std::unique_ptr<llvm::TargetMachine> CpuTarget::createMachine() const {
     attributes += (attributes.empty() ? "+" : ",+") + feature;
   if (hasAvx512())
     attributes += ",-prefer-256-bit";
+  // Else LLVM splits chains of products of words into a product and a sum each, for their latency, which tiles of rows hide.
+  if (isX86() && hasByteDot())
+    attributes += ",+fast-dpwssd";
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(

@@ -61,6 +61,8 @@ public:
   mlir::Value total(Sums sums);
   // The codes of columns 0 and 2, and of 1 and 3, as 16-bit words, less `zero`.
   std::pair<mlir::Value, mlir::Value> words(mlir::Value codes, uint8_t zero);
+  // Whether an instruction adds what it multiplies of words.
+  bool accumulatesWords() const { return addsWords; }
   // sum + words[0] * plane[0] + words[1] * plane[1] of each lane's halves; null is a sum of nothing.
   mlir::Value multiplyWords(mlir::Value sum, mlir::Value words, mlir::Value plane);
 

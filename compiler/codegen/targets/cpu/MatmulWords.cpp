@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Products of many rows with quantised weights where an instruction sums two products of 16-bit words, and none four of bytes.
+// Products of many rows with quantised weights as 16-bit words, of which an instruction sums two products.
 //
 // Activations are the integers of MatmulInt16.cpp. The codes of a panel and a block of K are staged once as words, less their zero point, with
 // their scales, and stay in the first cache while all rows use them: twice the products of f32 for an instruction. Sums of a block are exact and
@@ -127,10 +127,11 @@ void MatmulEmitter::addWordTile(ArrayRef<IntegerRow> tileRows, ValuesRef partial
   }
 }
 
-// The products of a staged block, of each row. A loop, since sums of a whole block would be regrouped into trees that spill.
+// The products of a staged block, of each row. Where products and sums are two instructions a loop, since sums of a whole block would be
+// regrouped into trees that spill.
 SmallVector<Value> MatmulEmitter::emitWordDots(Value block, ArrayRef<IntegerRow> blockRows) {
-  constexpr int64_t unroll = 1; // quads of columns
   WideDotProduct dot = WideDotProduct::ofWords(b, target, spec.layout.maxCode);
+  const int64_t unroll = dot.accumulatesWords() ? spec.layout.block / 4 : 1; // quads of columns
   Values zero(blockRows.size(), b.splatInt(0));
   return b.loop(b.index(0), b.index(spec.layout.block / 4), unroll, zero, [&](Value quad, ValuesRef carried) {
     Values dots(carried);
