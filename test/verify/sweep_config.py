@@ -166,7 +166,7 @@ def changed(raw, changes):
     for path, value in changes:
         part = raw
         for key in path[:-1]:
-            part = part.setdefault(key, {})
+            part[key] = part = part.get(key) or {}
         part.pop(path[-1], None)
         if value is not ...:
             part[path[-1]] = value
