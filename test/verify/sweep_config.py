@@ -13,8 +13,8 @@ answers; 'heddle compile' makes a program of the same folder and answers, too. O
   CRASHED   anything else
 
 What transformers itself refuses, cannot load again, or answers with what is no number is left out. --pairs=N: N random sets of two or three of
-these changes instead. --shapes=N: N random sets of sizes that few tiles divide instead. --only: those whose line matches, of pairs each of its
-changes. --keep: folders of what is WRONG or CRASHED stay there.
+these changes instead, which transformers answers. --shapes=N: as many of sizes that few tiles divide. --only: the changes whose line matches.
+--keep: folders of what is WRONG or CRASHED stay there.
 Exit status 1 if anything is. Not part of the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
 import argparse
@@ -343,14 +343,19 @@ def results(options, base, folder):
         return
     config = transformers.AutoConfig.from_pretrained(base)
     sets = [each for each in changes_of(raw, config) if re.search(options.only, named(each))]
+    wanted = options.shapes or options.pairs or len(sets)
     if options.shapes:
-        sets = [odd_shape(raw, config, draw) for _ in range(options.shapes)]
+        sets = (odd_shape(raw, config, draw) for _ in range(4 * wanted))
     elif options.pairs:
-        sets = [sum(draw.sample(sets, draw.choice((2, 2, 3))), []) for _ in range(options.pairs)]
+        sets = (sum(draw.sample(sets, draw.choice((2, 2, 3))), []) for _ in range(4 * wanted))
     for changes in sets:
         shutil.rmtree(folder)
         folder.mkdir()
-        yield named(changes), *check_config(options.heddle, folder, changed(raw, changes))
+        verdict, detail = check_config(options.heddle, folder, changed(raw, changes))
+        yield named(changes), verdict, detail
+        wanted -= verdict is not None
+        if not wanted:
+            break
 
 
 def sweep(parser, results):

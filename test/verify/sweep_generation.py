@@ -28,6 +28,9 @@ GENERATION = {"num_beams": [2, 3, 4], "length_penalty": [0.0, -1.0, 2.0, 0.6], "
               "num_return_sequences": [1, 2], "forced_decoder_ids": [[[1, 9], [2, 11]]], "prompt_lookup_num_tokens": [2], 
               "decoder_start_token_id": "one", "low_memory": [True], "use_cache": [False], "watermarking_config": [{}], "typical_p": [0.5],
               "epsilon_cutoff": [0.1], "min_p": [0.1]}
+# Those that no program applies, which few sets have.
+NOT_APPLIED = {"diversity_penalty", "encoder_no_repeat_ngram_size", "encoder_repetition_penalty", "exponential_decay_length_penalty", "forced_decoder_ids",
+               "guidance_scale", "sequence_bias", "watermarking_config"}
 PROMPT = [5, 17, 40, 8, 77, 23]
 
 
@@ -75,7 +78,7 @@ def check(heddle, folder, raw, model, off, own, usual, draw):
     """(keys, verdict, detail) of one random set of keys; `usual`: the answer's tokens without any."""
     token = lambda: draw.choice(usual) if draw.random() < 0.6 else draw.randrange(4, 90)
     draws = {"one": token, "many": lambda: [token() for _ in range(draw.randint(1, 12))], "lists": lambda: [[token() for _ in range(draw.randint(1, 2))] for _ in range(6)]}
-    keys = draw.sample(sorted(GENERATION), draw.randint(1, 4))
+    keys = draw.sample(sorted(GENERATION if draw.random() < 0.2 else GENERATION.keys() - NOT_APPLIED), draw.randint(1, 4))
     generation = own | {key: draws[GENERATION[key]]() if isinstance(GENERATION[key], str) else draw.choice(GENERATION[key]) for key in keys}
     in_config = draw.random() < 1 / 3
     said = ("config.json: " if in_config else "") + json.dumps({key: generation[key] for key in keys})
