@@ -336,6 +336,8 @@ constexpr InertValue inertValues[] = {
     {"logit_scale", "1"},
     {"logits_scaling", "1"},
     {"mlp_bias", "false"},
+    {"mlp_gate_softcap", "null"}, // of FP8 experts, as are its kin, whatever the family
+    {"mlp_up_softcap", "null"},
     {"n_routed_experts", "0"},
     {"n_shared_experts", "0"},
     {"no_rope_layer_interval", "null"},
@@ -355,6 +357,8 @@ constexpr InertValue inertValues[] = {
     {"scale_emb", "1"},
     {"scoring_func", "softmax"},
     {"shared_expert_intermediate_size", "0"},
+    {"swiglu_alpha", "null"},
+    {"swiglu_limit", "null"},
     {"use_alibi", "false"},
     {"use_bias", "false"},
     {"use_bidirectional_attention", "false"},

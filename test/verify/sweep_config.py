@@ -342,12 +342,12 @@ def results(options, base, folder):
     if verdict is None:
         return
     config = transformers.AutoConfig.from_pretrained(base)
-    sets = [each for each in changes_of(raw, config) if re.search(options.only, named(each))]
-    wanted = options.shapes or options.pairs or len(sets)
+    sets = single = [each for each in changes_of(raw, config) if re.search(options.only, named(each))]
+    wanted = options.shapes or options.pairs or len(single)
     if options.shapes:
         sets = (odd_shape(raw, config, draw) for _ in range(4 * wanted))
     elif options.pairs:
-        sets = (sum(draw.sample(sets, draw.choice((2, 2, 3))), []) for _ in range(4 * wanted))
+        sets = (sum(draw.sample(single, draw.choice((2, 2, 3))), []) for _ in range(4 * wanted))
     for changes in sets:
         shutil.rmtree(folder)
         folder.mkdir()
