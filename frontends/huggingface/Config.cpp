@@ -452,6 +452,15 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
                     fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
 }
 
+double readSoftcap(JsonObject &object, const char *key, double fallback) {
+  if (object.isNull(key))
+    return 0.0;
+  double cap = object.number(key).value_or(fallback);
+  if (object.has(key) && (!(cap > 0.0) || !std::isfinite(cap)))
+    object.fail(key, "is " + std::to_string(cap) + ", expected a positive number, or null for none");
+  return cap;
+}
+
 void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken) {
   MoeConfig &moe = config.moe;
   std::string count = fieldName(config, "num_local_experts");

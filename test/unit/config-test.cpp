@@ -172,6 +172,10 @@ TEST(Config, keysOfOtherFamilies) {
             << model.message();
     }
   EXPECT_EQ(familyConfig("gemma3_text", {{"attn_logit_softcapping", 5.0}}).attentionSoftcap, 0.0);
+  for (auto [family, key] :
+       {std::pair("gemma2", "attn_logit_softcapping"), {"gemma3n_text", "final_logit_softcapping"}})
+    expectRefusals(
+        {{family, {{key, 0.0}}, "_logit_softcapping is 0.000000, expected a positive number, or null for none"}});
   EXPECT_EQ(familyConfig("llama", {{"partial_rotary_factor", 0.5}}).ropes[0].rotaryDim, 16);
 }
 
