@@ -310,7 +310,7 @@ struct ModelConfig {
   std::optional<int64_t> bosId, padId, decoderStartId;
   std::optional<int64_t> forcedBosId, forcedEosId; // of an answer: its first new token, its last one
   std::vector<int64_t> eosIds;
-  // Defaults of sampling, of generation_config.json or GGUF's general.sampling keys; greedy where nothing asks for samples.
+  // Defaults of sampling, of generation_config.json, config.json or GGUF's general.sampling keys; greedy where nothing asks for samples.
   bool doSample = false;
   double temperature = 1.0, topP = 1.0, minP = 0.0, repetitionPenalty = 1.0;
   int64_t topK = 0;

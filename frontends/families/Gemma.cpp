@@ -26,15 +26,11 @@ static void readScales(JsonObject &object, ModelConfig &config) {
     object.fail("query_pre_attn_scalar", "is " + std::to_string(scalar) + ", expected a positive number");
   else
     config.attentionScale = 1.0 / std::sqrt(scalar);
-  // Absent means the class default, null means none.
-  auto softcap = [&](const char *key, double fallback) {
-    return object.isNull(key) ? 0.0 : object.number(key).value_or(fallback);
-  };
   const ConfigDefaults &defaults = config.family->defaults;
   object.pass("attn_logit_softcapping"); // the reference's gemma3 has the key and does not apply it
   if (config.family == &family::gemma2)
-    config.attentionSoftcap = softcap("attn_logit_softcapping", defaults.attentionSoftcap);
-  config.finalSoftcap = softcap("final_logit_softcapping", defaults.finalSoftcap);
+    config.attentionSoftcap = readSoftcap(object, "attn_logit_softcapping", defaults.attentionSoftcap);
+  config.finalSoftcap = readSoftcap(object, "final_logit_softcapping", defaults.finalSoftcap);
 }
 
 // The largest model of a generation scales scores by hidden_size / num_heads instead of head_dim, and the format has no key for it: it is

@@ -179,9 +179,7 @@ static void readSharedKeys(JsonObject &object, ModelConfig &config) {
 static void readRest(JsonObject &object, ModelConfig &config) {
   config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
   config.attentionScale = 1.0;
-  config.finalSoftcap = object.isNull("final_logit_softcapping")
-                            ? 0.0
-                            : object.number("final_logit_softcapping").value_or(config.family->defaults.finalSoftcap);
+  config.finalSoftcap = readSoftcap(object, "final_logit_softcapping", config.family->defaults.finalSoftcap);
   StreamConfig &streams = config.streams;
   streams.count = readWithin(object, "altup_num_inputs", 4, 1, mostStreams);
   streams.active = readWithin(object, "altup_active_idx", 0, 0, streams.count - 1);

@@ -16,6 +16,8 @@ static constexpr KeyName keyNames[] = {{"query_pre_attn_scalar", "attention_mult
 static void readScales(JsonObject &object, ModelConfig &config) {
   config.embeddingScale = object.number("embedding_multiplier").value_or(1.0);
   config.attentionScale = object.number("attention_multiplier").value_or(1.0);
+  if (config.attentionScale == 0.0) // which stands for 1 / sqrt(head_dim)
+    object.fail("attention_multiplier", "is 0, expected a positive number");
   config.residualScale = object.number("residual_multiplier").value_or(1.0);
   double divisor = object.number("logits_scaling").value_or(1.0);
   if (!(divisor > 0.0))

@@ -12,7 +12,11 @@ namespace heddle {
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readEncoderDecoderSizes(object, config);
   int64_t padding = object.integer("pad_token_id").value_or(1);
-  config.firstPosition = padding >= 0 && padding < config.vocabSize ? padding + 1 : 1;
+  if (padding < -1 || padding >= config.vocabSize)
+    return object.fail("pad_token_id", "is " + std::to_string(padding) +
+                                           ", behind which positions begin: expected -1 to vocab_size - 1 (" +
+                                           std::to_string(config.vocabSize - 1) + ")");
+  config.firstPosition = padding + 1;
 }
 
 static void build(ModelBuilder &b) {

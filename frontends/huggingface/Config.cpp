@@ -4,7 +4,6 @@
 #include "frontends/Json.h"
 #include "frontends/huggingface/GenerationConfig.h"
 #include "frontends/huggingface/SentenceTransformers.h"
-#include "frontends/huggingface/Speech.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,15 +44,8 @@ void readIds(JsonObject &object, ModelConfig &config) {
   config.bosId = object.integer("bos_token_id");
   config.eosIds = object.integers("eos_token_id");
   config.padId = object.integer("pad_token_id");
-  if (config.family && config.family->isEncoderDecoder) {
+  if (config.family && config.family->isEncoderDecoder)
     config.decoderStartId = object.integer("decoder_start_token_id");
-    config.forcedBosId = object.integer("forced_bos_token_id");
-    config.forcedEosId = object.integer("forced_eos_token_id");
-    config.suppressed = object.integers("suppress_tokens");
-    config.suppressedFirst = object.integers("begin_suppress_tokens");
-    if (config.audio.melBins)
-      readForcedTokens(object, config);
-  }
   if (config.padId == -1) // published llama checkpoints say "none" this way
     config.padId.reset();
 }
@@ -344,6 +336,8 @@ constexpr InertValue inertValues[] = {
     {"logit_scale", "1"},
     {"logits_scaling", "1"},
     {"mlp_bias", "false"},
+    {"mlp_gate_softcap", "null"}, // of FP8 experts, as are its kin, whatever the family
+    {"mlp_up_softcap", "null"},
     {"n_routed_experts", "0"},
     {"n_shared_experts", "0"},
     {"no_rope_layer_interval", "null"},
@@ -363,6 +357,8 @@ constexpr InertValue inertValues[] = {
     {"scale_emb", "1"},
     {"scoring_func", "softmax"},
     {"shared_expert_intermediate_size", "0"},
+    {"swiglu_alpha", "null"},
+    {"swiglu_limit", "null"},
     {"use_alibi", "false"},
     {"use_bias", "false"},
     {"use_bidirectional_attention", "false"},
@@ -454,6 +450,15 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config) {
     object.fail(fieldName(config, "hidden_size").c_str(),
                 "(" + std::to_string(config.hiddenSize) + ") must be a multiple of " +
                     fieldName(config, "num_attention_heads") + " (" + std::to_string(config.numHeads) + ")");
+}
+
+double readSoftcap(JsonObject &object, const char *key, double fallback) {
+  if (object.isNull(key))
+    return 0.0;
+  double cap = object.number(key).value_or(fallback);
+  if (object.has(key) && (!(cap > 0.0) || !std::isfinite(cap)))
+    object.fail(key, "is " + std::to_string(cap) + ", expected a positive number, or null for none");
+  return cap;
 }
 
 void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken) {
@@ -560,7 +565,9 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
   if (isNested && config->eosIds.empty())
     config->eosIds = top.integers("eos_token_id");
   HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
-  HEDDLE_RETURN_IF_ERROR(readGenerationFile(files, *config));
+  bool generates = !family->isGraph && !config->encodes();
+  const JsonObject &stated = statesGeneration(top) ? top : object;
+  HEDDLE_RETURN_IF_ERROR(readGenerationDefaults(files, generates ? &stated : nullptr, *config));
   // As the reference: a decoder starts with its own token, else with that of any text.
   if (family->isEncoderDecoder && !config->decoderStartId)
     config->decoderStartId = config->bosId;
@@ -570,26 +577,26 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
 }
 
 Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
-  if (files.has("config.json")) {
-    std::string path = files.pathOf("config.json");
-    Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
-    if (!json)
-      return json.status();
-    JsonObject object(*json, path);
-    if (std::optional<std::string> type = object.string("model_type"))
-      config.architecture = printable(*type, 64);
-    for (const char *key : {"max_position_embeddings", "n_positions"})
-      if (std::optional<int64_t> length = object.integer(key)) {
-        if (*length < 1)
-          object.fail(key, "is " + std::to_string(*length) + ", expected at least 1");
-        config.contextLength = std::min(config.contextLength, *length);
-      }
-    readIds(object, config);
-    HEDDLE_RETURN_IF_ERROR(object.status());
-    keepOffsets(object, config);
-    HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
-  }
-  return readGenerationFile(files, config);
+  if (!files.has("config.json"))
+    return readGenerationDefaults(files, nullptr, config);
+  std::string path = files.pathOf("config.json");
+  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, path);
+  if (std::optional<std::string> type = object.string("model_type"))
+    config.architecture = printable(*type, 64);
+  for (const char *key : {"max_position_embeddings", "n_positions"})
+    if (std::optional<int64_t> length = object.integer(key)) {
+      if (*length < 1)
+        object.fail(key, "is " + std::to_string(*length) + ", expected at least 1");
+      config.contextLength = std::min(config.contextLength, *length);
+    }
+  readIds(object, config);
+  HEDDLE_RETURN_IF_ERROR(object.status());
+  keepOffsets(object, config);
+  HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
+  return readGenerationDefaults(files, &object, config);
 }
 
 } // namespace heddle

@@ -38,6 +38,8 @@ void checkEvenHeads(JsonObject &object, const ModelConfig &config);
 // The activation of this name; and all names, for messages.
 std::optional<Activation> activationNamed(std::string_view name);
 std::string knownActivations();
+// A bound of softcapped scores or logits: `fallback` without the key, 0 for none where it is null. 0 itself is no bound: the reference divides by it.
+double readSoftcap(JsonObject &object, const char *key, double fallback);
 // num_local_experts, by the family's name for it, and num_experts_per_tok, with its defaults.
 void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken);
 // Where a config says how it rotates: rope_scaling, unless it is empty, else rope_parameters.

@@ -4,6 +4,8 @@
 #include "frontends/huggingface/Config.h"
 #include "frontends/huggingface/Speech.h"
 
+#include <algorithm>
+
 namespace heddle {
 
 namespace {
@@ -40,7 +42,31 @@ const GenerationKey generationKeys[] = {
     {"watermarking_config", {}},
 };
 
-// What a generation_config.json asks for beyond what readGeneration reads.
+// Those that readGeneration applies, but for tokens that every config.json names.
+constexpr const char *appliedKeys[] = {
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "do_sample",
+    "early_stopping",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "min_p",
+    "no_repeat_ngram_size",
+    "num_beams",
+    "renormalize_logits",
+    "repetition_penalty",
+    "suppress_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+};
+
+// What of the file asks for something beyond what readGeneration reads.
 void noteNotApplied(const JsonObject &object, ModelConfig &config) {
   for (const GenerationKey &entry : generationKeys) {
     JsonValue found = object.find(entry.key);
@@ -122,24 +148,33 @@ void readGeneration(JsonObject &object, ModelConfig &config) {
   config.repetitionPenalty = object.number("repetition_penalty").value_or(1.0);
 }
 
-} // namespace
-
-Status readGenerationFile(ModelFiles &files, ModelConfig &config) {
-  const char *name = "generation_config.json";
-  std::string path = files.pathOf(name);
-  if (!files.has(name))
-    return Status();
-  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
-  if (!json)
-    return json.status();
-  JsonObject defaults(*json, path);
+Status readDefaults(JsonObject defaults, const char *name, ModelConfig &config) {
   readGeneration(defaults, config);
   HEDDLE_RETURN_IF_ERROR(defaults.status());
   keepOffsets(defaults, config);
   noteNotApplied(defaults, config);
   config.samplingSource = name;
-  config.samplingFile = path;
-  return validateGeneration(config, path);
+  config.samplingFile = defaults.file();
+  return validateGeneration(config, defaults.file());
+}
+
+} // namespace
+
+bool statesGeneration(const JsonObject &config) {
+  auto isStated = [&](const char *key) { return config.has(key); };
+  return std::any_of(std::begin(appliedKeys), std::end(appliedKeys), isStated) ||
+         std::any_of(std::begin(generationKeys), std::end(generationKeys),
+                     [&](const GenerationKey &entry) { return isStated(entry.key); });
+}
+
+Status readGenerationDefaults(ModelFiles &files, const JsonObject *object, ModelConfig &config) {
+  const char *name = "generation_config.json";
+  if (!files.has(name))
+    return object && statesGeneration(*object) ? readDefaults(*object, "config.json", config) : Status();
+  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
+  if (!json)
+    return json.status();
+  return readDefaults(JsonObject(*json, files.pathOf(name)), name, config);
 }
 
 } // namespace heddle

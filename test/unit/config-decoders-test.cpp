@@ -127,6 +127,7 @@ TEST(DecoderConfig, scales) {
   expectRefusals({{"granite", {{"embedding_multiplier", 0}}, "embedding_multiplier is 0, expected a positive number"},
                   {"granite", {{"residual_multiplier", -1}}, "residual_multiplier is -1, expected a positive number"},
                   {"granite", {{"attention_multiplier", -1}}, "attention_multiplier is -1, expected a positive number"},
+                  {"granite", {{"attention_multiplier", 0}}, "attention_multiplier is 0, expected a positive number"},
                   {"granite", {{"logits_scaling", 0}}, "logits_scaling is 0.000000, expected a positive number"},
                   {"cohere", {{"logit_scale", 0}}, "logit_scale is 0, expected a positive number"},
                   {"olmo", {{"clip_qkv", -8}}, "clip_qkv is -8.000000, expected a positive number, or null for none"},

@@ -31,6 +31,7 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
   EXPECT_EQ(familyConfig("marian").activation, Activation::Silu);
   EXPECT_EQ(familyConfig("transformer").activation, Activation::Relu);
   EXPECT_EQ(familyConfig("m2m_100").firstPosition, 2); // behind pad_token_id
+  EXPECT_EQ(familyConfig("m2m_100", {{"pad_token_id", -1}}).firstPosition, 0);
   for (auto [family, scale] : {std::pair<const char *, double>{"m2m_100", 8.0}, {"bart", 1.0}})
     EXPECT_EQ(familyConfig(family, {{"scale_embedding", nullptr}}).embeddingScale, scale) << family;
   EXPECT_TRUE(familyConfig("mbart").normsBefore && familyConfig("mbart").hasEmbeddingNorm);
@@ -52,6 +53,7 @@ TEST(ConfigOfEncoderDecoders, bothStacks) {
            {"marian",
             {{"decoder_vocab_size", 255}},
             "decoder_vocab_size is 255, which is not supported beside vocab_size"},
+           {"m2m_100", {{"pad_token_id", -2}}, "pad_token_id is -2, behind which positions begin: expected -1 to"},
            {"marian", {{"share_encoder_decoder_embeddings", false}}, "share_encoder_decoder_embeddings is false"},
            {"marian", {{"max_position_embeddings", 1 << 29}}, "expected at most 16777216 sinusoidal positions"},
            {"whisper", {{"num_mel_bins", 80}}, "conv1.weight has shape (64, 16, 3), the config asks for (64, 240)"},

@@ -172,6 +172,10 @@ TEST(Config, keysOfOtherFamilies) {
             << model.message();
     }
   EXPECT_EQ(familyConfig("gemma3_text", {{"attn_logit_softcapping", 5.0}}).attentionSoftcap, 0.0);
+  for (auto [family, key] :
+       {std::pair("gemma2", "attn_logit_softcapping"), {"gemma3n_text", "final_logit_softcapping"}})
+    expectRefusals(
+        {{family, {{key, 0.0}}, "_logit_softcapping is 0.000000, expected a positive number, or null for none"}});
   EXPECT_EQ(familyConfig("llama", {{"partial_rotary_factor", 0.5}}).ropes[0].rotaryDim, 16);
 }
 
@@ -395,6 +399,35 @@ TEST(Config, valuesHaveTheirByte) {
   pointsAt("config.json", with("rope_scaling", 77), "77");
   folder.write("config.json", tinyConfig().dump());
   pointsAt("generation_config.json", {{"do_sample", true}, {"top_p", 7.5}}, "7.5");
+}
+
+// Folders without generation_config.json may say it in config.json, as older releases of the reference wrote it.
+TEST(Config, generationDefaultsInConfig) {
+  TemporaryFolder folder;
+  json keys = {{"do_sample", true}, {"temperature", 0.6},     {"top_p", nullptr},    {"max_length", 40},
+               {"typical_p", 0.5},  {"suppress_tokens", {5}}, {"eos_token_id", {3}}, {"bad_words_ids", {{7}}}};
+  json config = tinyConfig();
+  config.update(keys);
+  writeHuggingFace(folder, config, tinyTensors());
+  Expected<Model> stated = readModel(folder.path());
+  ASSERT_TRUE(stated) << stated.message();
+  EXPECT_EQ(stated->config.samplingSource, "config.json");
+  EXPECT_TRUE(stated->config.doSample);
+  EXPECT_EQ(stated->config.temperature, 0.6);
+  EXPECT_EQ(stated->config.topP, 1.0);
+  EXPECT_EQ(stated->config.maxLength, 40);
+  EXPECT_EQ(stated->config.eosIds, std::vector<int64_t>{3});
+  EXPECT_EQ(stated->config.suppressed, std::vector<int64_t>{5});
+  EXPECT_EQ(stated->config.notApplied, std::vector<std::string>{"typical_p 0.5"});
+  // Beside that file they do not count.
+  folder.write("generation_config.json", "{}");
+  Expected<Model> overridden = readModel(folder.path());
+  ASSERT_TRUE(overridden) << overridden.message();
+  EXPECT_FALSE(overridden->config.doSample || overridden->config.maxLength || !overridden->config.suppressed.empty());
+  // A config without any names no source.
+  writeHuggingFace(folder, tinyConfig(), tinyTensors());
+  std::filesystem::remove(folder.path() + "/generation_config.json");
+  EXPECT_EQ(readModel(folder.path())->config.samplingSource, "");
 }
 
 TEST(Config, generationDefaults) {

@@ -1,7 +1,7 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Changes keys of config.json, one at a time, and compares what a program computes with PyPI's transformers.
 
-sweep_config.py HEDDLE FOLDER… [--pairs=N] [--seed=N] [--only=REGEX] [--keep=FOLDER]
+sweep_config.py HEDDLE FOLDER… [--pairs=N] [--shapes=N] [--seed=N] [--only=REGEX] [--keep=FOLDER]
 
 FOLDER is a tiny checkpoint (test/models/t5), of which config.json alone is read; 'all' stands for every one of test/models/. Each key that the
 file or the family's config class has gets other values, null, or is left out. Of each config transformers makes a model with random weights and
@@ -13,7 +13,8 @@ answers; 'heddle compile' makes a program of the same folder and answers, too. O
   CRASHED   anything else
 
 What transformers itself refuses, cannot load again, or answers with what is no number is left out. --pairs=N: N random sets of two or three of
-these changes instead. --only: those whose line matches. --keep: folders of what is WRONG or CRASHED stay there.
+these changes instead, which transformers answers. --shapes=N: as many of sizes that few tiles divide. --only: the changes whose line matches.
+--keep: folders of what is WRONG or CRASHED stay there.
 Exit status 1 if anything is. Not part of the suite, which needs neither torch nor transformers: python -m pip install torch transformers
 """
 import argparse
@@ -128,13 +129,44 @@ def rope_changes(known, path):
     yield from ([(key, value)] for value in (None, ...))
 
 
+def odd_shape(raw, config, draw, path=()):
+    """A random list of (path of a key, value): heads, widths, layers and tables of other sizes, which fit each other."""
+    known = (config.to_dict() if hasattr(config, "to_dict") else dict(config or {})) | raw
+    head_dim, kv_heads, patch, layers = draw.choice((8, 12, 20, 40, 80, 96, 112, 192, 256)), draw.choice((1, 1, 2, 3)), draw.choice((3, 4, 5, 7)), draw.choice((1, 1, 2, 3))
+    heads = kv_heads * draw.choice([each for each in (1, 2, 3) if each == 1 or each * kv_heads * head_dim <= 300])
+    has_head_dim, is_latent = any(isinstance(known.get(key), int) for key in ("head_dim", "d_kv")), "qk_rope_head_dim" in known
+    width = heads * (draw.choice((17, 20, 36, 50)) if has_head_dim else head_dim)
+    rotated = draw.choice((4, 8, 20, 24, 40, 64)) if is_latent else head_dim
+    count = next((raw[key] for key in ("num_hidden_layers", "n_layer", "num_layers") if key in raw), None)
+    odd = [(r"^(num_key_value_heads|num_kv_heads)$", lambda: kv_heads), (r"attention_heads$|^num_heads$|^n_head$", lambda: heads),
+           (r"^(d_kv|v_head_dim)$", lambda: head_dim),
+           (r"^(head_dim|qk_rope_head_dim)$", lambda: rotated), (r"^qk_nope_head_dim$", lambda: draw.choice((4, 8, 20, 24, 40, 64))),
+           (r"_lora_rank$", lambda: draw.choice((12, 20, 33, 50))), (r"^(hidden_size|d_model|n_embd)$", lambda: width),
+           (r"(intermediate_size|ffn_dim|ffn_hidden_size|^d_ff|^n_inner)$", lambda: draw.choice((17, 33, 50, 76, 100))),
+           (r"^(num_hidden_layers|n_layer|num_layers|num_decoder_layers|(en|de)coder_layers)$", lambda: layers), (r"^vocab_size$", None),
+           (r"^(num_experts|num_local_experts)$", lambda: draw.choice((3, 5, 6))), (r"^patch_size$", lambda: patch),
+           (r"^image_size$", lambda: patch * draw.choice((2, 3, 4))), (r"^num_channels$", lambda: draw.choice((1, 3, 4))),
+           (r"^rotary_dim$", lambda: draw.choice((4, head_dim)))]
+    changes = []
+    for key, value in sorted(known.items()):
+        if hasattr(part := getattr(config, key, None), "to_dict"):
+            changes += odd_shape(raw.get(key, {}), part, draw, (*path, key))
+        elif isinstance(value, list) and "layer" in key and len(value) == count and key in raw:
+            changes.append(((*path, key), (value * layers)[:layers]))
+        elif isinstance(value, int) and not isinstance(value, bool):
+            shape = next((shape for pattern, shape in odd if re.search(pattern, key)), ...)
+            if shape is not ... and not (shape and "layers" in key and "attention_types" in known):
+                changes.append(((*path, key), shape() if shape else value + draw.choice((0, 1, 3, 27))))
+    return changes
+
+
 def changed(raw, changes):
     """A config with other values, each at its path."""
     raw = copy.deepcopy(raw)
     for path, value in changes:
         part = raw
         for key in path[:-1]:
-            part = part.setdefault(key, {})
+            part[key] = part = part.get(key) or {}
         part.pop(path[-1], None)
         if value is not ...:
             part[path[-1]] = value
@@ -293,6 +325,8 @@ def check_config(heddle, folder, raw):
         model = make_model(folder, raw)
         given = inputs_of(model)
         wanted, following = dict(flat(model(**given))), continued(model, given)
+        if model.can_generate() and not model.config.is_encoder_decoder and "last_hidden_state" not in wanted:  # of what attends ahead, which generates nothing
+            wanted |= {"last_hidden_state": model.base_model(**given).last_hidden_state.float().numpy()}
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     if not all(numpy.isfinite(each).all() for name, each in wanted.items() if "mask" not in name):
@@ -307,13 +341,21 @@ def results(options, base, folder):
     yield "as it is", verdict, detail
     if verdict is None:
         return
-    sets = [each for each in changes_of(raw, transformers.AutoConfig.from_pretrained(base)) if re.search(options.only, named(each))]
-    if options.pairs:
-        sets = [sum(draw.sample(sets, draw.choice((2, 2, 3))), []) for _ in range(options.pairs)]
+    config = transformers.AutoConfig.from_pretrained(base)
+    sets = single = [each for each in changes_of(raw, config) if re.search(options.only, named(each))]
+    wanted = options.shapes or options.pairs or len(single)
+    if options.shapes:
+        sets = (odd_shape(raw, config, draw) for _ in range(4 * wanted))
+    elif options.pairs:
+        sets = (sum(draw.sample(single, draw.choice((2, 2, 3))), []) for _ in range(4 * wanted))
     for changes in sets:
         shutil.rmtree(folder)
         folder.mkdir()
-        yield named(changes), *check_config(options.heddle, folder, changed(raw, changes))
+        verdict, detail = check_config(options.heddle, folder, changed(raw, changes))
+        yield named(changes), verdict, detail
+        wanted -= verdict is not None
+        if not wanted:
+            break
 
 
 def sweep(parser, results):
@@ -354,6 +396,7 @@ def parser_of(about):
 def main():
     parser = parser_of(__doc__)
     parser.add_argument("--pairs", type=int, default=0, metavar="N")
+    parser.add_argument("--shapes", type=int, default=0, metavar="N")
     parser.add_argument("--only", default="", metavar="REGEX")
     return sweep(parser, results)
 
