@@ -70,9 +70,9 @@ struct FormForward : heddle::impl::FormForwardBase<FormForward> {
     SmallVector<Value> boundaries = LayerFinder(graph).run(head);
     if (boundaries.empty())
       return explain(graph, "its attentions do not lie in layers that follow each other");
-    // A step gives what the head reads beside the logits, and a layer's result is no tensor of its own.
-    if (boundaries.back() == head.getInput())
-      return explain(graph, "its logits are a product with the last layer's result, which no norm precedes");
+    // A step gives what the head reads beside the logits, and a sum is written in place of its residual.
+    if (boundaries.back() == head.getInput() && boundaries.back().getDefiningOp<arith::AddFOp>())
+      return explain(graph, "its logits are a product with the last layer's sum, which no norm precedes");
     SmallVector<Operation *> before;
     for (Operation &op : *module.getBody())
       before.push_back(&op);

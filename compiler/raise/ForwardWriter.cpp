@@ -20,14 +20,12 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-// The operand of a maximum or minimum that is one number everywhere; nothing where there is none.
-static std::optional<unsigned> numberOperand(Operation *op) {
-  if (!isa<arith::MaximumFOp, arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op) || !isData(op->getResult(0)))
-    return std::nullopt;
-  for (unsigned i : {0u, 1u})
-    if (numberEverywhere(op->getOperand(i)))
-      return i;
-  return std::nullopt;
+// Whether an op computes each element of its result from those at its place in data, and from numbers: clipped heads, and activations that no op
+// names.
+static bool isElementwise(Operation *op) {
+  return op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 && isData(op->getResult(0)) &&
+         llvm::any_of(op->getOperands(), isData) &&
+         llvm::all_of(op->getOperands(), [](Value operand) { return isData(operand) || numberEverywhere(operand); });
 }
 
 std::pair<Value, double> heddle::scaledOperand(Operation *op) {
@@ -49,8 +47,9 @@ static RankedTensorType opened(ArrayRef<int64_t> shape, Type old) {
   SmallVector<int64_t> sizes(shape);
   sizes.back() = cast<RankedTensorType>(old).getShape().back();
   Type element = getElementTypeOrSelf(old);
-  return RankedTensorType::get(sizes, element.getIntOrFloatBitWidth() < 32 ? Type(Float32Type::get(old.getContext()))
-                                                                           : element);
+  return RankedTensorType::get(sizes, isa<FloatType>(element) && element.getIntOrFloatBitWidth() < 32
+                                          ? Type(Float32Type::get(old.getContext()))
+                                          : element);
 }
 
 // Ops between a value and the inputs: of two summands, the one nearer to the inputs is the residual and comes first.
@@ -106,9 +105,9 @@ FailureOr<Value> ForwardWriter::writeIndices(Operation *op, Value old) {
   return cannot(op, "reads neither token ids nor their positions");
 }
 
-// One number in x's sizes.
+// One number in the sizes of x, as activations have it.
 Value ForwardWriter::splatLike(Location loc, double number, Value x) {
-  Value scalar = arith::ConstantOp::create(b, loc, b.getFloatAttr(shaped(x).getElementType(), number));
+  Value scalar = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(float(number)));
   return tensor::SplatOp::create(b, loc, scalar, tensor::getMixedSizes(b, loc, x));
 }
 
@@ -121,16 +120,27 @@ FailureOr<Value> ForwardWriter::writeScaled(Operation *op) {
   return Value(arith::MulFOp::create(b, op->getLoc(), *x, splatLike(op->getLoc(), factor, *x)));
 }
 
-// The greater or less of x and one number, as clipped heads have it.
-FailureOr<Value> ForwardWriter::writeBounded(Operation *op, unsigned number) {
-  FailureOr<Value> x = write(op->getOperand(1 - number));
-  if (failed(x))
-    return failure();
+FailureOr<Value> ForwardWriter::writeElementwise(Operation *op) {
   IRMapping operands;
-  operands.map(op->getOperand(1 - number), *x);
-  operands.map(op->getOperand(number), splatLike(op->getLoc(), *numberEverywhere(op->getOperand(number)), *x));
+  Value like;
+  for (Value operand : op->getOperands()) {
+    if (numberEverywhere(operand))
+      continue;
+    FailureOr<Value> written = write(operand);
+    if (failed(written))
+      return failure();
+    if (like && shaped(like).getShape() != shaped(*written).getShape())
+      return cannot(op, "reads what differs in batch or sequence");
+    operands.map(operand, *written);
+    like = like ? like : *written;
+  }
+  if (!like)
+    return cannot(op, "is of numbers alone");
+  for (Value operand : op->getOperands())
+    if (std::optional<double> number = numberEverywhere(operand))
+      operands.map(operand, splatLike(op->getLoc(), *number, like));
   Operation *clone = b.clone(*op, operands);
-  clone->getResult(0).setType((*x).getType());
+  clone->getResult(0).setType(opened(shaped(like).getShape(), op->getResult(0).getType()));
   return clone->getResult(0);
 }
 
@@ -297,8 +307,8 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     return write(op->getOperand(0));
   if (scaledOperand(op).first)
     return writeScaled(op);
-  if (std::optional<unsigned> number = numberOperand(op))
-    return writeBounded(op, *number);
+  if (isElementwise(op))
+    return writeElementwise(op);
   if (auto bias = dyn_cast<PositionBiasOp>(op))
     return writePositionBias(bias);
   if (auto embedding = dyn_cast<EmbeddingOp>(op)) {
@@ -311,7 +321,7 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
     auto type = dyn_cast<RankedTensorType>(operand.getType());
     if (!type || operand.getDefiningOp<tensor::EmptyOp>())
       continue; // sizes, written anew
-    bool isIndices = isa<IntegerType>(type.getElementType());
+    bool isIndices = isa<IntegerType>(type.getElementType()) && !type.getElementType().isInteger(1);
     FailureOr<Value> written = isIndices ? writeIndices(op, operand) : write(operand);
     if (failed(written))
       return failure();
@@ -380,11 +390,10 @@ FailureOr<Value> ForwardWriter::writeOp(Operation *op) {
   if (auto attention = dyn_cast<AttentionOp>(op); attention && attendsWithinHeads(attention))
     return cannot(op, "takes its query, key or value out of heads in which others lie beside it");
   bool isRowwise = isa<EmbeddingOp, LinearOp, RmsNormOp, LayerNormOp, GluOp, SoftcapOp, RopeOp, AttentionOp, MoeOp>(op);
-  bool isElementwise = op->hasTrait<OpTrait::Elementwise>() && llvm::all_of(op->getOperands(), isData);
-  if (!isRowwise && !isElementwise)
+  if (!isRowwise)
     return cannot(op, "is no part of a decoder's step");
   auto shapeOf = [&](Value old) { return shaped(operands.lookup(old)).getShape(); };
-  bool differs = (isElementwise || isa<GluOp>(op)) && !llvm::all_equal(llvm::map_range(op->getOperands(), shapeOf));
+  bool differs = isa<GluOp>(op) && !llvm::all_equal(llvm::map_range(op->getOperands(), shapeOf));
   if (auto attention = dyn_cast<AttentionOp>(op))
     differs = !llvm::all_equal(
         llvm::map_range(ValueRange{attention.getQuery(), attention.getKey(), attention.getValue()}, [&](Value old) {

@@ -36,7 +36,7 @@ private:
   Indices readIndices(ExprContext &exprs, ElementTrace &trace, mlir::Value old);
   mlir::FailureOr<mlir::Value> writeIndices(mlir::Operation *op, mlir::Value old);
   mlir::FailureOr<mlir::Value> writeScaled(mlir::Operation *op);
-  mlir::FailureOr<mlir::Value> writeBounded(mlir::Operation *op, unsigned number);
+  mlir::FailureOr<mlir::Value> writeElementwise(mlir::Operation *op);
   mlir::Value splatLike(mlir::Location loc, double number, mlir::Value x);
   mlir::FailureOr<mlir::Value> writePositionBias(PositionBiasOp op);
   mlir::FailureOr<mlir::Value> writeExpand(mlir::tensor::ExpandShapeOp op, mlir::Value source);

@@ -16,8 +16,11 @@ static RankedTensorType shaped(Value value) {
 
 bool heddle::isData(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.getRank() >= 2 && isa<FloatType>(type.getElementType()) && !isStored(value) &&
-         !value.getDefiningOp<tensor::EmptyOp>();
+  if (!type || type.getRank() < 2)
+    return false;
+  if (value.getDefiningOp<arith::CmpFOp>())
+    return true;
+  return isa<FloatType>(type.getElementType()) && !isStored(value) && !value.getDefiningOp<tensor::EmptyOp>();
 }
 
 std::optional<double> heddle::numberEverywhere(Value value) {
@@ -47,10 +50,15 @@ LayerFinder::LayerFinder(func::FuncOp graph) {
   findCuts();
 }
 
+// (batch, sequence, hidden) of floats, as layers give to each other.
+static bool holdsRows(Value value) {
+  return shaped(value).getRank() == 3 && isa<FloatType>(shaped(value).getElementType());
+}
+
 void LayerFinder::findCuts() {
   size_t read = 0; // the last reader of what came before
   for (size_t i = 0; i < ops.size(); ++i) {
-    isCut.push_back(read <= i && shaped(ops[i]->getResult(0)).getRank() == 3);
+    isCut.push_back(read <= i && holdsRows(ops[i]->getResult(0)));
     for (Operation *user : ops[i]->getUsers())
       if (isDataOp(*user))
         read = std::max(read, index.lookup(user->getResult(0)));

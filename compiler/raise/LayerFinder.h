@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-// Activations: floats that are computed, of rank 2 or more.
+// Activations: floats that are computed, of rank 2 or more, and how they compare.
 bool isData(mlir::Value value);
 // The number that every element of a tensor of floats is, as what a scale multiplies by.
 std::optional<double> numberEverywhere(mlir::Value value);

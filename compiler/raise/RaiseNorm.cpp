@@ -125,6 +125,10 @@ static Value exchanged(OpBuilder &b, Location loc, Value x) {
 void NormMatcher::replace(bool centered) {
   OpBuilder b(root.getDefiningOp());
   Location loc = root.getLoc();
+  if (!weight.vector) {
+    auto ones = DenseElementsAttr::get(RankedTensorType::get({width}, b.getF32Type()), 1.0f);
+    weight.vector = arith::ConstantOp::create(b, loc, ones);
+  }
   bool exchanges = weight.heads == 2u;
   Value x = exchanges ? exchanged(b, loc, input) : input, result;
   if (centered)
@@ -145,7 +149,7 @@ bool NormMatcher::run() {
   if (symbols.back()->kind != ExprKind::Symbol)
     return false;
   Expr element = trace.element(root, symbols);
-  // weight * normalised, plus a bias.
+  // weight * normalised, plus a bias; no weight is one of ones.
   SmallVector<std::pair<Expr, double>> terms = termsOf(element);
   if (constantOf(element) != 0 || terms.empty() || terms.size() > 2)
     return false;
@@ -180,7 +184,7 @@ bool NormMatcher::run() {
     if (!weight.vector)
       return false;
   }
-  if (!hasScale || !hasInput || !weight.vector || (centered && weightOffset != 0))
+  if (!hasScale || !hasInput || (centered && weightOffset != 0))
     return false;
   if (bias.vector && (!centered || bias.heads != weight.heads))
     return false;

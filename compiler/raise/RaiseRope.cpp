@@ -35,6 +35,8 @@ struct Rotated {
   double cosine = 1, sine = 0;         // their factors
   Expr position = nullptr;             // the angle is position * frequency
   double frequency = 0;
+  // Of the first of a pair: its partner is added and not taken off, as a rotation by the negative angle has it.
+  bool turnsBack() const { return sine > 0; }
 };
 
 class RopeMatcher {
@@ -119,7 +121,7 @@ std::optional<Rotated> RopeMatcher::readElement(Expr element) {
   return rotated;
 }
 
-// Whether the first 2 * half elements are rotated in pairs of this layout and the others not at all.
+// Whether the first 2 * half elements are rotated in pairs of this layout, in either direction, and the others not at all.
 bool RopeMatcher::pairUp(ArrayRef<Rotated> elements, bool interleaved, int64_t half) {
   for (int64_t d = 0; d < headDim; ++d) {
     const Rotated &element = elements[d];
@@ -130,9 +132,10 @@ bool RopeMatcher::pairUp(ArrayRef<Rotated> elements, bool interleaved, int64_t h
     }
     bool isFirst = interleaved ? d % 2 == 0 : d < half;
     int64_t partner = interleaved ? d ^ 1 : isFirst ? d + half : d - half;
+    double direction = elements[std::min(d, partner)].turnsBack() ? -1 : 1;
     if (!element.other || element.other != elements[partner].own || element.frequency != elements[partner].frequency ||
         element.position != elements[0].position || element.cosine != elements[0].cosine || element.cosine <= 0 ||
-        element.sine != (isFirst ? -element.cosine : element.cosine))
+        element.sine != direction * (isFirst ? -element.cosine : element.cosine))
       return false;
   }
   return true;
@@ -228,8 +231,10 @@ bool RopeMatcher::emit(ArrayRef<Rotated> elements, bool interleaved, int64_t hal
   if (!positions)
     return false;
   SmallVector<float> frequencies;
-  for (int64_t i = 0; i < half; ++i)
-    frequencies.push_back(elements[interleaved ? 2 * i : i].frequency);
+  for (int64_t i = 0; i < half; ++i) {
+    const Rotated &first = elements[interleaved ? 2 * i : i];
+    frequencies.push_back(float(first.turnsBack() ? -first.frequency : first.frequency));
+  }
   // Equal rotary embeddings share a table.
   auto make = [&](int64_t table) {
     return RopeAttr::get(b.getContext(), interleaved, table, b.getF64FloatAttr(elements[0].cosine),

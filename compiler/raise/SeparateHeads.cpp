@@ -16,6 +16,7 @@ struct HeadColumns {
   LinearOp linear;
   SmallVector<std::pair<int64_t, int64_t>> runs;
   int64_t width = 0, heads = 0;
+  bool behindRows = false; // (batch, sequence, heads, width) instead of (batch, heads, sequence, width)
 };
 } // namespace
 
@@ -23,23 +24,26 @@ static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-// `heads` (batch, heads, sequence, width) as columns of one matmul of (batch, sequence, …); nothing where they are none, or lie side by side.
-static std::optional<HeadColumns> columnsOf(Value heads) {
+// `heads` as columns of one matmul of (batch, sequence, …), if axis `headAxis` says which head it is, 1 or 2, and the other one the place in the
+// sequence; nothing where they are none, or lie side by side.
+static std::optional<HeadColumns> columnsOf(Value heads, unsigned headAxis) {
   ExprContext exprs;
   ElementTrace layout(exprs, TraceDepth::Layout);
   RankedTensorType type = shaped(heads);
-  if (type.getRank() != 4 || type.isDynamicDim(1) || type.isDynamicDim(3) || type.getDimSize(1) < 2 ||
+  if (type.getRank() != 4 || type.isDynamicDim(headAxis) || type.isDynamicDim(3) || type.getDimSize(headAxis) < 2 ||
       type.getDimSize(3) < 2)
     return std::nullopt;
   HeadColumns found;
   found.width = type.getDimSize(3);
+  found.behindRows = headAxis == 2;
   SmallVector<Expr> at = layout.indexSymbols(heads);
-  for (int64_t head = 0; head < type.getDimSize(1); ++head) {
-    at[1] = exprs.constant(double(head));
+  for (int64_t head = 0; head < type.getDimSize(headAxis); ++head) {
+    at[headAxis] = exprs.constant(double(head));
     Expr element = layout.element(heads, at);
     auto linear = element->kind == ExprKind::Leaf ? element->value.getDefiningOp<LinearOp>() : LinearOp();
     if (!linear || linear.getWeights().size() != 1 || element->arguments.size() != 3 ||
-        element->arguments[0] != at[0] || element->arguments[1] != at[2] || (found.linear && linear != found.linear))
+        element->arguments[0] != at[0] || element->arguments[1] != at[3 - headAxis] ||
+        (found.linear && linear != found.linear))
       return std::nullopt;
     Expr begin = exprs.sub(element->arguments[2], at[3]);
     if (!begin->isConstant())
@@ -76,7 +80,7 @@ static Value elementsOf(OpBuilder &b, Value vector, int64_t begin, int64_t count
   return storedVectorPart(b, exprs.leaf(vector, {exprs.add(axis.index, exprs.constant(double(begin)))}), axis);
 }
 
-// (batch, heads, sequence, width) from a matmul with these heads' rows alone; null if the rows cannot be had.
+// The heads from a matmul with their rows alone; null if the rows cannot be had.
 static Value separated(const HeadColumns &columns) {
   LinearOp linear = columns.linear;
   OpBuilder b(linear);
@@ -100,9 +104,23 @@ static Value separated(const HeadColumns &columns) {
       RankedTensorType::get({shape[0], shape[1], columns.heads, columns.width}, shaped(linear).getElementType());
   SmallVector<ReassociationIndices> groups{{0}, {1}, {2, 3}};
   Value split = tensor::ExpandShapeOp::create(b, loc, apart, rows, groups, sizes);
+  if (columns.behindRows)
+    return split;
   std::swap(sizes[1], sizes[2]);
   Value init = tensor::EmptyOp::create(b, loc, sizes, apart.getElementType());
   return linalg::TransposeOp::create(b, loc, split, init, ArrayRef<int64_t>{0, 2, 1, 3}).getResult()[0];
+}
+
+// Where heads are read that their rotation and their norm, which keep them apart, give to an attention.
+static OpOperand *readOfHeads(OpOperand *use) {
+  auto isOfHeads = [](Operation *op) { return isa_and_nonnull<RopeOp, RmsNormOp, LayerNormOp>(op); };
+  for (;;) {
+    Operation *op = use->get().getDefiningOp();
+    auto transpose = dyn_cast_or_null<linalg::TransposeOp>(op);
+    if (!isOfHeads(op) && !(transpose && isOfHeads(transpose.getInput().getDefiningOp())))
+      return use;
+    use = &op->getOpOperand(0);
+  }
 }
 
 void heddle::separateHeads(func::FuncOp graph) {
@@ -111,15 +129,12 @@ void heddle::separateHeads(func::FuncOp graph) {
     if (attention.getKey()
             .getDefiningOp<tensor::ConcatOp>()) // latent attention, of which the optimize stage knows the parts
       continue;
-    for (unsigned i : {0u, 1u, 2u}) {
-      OpOperand *use = &attention->getOpOperand(i);
-      if (auto rope = use->get().getDefiningOp<RopeOp>())
-        use = &rope.getInputMutable();
-      uses.push_back(use);
-    }
+    for (unsigned i : {0u, 1u, 2u})
+      uses.push_back(readOfHeads(&attention->getOpOperand(i)));
   }
   for (OpOperand *use : uses)
-    if (std::optional<HeadColumns> columns = columnsOf(use->get()))
-      if (Value heads = separated(*columns); heads && heads.getType() == use->get().getType())
-        use->set(heads);
+    for (unsigned headAxis : {1u, 2u})
+      if (std::optional<HeadColumns> columns = columnsOf(use->get(), headAxis))
+        if (Value heads = separated(*columns); heads && heads.getType() == use->get().getType())
+          use->set(heads);
 }

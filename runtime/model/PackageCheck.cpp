@@ -24,7 +24,7 @@ Status checkFrequencies(const std::string &path, const char *field, const flatbu
   if (!values || values->size() != rotaryDim / 2)
     return wrong(path, field, values ? values->size() : 0, "rotary_dim / 2 values");
   for (float value : *values)
-    if (!std::isfinite(value) || value < 0)
+    if (!std::isfinite(value)) // a negative one turns its pair backwards
       return wrong(path, field, value, "finite frequencies");
   return Status();
 }

@@ -135,7 +135,7 @@ func.func @graph(%ids: tensor<1x?xi64> {heddle.name = "input_ids"}) -> (tensor<1
 // Every second row is no position.
 // EVEN: remark: no generate: 'heddle.embedding' at {{.*}} looks up ids that are not (batch, sequence)
 // EVEN: func.func @graph
-// BARE: remark: no generate: its logits are a product with the last layer's result, which no norm precedes
+// BARE: remark: no generate: its logits are a product with the last layer's sum, which no norm precedes
 // BARE: func.func @graph
 //--- positions.mlir
 func.func @graph(%ids: tensor<?x?xi64> {heddle.name = "input_ids"}) -> (tensor<?x?x6xf32> {heddle.name = "logits"}) {

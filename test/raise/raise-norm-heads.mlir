@@ -80,9 +80,11 @@ func.func @heads_before_rows(%x: !heads) -> !heads {
   return %y : !heads
 }
 
-// One weight for each head, and one bias for all.
+// What is no norm's weight multiplies a norm that has none. One weight for each head, and one bias for all.
 // CHECK-LABEL: @bias_of_all_heads
-// CHECK-NOT: heddle.layer_norm
+// CHECK: %[[ONES:.*]] = arith.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK: %[[NORMED:.*]] = heddle.layer_norm %{{.*}}, %[[ONES]] {eps
+// CHECK: linalg.generic {{.*}} ins(%[[NORMED]],
 // CHECK: return
 func.func @bias_of_all_heads(%x: !heads) -> !heads {
   %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x8xf32>
@@ -100,7 +102,9 @@ func.func @bias_of_all_heads(%x: !heads) -> !heads {
 
 // Numbers of one head do not follow each other.
 // CHECK-LABEL: @weight_the_other_way_round
-// CHECK-NOT: heddle.layer_norm
+// CHECK: %[[ONES:.*]] = arith.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK: %[[NORMED:.*]] = heddle.layer_norm %{{.*}}, %[[ONES]] {eps
+// CHECK: linalg.generic {{.*}} ins(%[[NORMED]],
 // CHECK: return
 func.func @weight_the_other_way_round(%x: !heads) -> !heads {
   %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8x3xf32>
@@ -115,7 +119,9 @@ func.func @weight_the_other_way_round(%x: !heads) -> !heads {
 }
 
 // CHECK-LABEL: @weight_of_each_sequence
-// CHECK-NOT: heddle.layer_norm
+// CHECK: %[[ONES:.*]] = arith.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK: %[[NORMED:.*]] = heddle.layer_norm %{{.*}}, %[[ONES]] {eps
+// CHECK: linalg.generic {{.*}} ins(%[[NORMED]],
 // CHECK: return
 func.func @weight_of_each_sequence(%x: !heads) -> !heads {
   %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<2x8xf32>

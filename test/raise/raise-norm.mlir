@@ -122,9 +122,11 @@ func.func @layer_norm(%x: !rows) -> !rows {
   return %y : !rows
 }
 
-// The weight is an activation.
+// The weight is an activation: the norm is one without a weight, and what is computed multiplies it.
 // CHECK-LABEL: @weight_that_is_computed
-// CHECK-NOT: heddle.rms_norm
+// CHECK: %[[ONES:.*]] = arith.constant dense<1.000000e+00> : tensor<8xf32>
+// CHECK: %[[NORMED:.*]] = heddle.rms_norm %{{.*}}, %[[ONES]] {eps = 9.9{{.*}}E-7 : f64}
+// CHECK: arith.mulf %{{.*}}, %[[NORMED]]
 // CHECK: return
 func.func @weight_that_is_computed(%x: !rows, %w: tensor<8xf32>) -> !rows {
   %eps = arith.constant 1.0e-6 : f32
@@ -136,6 +138,26 @@ func.func @weight_that_is_computed(%x: !rows, %w: tensor<8xf32>) -> !rows {
   %normalised = arith.mulf %x, %scale : !rows
   %ws = call @stored(%x, %w) : (!rows, tensor<8xf32>) -> !rows
   %y = arith.mulf %ws, %normalised : !rows
+  return %y : !rows
+}
+
+// Rows that have the length 1 are no norm, which has the mean of the squares.
+// CHECK-LABEL: @length_of_one
+// CHECK-NOT: heddle.rms_norm
+// CHECK: return
+func.func @length_of_one(%x: !rows) -> !rows {
+  %eps = arith.constant 1.0e-6 : f32
+  %width = arith.constant 8.0 : f32
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %x, %c1 : !rows
+  %squares = arith.mulf %x, %x : !rows
+  %mean = call @mean(%squares) : (!rows) -> !means
+  %widths = tensor.splat %width[%n] : !means
+  %sum = arith.mulf %mean, %widths : !means
+  %safe = call @plus(%sum, %eps) : (!means, f32) -> !means
+  %inverse = math.rsqrt %safe : !means
+  %scale = call @to_rows(%inverse) : (!means) -> !rows
+  %y = arith.mulf %x, %scale : !rows
   return %y : !rows
 }
 

@@ -33,6 +33,7 @@ func.func private @per_head(%x: !angles) -> !heads {
 
 // x cos + rotate_half(x) sin
 // CHECK: #[[ROPE:.*]] = #heddle.rope<half, table = 0, attention_factor = 1.000000e+00, inverse_frequency = array<f32: 1.000000e+00, 1.250000e-01>>
+// CHECK: #[[BACK:.*]] = #heddle.rope<half, table = {{[0-9]+}}, attention_factor = 1.000000e+00, inverse_frequency = array<f32: -1.000000e+00, -1.250000e-01>>
 // CHECK-LABEL: @halves
 // CHECK: heddle.rope %{{.*}}, %{{.*}}, #[[ROPE]] : tensor<1x2x?x4xf32>
 // CHECK-NEXT: return
@@ -48,6 +49,28 @@ func.func @halves(%x: !heads {heddle.dims = #s}) -> !heads {
   %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
   %minus = arith.negf %second : tensor<1x2x?x2xf32>
   %rotated = tensor.concat dim(3) %minus, %first : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
+  %a = arith.mulf %x, %cos : !heads
+  %b = arith.mulf %rotated, %sin : !heads
+  %y = arith.addf %a, %b : !heads
+  return %y : !heads
+}
+
+// The first half is negated: the same by negative angles, which its frequencies say.
+// CHECK-LABEL: @halves_backwards
+// CHECK: heddle.rope %{{.*}}, %{{.*}}, #[[BACK]] : tensor<1x2x?x4xf32>
+// CHECK-NEXT: return
+func.func @halves_backwards(%x: !heads {heddle.dims = #s}) -> !heads {
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c2 : !heads
+  %angles = call @angles(%x) : (!heads) -> !angles
+  %cos_row = math.cos %angles : !angles
+  %sin_row = math.sin %angles : !angles
+  %cos = call @per_head(%cos_row) : (!angles) -> !heads
+  %sin = call @per_head(%sin_row) : (!angles) -> !heads
+  %first = tensor.extract_slice %x[0, 0, 0, 0] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %second = tensor.extract_slice %x[0, 0, 0, 2] [1, 2, %n, 2] [1, 1, 1, 1] : !heads to tensor<1x2x?x2xf32>
+  %minus = arith.negf %first : tensor<1x2x?x2xf32>
+  %rotated = tensor.concat dim(3) %second, %minus : (tensor<1x2x?x2xf32>, tensor<1x2x?x2xf32>) -> !heads
   %a = arith.mulf %x, %cos : !heads
   %b = arith.mulf %rotated, %sin : !heads
   %y = arith.addf %a, %b : !heads

@@ -73,6 +73,12 @@ MODELS = {
     # Norms of heads, each with a weight of its own: of one tensor, and one by one.
     "dynamo-cohere": ("Cohere", dict(num_key_value_heads=1, use_qk_norm=True)),
     "dynamo-stablelm": ("StableLm", dict(num_key_value_heads=1, qk_layernorm=True, use_parallel_residual=True)),
+    # Heads that are normalised before they are put apart; a square of ReLU.
+    "dynamo-persimmon": ("Persimmon", dict(partial_rotary_factor=0.5)),
+    # No norm behind the last layer; a mask times the scores.
+    "dynamo-openai-gpt": ("OpenAIGPT", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
+    # An activation that is chosen by the sign, with numbers that each layer has learned.
+    "dynamo-apertus": ("Apertus", dict(num_key_value_heads=1, hidden_act="xielu")),
     # Embeddings of positions that are known are stored rows; rotations stored sines and cosines, scaled (YaRN); sinks stored for every row.
     "static-gpt2": ("GPT2", dict(n_embd=16, n_layer=2, n_head=2, n_positions=32)),
     "static-gpt-oss": ("GptOss", dict(num_key_value_heads=1, head_dim=8, num_local_experts=3, num_experts_per_tok=2, intermediate_size=16,
@@ -112,10 +118,10 @@ def without_traces(model):
 
 
 def model_of(family, keys, experts):
-    names = "HeadModel" if family == "GPT2" else ""
+    has_head_in_name = family in ("GPT2", "OpenAIGPT")
     config = getattr(transformers, family + "Config")(**{**SIZES, **keys})
     torch.manual_seed(1)
-    model = getattr(transformers, f"{family}LMHeadModel" if names else f"{family}ForCausalLM")(config).eval()
+    model = getattr(transformers, f"{family}LMHeadModel" if has_head_in_name else f"{family}ForCausalLM")(config).eval()
     for key, weights in model.named_parameters():
         if ".norms." in key or (weights.dim() == 2 and "norm" in key):  # of each head: ones would say nothing of their order
             torch.nn.init.normal_(weights, 1, 0.5)
