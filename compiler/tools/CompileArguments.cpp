@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <tuple>
 
 using namespace heddle;
 using llvm::StringRef;
@@ -111,7 +112,8 @@ static std::string takeMerged(CompileArguments &arguments, StringRef value) {
 // NAME=DIR or NAME=DIR:SCALE.
 static std::string takeAdapter(CompileArguments &arguments, StringRef value) {
   constexpr size_t most = 64;
-  auto [name, folder] = value.split('=');
+  StringRef name, folder;
+  std::tie(name, folder) = value.split('=');
   std::vector<NamedAdapter> &adapters = arguments.options.adapters;
   bool isWord =
       !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || StringRef("_-.").contains(c); });
