@@ -99,9 +99,9 @@ static bool hasBf16Tiles(TargetAttr target) {
 // Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
 // numbers first: by counts of instructions, not timed on both sides of any of them but where words take over.
 static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
+  bool sumsProducts = target.has("avx512vnni") || target.has("avxvnni");
   if (hasWords)
-    return target.has("avx512vnni") || target.has("avxvnni") ? 16
-                                                             : 4; // staged words cost more, and all rows share them
+    return sumsProducts ? 16 : 4; // to stage words takes more than to unpack bytes once, and all rows share them
   if (hasBf16Tiles(target))
     return 8;
   // Twice 64 byte products an instruction, 16 of f32; 32 and 8 with AVX-VNNI; twice 16 and 4 in NEON.
@@ -163,15 +163,14 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
   ScheduleFields schedule;
   schedule.kBlock = 128;
   schedule.rowBlock = 256;
+  // Rounded rows of 16 sequences at K = 8192, in L2: one pass over the weights.
+  schedule.termBytes = 320 << 10;
   schedulePrefetch(schedule, target, format, k);
   if (isInStep && hasBf16Tiles(target))
     schedule.scratchBytes = tileUnitRows * tileUnitColumns * 4;
   // 4 tiles of sums, 2 of rows, 2 of weights: all 8
   TileFields tileUnit{TileRole::TileUnit, {32, 16}, 2 * panel, /*maxRows=*/tileUnitRows, /*k=*/512};
   bool hasWords = !row->words.empty() && paysWords(target, format);
-  // Rounded rows of 16 sequences at K = 8192, in L2: one pass over the weights; of 26 where words are staged again for each, which 16 rows pay for at
-  // 180 GFLOP/s and 26 at 200 (Q6_K, one core of an Emerald Rapids). They lie on the stack of a thread, which may have 1 MiB.
-  schedule.termBytes = (hasWords && target.getLanes() == 16 ? 512 : 320) << 10;
   TileFields int16{TileRole::Int16, row->int16, panel, int16MaxRows(target, hasWords)};
   for (const TileFields &tile : {TileFields{TileRole::FewRows, row->few, row->fewPanels * panel},
                                  TileFields{TileRole::ManyRows, row->many, row->manyPanels * panel}, tileUnit,

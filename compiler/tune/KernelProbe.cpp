@@ -117,7 +117,7 @@ Choice MatmulProbe::manyRows(std::vector<unsigned> shapes) const {
 // Integer sums and those in f32.
 Choice MatmulProbe::integers(TileRole role, std::vector<unsigned> shapes) const {
   Choice choice{std::move(shapes), {}};
-  for (auto [rows, panels] : {std::pair(8, 1), {4, 1}, {4, 2}, {6, 1}, {2, 1}, {2, 2}, {12, 1}, {1, 1}})
+  for (auto [rows, panels] : {std::pair(8, 1), {4, 1}, {4, 2}, {6, 1}, {2, 1}, {2, 2}, {12, 1}, {14, 1}, {1, 1}})
     if (2 * registersOf(rows, panels) <= target.vectorRegisters())
       choice.candidates.push_back(withTile(role, rows, panels * panelColumns, false));
   return choice;
