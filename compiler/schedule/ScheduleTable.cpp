@@ -99,14 +99,12 @@ static bool hasBf16Tiles(TargetAttr target) {
 // Rows up to which 16-bit integers, unpacked as bytes, should take less time than what many rows run on, whose weights are unpacked to
 // numbers first: by counts of instructions, not timed on both sides of any of them but where words take over.
 static int64_t int16MaxRows(TargetAttr target, bool hasWords) {
-  bool sumsProducts = target.has("avx512vnni") || target.has("avxvnni");
-  if (hasWords)
-    return sumsProducts ? 16 : 4; // to stage words takes more than to unpack bytes once, and all rows share them
+  if (hasWords) // to stage words takes more than to unpack bytes once, where products of bytes are as many
+    return target.has("avx512vnni") || target.has("avxvnni") ? 16 : 4;
   if (hasBf16Tiles(target))
     return 8;
-  // Twice 64 byte products an instruction, 16 of f32; 32 and 8 with AVX-VNNI; twice 16 and 4 in NEON.
-  if ((target.has("avx512vnni") && !target.has("avx512bf16")) || target.has("avxvnni") ||
-      (target.has("dotprod") && !target.has("bf16")))
+  // Twice 32 byte products an instruction, 8 of f32 with AVX-VNNI; twice 16 and 4 in NEON.
+  if (target.has("avxvnni") || (target.has("dotprod") && !target.has("bf16")))
     return 0;
   if (target.getLanes() == 4 && !target.has("dotprod"))
     return 1; // 12 instructions for 16 products, which 4 multiply-adds are, but for unpacking
