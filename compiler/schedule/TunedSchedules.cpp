@@ -93,7 +93,8 @@ static std::string checkVectorTile(TileAttr tile) {
   std::string name = nameOf(tile.getRole());
   int64_t tallest = tile.getRows().front(), panels = tile.getColumns() / panel;
   bool isInteger = tile.getRole() == TileRole::Int8 || tile.getRole() == TileRole::Int16;
-  int64_t mostPanels = tile.getRole() == TileRole::Words ? 1 : isInteger ? 2 : 8;
+  bool isWords = tile.getRole() == TileRole::Words;
+  int64_t mostPanels = isInteger || isWords ? 2 : 8;
   if (tile.getRows().back() != 1)
     return name + ": rows must fall to 1, which takes the rows that are left";
   if (std::string error = outside(name + ": rows", tallest, 1, maxRows); !error.empty())
@@ -101,11 +102,19 @@ static std::string checkVectorTile(TileAttr tile) {
   if (std::string error = outside(name + ": columns", tile.getColumns(), panel, mostPanels * panel, panel);
       !error.empty())
     return error;
+  if (isWords) {
+    if (std::string error =
+            outside(name + ": k", tile.getK(), PackedLayout::superBlock, 8192, PackedLayout::superBlock);
+        !error.empty())
+      return error;
+    if (std::string error = outside(name + ": maxRows", tile.getMaxRows(), 1, 4096); !error.empty())
+      return error;
+  }
   return outside(name + ": rows x panels of 16 columns", tallest * panels, 1, maxSums);
 }
 
 // Tiles of AMX hold what they hold; how much goes by at a time is to choose.
-static std::string checkTileUnit(TileAttr tile, TileAttr base, const ScheduleFields &schedule) {
+static std::string checkTileUnit(TileAttr tile, TileAttr base) {
   if (tile.getRows() != base.getRows() || tile.getColumns() != base.getColumns())
     return "tile tile_unit: rows and columns are those of the hardware: " +
            text("rows = [32, 16], columns = " + Twine(base.getColumns()));
@@ -113,18 +122,26 @@ static std::string checkTileUnit(TileAttr tile, TileAttr base, const ScheduleFie
     return error;
   if (std::string error = outside("tile tile_unit: maxRows", tile.getMaxRows(), 32, 4096, 32); !error.empty())
     return error;
-  int64_t pair = tile.getMaxRows() * 2 * lineBytes;
-  return schedule.scratchBytes ? outside("scratchBytes", schedule.scratchBytes, pair, 16 << 20, pair) : "";
+  return "";
+}
+
+// Sums of pairs of panels on a tile unit; of words, integers and sums.
+static std::string checkScratch(ScheduleFields schedule) {
+  if (!schedule.scratchBytes)
+    return "";
+  bool hasWords = schedule.find(TileRole::Words);
+  int64_t pair = schedule.find(TileRole::TileUnit)->getMaxRows() * 2 * lineBytes;
+  return outside("scratchBytes", schedule.scratchBytes, hasWords ? 64 << 10 : pair, 16 << 20,
+                 hasWords ? lineBytes : pair);
 }
 
 static std::string checkMatmul(ScheduleFields schedule, ScheduleAttr base) {
   for (TileAttr tile : schedule.tiles)
-    if (std::string error = tile.getRole() == TileRole::TileUnit
-                                ? checkTileUnit(tile, base.getTile(TileRole::TileUnit), schedule)
-                                : checkVectorTile(tile);
+    if (std::string error = tile.getRole() == TileRole::TileUnit ? checkTileUnit(tile, base.getTile(TileRole::TileUnit))
+                                                                 : checkVectorTile(tile);
         !error.empty())
       return error;
-  const std::string errors[] = {outside("kBlock", schedule.kBlock, 32, 1024, 32),
+  const std::string errors[] = {checkScratch(schedule), outside("kBlock", schedule.kBlock, 32, 1024, 32),
                                 outside("rowBlock", schedule.rowBlock, 8, 2048),
                                 outside("termBytes", schedule.termBytes, 1 << 10, maxStackBytes),
                                 outside("prefetchBytes", schedule.prefetchBytes, 0, 1 << 20)};
@@ -174,20 +191,21 @@ static std::string checkAttention(ScheduleFields schedule, ScheduleAttr base, Ta
 // `tuned` in the place of `base`, of the same role.
 static std::string mergeTile(TileAttr &base, TileAttr tuned) {
   TileFields tile = TileFields::of(base), other = TileFields::of(tuned);
-  bool isUnit = tile.role == TileRole::TileUnit, isAttention = base.getRole() == TileRole::Registers;
+  bool isBlocked = tile.role == TileRole::TileUnit || tile.role == TileRole::Words,
+       isAttention = base.getRole() == TileRole::Registers;
   std::string name = nameOf(tile.role);
   if (!other.warps.empty() || other.stages != 1)
     return name + ": warps and stages are of GPUs";
-  if (other.maxRows && !isUnit && tile.role != TileRole::Int16)
+  if (other.maxRows && !isBlocked && tile.role != TileRole::Int16)
     return name + " has no maxRows";
   if (isAttention && other.k && other.k != tile.k)
     return name + ": k says what is multiplied, which no schedule decides";
-  if (other.k && !isUnit && !isAttention)
+  if (other.k && !isBlocked && !isAttention)
     return name + " has no k";
   tile.rows = other.rows;
   tile.columns = other.columns;
   tile.maxRows = other.maxRows;
-  if (isUnit)
+  if (isBlocked)
     tile.k = other.k;
   base = tile.get(base.getContext());
   return "";

@@ -82,6 +82,8 @@ private:
   static Choice blocks(std::vector<unsigned> shapes);
   static Choice prefetch();
   static Choice tileUnit(bool hasScratch, std::vector<unsigned> shapes);
+  Choice words() const;
+  static Choice wordBlocks();
   static Choice int16MaxRows();
 
   const MatmulSpec spec;
@@ -161,6 +163,30 @@ Choice MatmulProbe::tileUnit(bool hasScratch, std::vector<unsigned> shapes) {
   return choice;
 }
 
+// Sums, a line of each panel, and integers in all lanes; with halves of panels the products as well.
+Choice MatmulProbe::words() const {
+  Choice choice{{Many}, {}};
+  for (auto [rows, panels] : {std::pair(14, 2), {12, 2}, {8, 2}, {14, 1}, {4, 1}, {5, 1}, {6, 1}, {2, 2}})
+    if (int64_t sums = registersOf(rows, panels);
+        sums + registersOf(1, panels) + 1 <= target.vectorRegisters() && 3 * sums >= target.vectorRegisters())
+      choice.candidates.push_back(withTile(TileRole::Words, rows, panels * panelColumns, false));
+  return choice;
+}
+
+// Rows, and columns of K as integers.
+Choice MatmulProbe::wordBlocks() {
+  Choice choice{{Many}, {}};
+  for (auto [rows, k] : {std::pair(256, 1024), {128, 2048}, {256, 512}, {128, 1024}})
+    choice.candidates.emplace_back([rows = rows, k = k](ScheduleFields &schedule) {
+      TileAttr &tile = *schedule.find(TileRole::Words);
+      TileFields fields = TileFields::of(tile);
+      fields.maxRows = rows;
+      fields.k = k;
+      tile = fields.get(tile.getContext());
+    });
+  return choice;
+}
+
 Choice MatmulProbe::int16MaxRows() {
   Choice choice{{Sixteen, Many}, {}};
   for (int64_t rows : {8, 16, 0}) // 0: all
@@ -185,7 +211,7 @@ std::vector<Choice> MatmulProbe::choices(ScheduleAttr base) const {
   if (spec.int16FewRows) {
     std::vector<Choice> all;
     if (ScheduleFields::of(base).find(TileRole::Words))
-      all = {integers(TileRole::Words, {Many}), blocks({Many})};
+      all = {words(), wordBlocks()};
     else
       all = manyOf(spec.hasRounded, {Many});
     all.push_back(integers(TileRole::Int16, {One, Four, Sixteen}));

@@ -52,8 +52,8 @@ int main(int argc, char **argv) {
   spec.int16FewRows = !std::strcmp(argv[2], "int16");
   const char *target = std::getenv("HEDDLE_BENCH_TARGET");
   KernelLibrary library(target ? target : "native");
-  if (failed(buildMatmul(library.module(), "kernel", spec, library.matmulSchedule(true, argv[1], spec.k),
-                         library.target())))
+  ScheduleAttr schedule = library.matmulSchedule(/*isInStep=*/true, argv[1], spec.k);
+  if (failed(buildMatmul(library.module(), "kernel", spec, schedule, library.target())))
     return 1;
   if (assembly) {
     if (failed(lowerToLLVM(library.module(), library.target())))
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
   if (!library.load())
     return 1;
   std::fprintf(stderr, "compiled in %.0f ms\n", std::chrono::duration<double>(Clock::now() - start).count() * 1e3);
-  int64_t maxRows = 1, scratchBytes = library.matmulSchedule().getScratchBytes();
+  int64_t maxRows = 1, scratchBytes = schedule.getScratchBytes();
   for (int i = 5; i < argc; ++i)
     maxRows = std::max(maxRows, number(argv[i]));
   // One matrix, which stays in a cache that holds it.

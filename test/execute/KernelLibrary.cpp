@@ -41,14 +41,15 @@ KernelLibrary::KernelLibrary(const std::string &targetName) {
 }
 
 ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format, int64_t k) {
-  return heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep, format, k);
+  ScheduleAttr schedule = heddle::matmulSchedule(targetAttr(&context, cpuTarget), isInStep, format, k);
+  scratchBytes = std::max(scratchBytes, schedule.getScratchBytes());
+  return schedule;
 }
 
 void *KernelLibrary::scratch() {
-  size_t bytes = matmulSchedule().getScratchBytes();
-  if (bytes && !scratchMemory) {
-    scratchMemory.reset(std::aligned_alloc(64, bytes));
-    std::memset(scratchMemory.get(), 0xff, bytes); // NaN
+  if (scratchBytes && !scratchMemory) {
+    scratchMemory.reset(std::aligned_alloc(64, scratchBytes));
+    std::memset(scratchMemory.get(), 0xff, scratchBytes); // NaN
   }
   return scratchMemory.get();
 }

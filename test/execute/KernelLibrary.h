@@ -58,6 +58,7 @@ private:
   CpuTarget cpuTarget;
   bool isEmulated;
   LoadedObject loaded;
+  int64_t scratchBytes = 0; // the most that a schedule asked for
   std::unique_ptr<void, decltype(&std::free)> scratchMemory{nullptr, std::free};
 };
 

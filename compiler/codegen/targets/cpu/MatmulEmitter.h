@@ -18,6 +18,15 @@ namespace heddle {
 class BlockReader;
 class WideDotProduct;
 
+// How many rows are multiplied as words: columns of K whose products are one exact sum of 32 bits, the largest integer of a row that allows it, and
+// whether a word is a code less its zero point, or that times its block's own scale.
+struct WordForm {
+  int64_t columns;
+  int32_t largest;
+  bool holdsScales;
+};
+WordForm wordFormOf(const PackedLayout &layout);
+
 class MatmulEmitter {
 public:
   MatmulEmitter(mlir::ModuleOp module, llvm::StringRef name, const MatmulSpec &spec, ScheduleAttr schedule,
@@ -130,14 +139,23 @@ private:
   Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
   int64_t int16StepBytes() const;
   int64_t int16RowBytes() const;
-  // The same with the weights of a block of K staged as 16-bit words, for many rows.
+  // Stack of the terms that rows add to every panel.
+  mlir::Value termMemory();
+  // Many rows as integers, with the weights of a unit of K staged as 16-bit words.
+  struct WordMemory {
+    int64_t rows, columns, panels;      // that are computed together: K's columns, and panels of W
+    int64_t rowBytes;                   // of a row's integers
+    int64_t tileBytes;                  // of a tile's sums
+    mlir::Value integers, sums, staged; // of the rows; (panels, rows, 16); a unit of a tile's panels
+    mlir::Value unfinished;             // two tiles of sums in a unit
+  };
+  WordMemory planWords();
   void emitWords();
-  void emitWordPanels(mlir::Value panel, int64_t panels, mlir::Value rowBegin, mlir::Value rowEnd);
-  void stageWords(mlir::Value panel, mlir::Value begin, mlir::Value end);
-  void addWordTile(llvm::ArrayRef<IntegerRow> tileRows, ValuesRef partials, mlir::Value unit, mlir::Value begin,
-                   mlir::Value end);
-  Values emitWordDots(mlir::Value block, llvm::ArrayRef<IntegerRow> blockRows);
-  int64_t wordBlockBytes() const;
+  void emitWordSlab(mlir::Value begin, mlir::Value end, mlir::Value rowBegin, mlir::Value rowEnd);
+  void roundWords(mlir::Value row, mlir::Value begin, mlir::Value end, mlir::Value to);
+  void stageWords(mlir::Value panel, int64_t panels, mlir::Value begin, mlir::Value end);
+  void addWordTile(mlir::Value integers, mlir::Value sums, int64_t height, int64_t panels, mlir::Value columns);
+  Values emitWordDots(mlir::Value lines, mlir::Value codes, mlir::Value integers, int64_t height, int64_t panels);
 
   // int8
   void emitQ8Terms(mlir::Value row, mlir::Value rowTerms);
@@ -171,7 +189,8 @@ private:
   int32_t zeroPoint = 0;            // of the codes as the dot product reads them
   mlir::Value rounded, rowsRounded; // rows as 16-bit integers, and the first of them
   int64_t roundedRows = 0;          // at once
-  mlir::Value words;
+  mlir::Value termStack;
+  WordMemory words;
 };
 
 } // namespace heddle

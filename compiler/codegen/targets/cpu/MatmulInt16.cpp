@@ -46,14 +46,18 @@ void MatmulEmitter::emitInt16() {
   });
 }
 
+Value MatmulEmitter::termMemory() {
+  if (!termStack)
+    termStack = b.stack(std::max(tiles.termBytes, int16RowBytes()));
+  return termStack;
+}
+
 // Calls body(begin, end) for as many rows at a time as the stack holds as integers, whole tiles if one fits.
 void MatmulEmitter::forRoundedRows(WideDotProduct &dot, function_ref<void(Value, Value)> body) {
   if (!rounded) {
     int64_t tallest = tiles.int16.heights.front(), fitting = tiles.termBytes / int16RowBytes();
-    if (!tiles.words.heights.empty())
-      tallest = std::max(tallest, tiles.words.heights.front());
     roundedRows = std::clamp<int64_t>(fitting >= tallest ? fitting / tallest * tallest : fitting, 1, tiles.rowBlock);
-    rounded = b.stack(roundedRows * int16RowBytes());
+    rounded = termMemory();
   }
   b.loop(b.index(0), call.rows, roundedRows, [&](Value begin) {
     Value end = b.minimum(call.rows, b.add(begin, roundedRows));

@@ -35,6 +35,10 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
       tiles.unitLineBlock = tile.getK() / 2;
       tiles.unitRowBlock = tile.getMaxRows();
     }
+    if (to == &tiles.words) {
+      tiles.wordRows = tile.getMaxRows();
+      tiles.wordColumns = tile.getK();
+    }
     if (to == &tiles.int16)
       tiles.int16MaxRows = tile.getMaxRows();
   }
@@ -44,7 +48,8 @@ MatmulTiles heddle::tilesOf(ScheduleAttr schedule) {
   tiles.prefetch = {schedule.getPrefetchBytes(), schedule.getPrefetchCache() == 2 ? Cache::Second : Cache::First,
                     schedule.getPrefetchLines() == 1};
   // Without scratch two panels at a time, of as many rows as other products have on the stack.
-  tiles.hasScratch = schedule.getScratchBytes() > 0;
+  tiles.scratchBytes = schedule.getScratchBytes();
+  tiles.hasScratch = tiles.scratchBytes > 0;
   if (!tiles.hasScratch)
     tiles.unitRowBlock = tiles.rowBlock;
   tiles.unitPanels = tiles.hasScratch ? schedule.getScratchBytes() / (tiles.unitRowBlock * 4 * PackedLayout::panelRows)

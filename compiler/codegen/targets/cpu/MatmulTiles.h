@@ -39,8 +39,11 @@ struct MatmulTiles {
   int64_t unitLineBlock;    // and on a tile unit
   int64_t unitRowBlock;     // rows that share those
   int64_t unitPanels;       // whose sums wait for the next of them
-  bool hasScratch;          // in the thread's scratch; else on the stack
-  int64_t rowBlock;         // rows that share them
+  int64_t wordRows;         // that share staged words
+  int64_t wordColumns;      // of K, of which rows are rounded at once
+  bool hasScratch;          // for what waits, the thread's; else the stack
+  int64_t scratchBytes;
+  int64_t rowBlock;  // rows that share them
   int64_t termBytes; // stack for what integer rows contribute to every panel; bounds the rows per pass over the weights
   Prefetch prefetch; // of streamed panels
 };

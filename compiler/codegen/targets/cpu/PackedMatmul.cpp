@@ -70,6 +70,8 @@ void MatmulEmitter::emit() {
 // Few rows wait for memory and many for arithmetic.
 void MatmulEmitter::emitByRows() {
   auto emitMany = [&] {
+    if (!tiles.words.heights.empty())
+      return emitWords();
     if (spec.hasRounded) {
       form = MatmulActivation::Bf16;
       input = call.rounded;
@@ -80,8 +82,6 @@ void MatmulEmitter::emitByRows() {
   if (!tiles.int16MaxRows)
     return emitInt16();
   Value isMany = b.lessThan(b.index(tiles.int16MaxRows), call.rows);
-  if (!tiles.words.heights.empty())
-    return b.branch(isMany, [&] { emitWords(); }, [&] { emitInt16(); });
   Value isFree = b.lessThan(call.isFixed, b.index(1));
   b.branch(arith::AndIOp::create(b, isMany, isFree), emitMany, [&] { emitInt16(); });
 }

@@ -11,22 +11,29 @@
 using namespace mlir;
 using namespace heddle;
 
+Value heddle::magnitudesOf(KernelBuilder &b, Value values) {
+  return b.maskBits(b.bitcast(b.v16i32, values), 0x7fffffff);
+}
+
+Rounding heddle::roundingOf(KernelBuilder &b, Value magnitudes, float largestCode) {
+  Value bits = vector::ReductionOp::create(b, vector::CombiningKind::MAXSI, magnitudes);
+  Value largest = arith::BitcastOp::create(b, b.f32, bits);
+  Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
+  auto orZero = [&](Value ratio) { return arith::SelectOp::create(b, visible, ratio, b.real(0)); };
+  return {orZero(arith::DivFOp::create(b, b.real(largestCode), largest)),
+          orZero(arith::DivFOp::create(b, largest, b.real(largestCode)))};
+}
+
+Value Rounding::round(KernelBuilder &b, Value values) const {
+  Value scaled = math::RoundEvenOp::create(b, b.mul(values, b.splat(inverse)));
+  return arith::FPToSIOp::create(b, b.v16i32, scaled);
+}
+
 QuantizedBlock heddle::quantizeBlock(KernelBuilder &b, Value in, float largestCode) {
   Value halves[2] = {b.load(b.v16f32, in), b.load(b.v16f32, b.at(in, 64))};
-  // largest = max |x|; NaN if one is
-  Value magnitudes =
-      arith::MaximumFOp::create(b, math::AbsFOp::create(b, halves[0]), math::AbsFOp::create(b, halves[1]));
-  Value largest = vector::ReductionOp::create(b, vector::CombiningKind::MAXIMUMF, magnitudes);
-  Value visible = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, largest, b.real(1e-30f));
-  Value inverse =
-      arith::SelectOp::create(b, visible, arith::DivFOp::create(b, b.real(largestCode), largest), b.real(0));
-  QuantizedBlock block;
-  block.scale = arith::SelectOp::create(b, visible, arith::DivFOp::create(b, largest, b.real(largestCode)), b.real(0));
-  for (int64_t half = 0; half < 2; ++half) {
-    Value scaled = math::RoundEvenOp::create(b, b.mul(halves[half], b.splat(inverse)));
-    block.halves[half] = arith::FPToSIOp::create(b, b.v16i32, scaled);
-  }
-  return block;
+  Value magnitudes = arith::MaxSIOp::create(b, magnitudesOf(b, halves[0]), magnitudesOf(b, halves[1]));
+  Rounding rounding = roundingOf(b, magnitudes, largestCode);
+  return {{rounding.round(b, halves[0]), rounding.round(b, halves[1])}, rounding.scale};
 }
 
 // 32 values at `in`: codes, scale, and the sums of both halves.

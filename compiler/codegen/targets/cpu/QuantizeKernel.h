@@ -34,6 +34,15 @@ struct QuantizeCall {
 // is a multiple of 32.
 mlir::func::FuncOp buildQuantizeRows(mlir::ModuleOp module, llvm::StringRef name, int64_t k);
 
+// The bits of |x|, vector<16xi32>, which are in the order of the numbers; those of a NaN are the largest.
+mlir::Value magnitudesOf(KernelBuilder &b, mlir::Value values);
+// How values whose largest magnitudes are `magnitudes` become integers in [-largestCode, largestCode].
+struct Rounding {
+  mlir::Value inverse, scale;                                    // f32
+  mlir::Value round(KernelBuilder &b, mlir::Value values) const; // vector<16xf32> to vector<16xi32>
+};
+Rounding roundingOf(KernelBuilder &b, mlir::Value magnitudes, float largestCode);
+
 // 32 values as integers in [-largestCode, largestCode] with a scale: 2 x vector<16xi32>, f32.
 struct QuantizedBlock {
   mlir::Value halves[2], scale;
