@@ -252,8 +252,10 @@ FailureOr<ScheduleAttr> heddle::mergeSchedule(ScheduleAttr base, ScheduleAttr tu
     fields.prefetchCache = other.prefetchCache;
     fields.prefetchLines = other.prefetchLines;
   }
-  // Threads of a step have it, where the CPU has AMX; in a graph the entry goes without.
-  bool hasScratch = !isAttention && matmulSchedule(target, /*isInStep=*/true).getScratchBytes();
+  // Threads of a step have it, where the CPU has AMX or the kernel words; in a graph the entry goes without.
+  ScheduleAttr inStep = matmulSchedule(target, /*isInStep=*/true);
+  bool hasUnitScratch = inStep.getScratchBytes() && !ScheduleFields::of(inStep).find(TileRole::Words);
+  bool hasScratch = !isAttention && (hasUnitScratch || fields.find(TileRole::Words));
   if (other.scratchBytes && !hasScratch)
     return fail("the kernel has no scratchBytes on this target");
   if (other.scratchBytes && fields.scratchBytes)
