@@ -46,6 +46,10 @@ static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"},
                                           {"n_routed_experts", "num_experts"},
                                           {"n_shared_experts", "num_shared_experts"}};
 
+static constexpr TensorRule biasRules[] = {
+    {"model.layers.#.mlp.e_score_correction_bias", nullptr, ConfigDim::Experts, ConfigDim::None, When::Correction},
+};
+
 // Layers that predict further tokens.
 static constexpr UnreadTensor predictionTensors[] = {{"mtp.*"}};
 
@@ -71,8 +75,9 @@ static constexpr Family describeExaoneMoe() {
   row.modelType = "exaone_moe";
   row.gguf = nullptr;
   row.hasExperts = true;
-  row.rules = {embeddingRules,   attentionNormRules, attentionRules,  queryKeyNormRules, feedForwardNormRules,
-               feedForwardRules, expertRules,        correctionRules, sharedExpertRules};
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules, queryKeyNormRules, feedForwardNormRules,
+               feedForwardRules, expertRules,        biasRules,      sharedExpertRules};
+  row.experts.correction = "e_score_correction_bias";
   row.unread = predictionTensors;
   row.keyNames = expertNames;
   row.readers.huggingFaceRest = readExperts;
