@@ -244,6 +244,7 @@ struct WindowRules {
   bool readsLayerTypes = false; // config.json's layer_types counts
   // Of fullEvery layers the last one sees all tokens (0: none), and sliding_window_pattern may say another number.
   int64_t fullEvery = 0;
+  bool fullFirst = false; // the first of them does, instead
   bool statesFullEvery = false;
   // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
   int64_t fullLayersFirst = 0;
@@ -270,6 +271,9 @@ struct ExpertNames {
   // Those that every token passes, and what gives the number whose sigmoid multiplies what they give; null: nothing does.
   const char *shared = "shared_experts", *sharedGate = nullptr;
   const char *correction = "gate.e_score_correction_bias"; // what is added to scores where experts are chosen
+  // Of a layer ('#'), behind which stand `gate`, `up` and `down`: matrices (experts x intermediate, hidden) that hold all experts, one below another;
+  // null: there are none.
+  const char *rowsOfAll = nullptr;
   // What checkpoints call experts of a layer that lie in two tensors, (experts, gate then up, hidden) and (experts, hidden, intermediate), behind its
   // name; and shared ones, if they have two matrices, too.
   const char *fusedGateAndUp = "mlp.experts.gate_up_proj", *fusedDown = "mlp.experts.down_proj";

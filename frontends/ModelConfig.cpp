@@ -138,6 +138,10 @@ Status ConfigChecker::checkHeads() {
 }
 
 Status ConfigChecker::checkNumbers() {
+  if (config.hasPooler && !config.poolerActivation)
+    return fail("pooler_act", "is no activation that is known");
+  if (config.hasPooler && config.poolerSize && config.poolerSize != config.hiddenSize)
+    return fail("pooler_output_size", "is not hidden_size, which is not supported").as(StatusCode::Unsupported);
   if (!isPositive(config.normEps) || config.normEps >= 1.0)
     return fail("rms_norm_eps", "is " + shown(config.normEps) + ", expected a number above 0 and below 1");
   for (auto [name, value] : {std::pair<const char *, double>{"embedding_multiplier", config.embeddingScale},

@@ -28,6 +28,7 @@ struct RopeConfig {
   double theta = 10000.0;
   int64_t rotaryDim = 0;    // head_dim x partial_rotary_factor
   bool interleaved = false; // pairs (2i, 2i + 1) instead of (i, i + rotary_dim / 2)
+  bool reversed = false;    // frequencies are negative
   RopeScalingKind scaling = RopeScalingKind::None;
   double factor = 1.0;
   int64_t originalContext = 0;                                              // original_max_position_embeddings
@@ -69,6 +70,7 @@ struct MoeConfig {
   // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
   double gateLimit = 0.0, gateAlpha = 1.0, upOffset = 0.0;
   int64_t sharedIntermediateSize = 0; // of the experts that every token passes, together; 0: none
+  bool averagesShared = false;        // what these give and what the chosen ones give are averaged, not added
   std::vector<bool> layerIsMoe;       // (num_hidden_layers)
 };
 
@@ -247,6 +249,8 @@ struct ModelConfig {
   // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
   bool hasPooler = false;
+  std::optional<Activation> poolerActivation = Activation::Tanh; // none: config.json names one that is not known
+  int64_t poolerSize = 0;       // of pooler_output, where config.json says it; 0: hidden_size
   bool hasGlobalTokens = false; // some tokens see all others and are seen by all, whatever the windows
   int64_t separatorId = -1;     // of a model with global tokens: what a question ends with
   const Head *head = nullptr;
@@ -270,6 +274,7 @@ struct ModelConfig {
   bool attentionOutputBias = false; // of o
   bool noKeyBias = false;           // nor of k
   bool mlpBias = false;
+  bool hasRmsNorms = false;                     // where a family has LayerNorms, and RMS norms
   bool hasNormBias = false;                     // where a family has LayerNorms with a bias, and without
   bool hasHeadBias = false;                     // the same of what stands before the last layer of a head
   Activation headActivation = Activation::Silu; // behind that, where a head has one of its own
@@ -297,6 +302,7 @@ struct ModelConfig {
   bool normsHeads = false; // queries and keys of a head, where a family's models differ
   bool headNormsApart = false;    // their weights are a tensor of each head
   std::vector<uint8_t> layerRope; // (num_hidden_layers): index into ropes, or noRope
+  bool rotatesValues = false;     // as queries and keys, where a family's models differ
   std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;

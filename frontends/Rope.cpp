@@ -149,6 +149,8 @@ std::vector<float> RopeConfig::inverseFrequency(bool longContext, float &attenti
     break;
   }
   attention = static_cast<float>(scale);
+  for (float &frequency : frequencies)
+    frequency = reversed ? -frequency : frequency;
   return frequencies;
 }
 

@@ -64,6 +64,11 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
                                   rope.growth, rope.floor);
 }
 
+// Of the last hidden state: what a decoder's head reads, which is as narrow as its embeddings.
+static int64_t hiddenWidth(const ModelConfig &config) {
+  return !config.encodes() && config.embeddingSize ? config.embeddingSize : config.hiddenSize;
+}
+
 static fb::Offset<package::Generation> generation(fb::FlatBufferBuilder &b, const ModelConfig &config) {
   std::vector<int32_t> eos(config.eosIds.begin(), config.eosIds.end());
   std::string source = config.samplingSource;
@@ -391,7 +396,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   if (!info.virtualTokens.empty())
     p.add_virtual_tokens(virtualTokens);
   if (hasRows) {
-    p.add_vocab_size(config.vocabSize), p.add_hidden_size(config.hiddenSize);
+    p.add_vocab_size(config.vocabSize), p.add_hidden_size(hiddenWidth(config));
     p.add_num_layers(config.numHiddenLayers), p.add_context(info.context);
     p.add_position_offset(int32_t(config.positionOffset));
     p.add_positions_skip_masked(config.family && config.family->positionsSkipMasked);

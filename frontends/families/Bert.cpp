@@ -23,8 +23,8 @@ void readBertSizes(JsonObject &object, ModelConfig &config) {
   checkEvenHeads(object, config);
 }
 
-void readEmbeddingSize(JsonObject &object, ModelConfig &config) {
-  int64_t size = object.integer("embedding_size").value_or(128);
+void readEmbeddingSize(JsonObject &object, ModelConfig &config, int64_t fallback) {
+  int64_t size = object.integer("embedding_size").value_or(fallback);
   constexpr int64_t most = 1 << 20;
   if (size < 1 || size > most)
     object.fail("embedding_size", "is " + std::to_string(size) + ", expected 1 to " + std::to_string(most));

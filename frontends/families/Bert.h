@@ -72,8 +72,8 @@ inline constexpr KeyName bertKeyNames[] = {
 
 // Widths and epsilon of a config that has BERT's keys.
 void readBertSizes(JsonObject &object, ModelConfig &config);
-// embedding_size, where it is not the width of the model.
-void readEmbeddingSize(JsonObject &object, ModelConfig &config);
+// embedding_size, where it is not the width of the model; `fallback` where config.json does not say it.
+void readEmbeddingSize(JsonObject &object, ModelConfig &config, int64_t fallback = 128);
 // Of a GGUF file, which has the table or not. Those of BERT's next of kin, as RoBERTa and DistilBERT, say bert too: their positions begin at the
 // table's first row, and types of tokens may be missing.
 void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config);

@@ -2,12 +2,13 @@
 //
 // Command R (Cohere) and Command R7B (Cohere2): attention and feed-forward read one LayerNorm, without a bias, of the layer's input and are
 // added to that input together; pairs (2i, 2i + 1) rotate; logits are scaled. Command R+ norms queries and keys, each head with a weight of
-// its own. In Cohere2 three layers of four have a window, and only they rotate.
+// its own. In Cohere2 three layers of four have a window, and only they rotate. Command A+ (2026) is Cohere2 with experts behind its first layers.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
-#include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
@@ -88,5 +89,66 @@ static constexpr Family describeCohere2() {
   return row;
 }
 const Family family::cohere2 = describeCohere2();
+
+static constexpr KeyName expertKeyNames[] = {{"rms_norm_eps", "layer_norm_eps"}, {"num_local_experts", "num_experts"}};
+
+// The first layers, which are dense, have a pattern of windows of their own. Where it is 1, none has one, and they rotate all the same.
+static void readPrefix(JsonObject &object, ModelConfig &config) {
+  int64_t first = object.integer("first_k_dense_replace").value_or(0);
+  int64_t period =
+      object.bounded("sliding_window_pattern", object.integer("sliding_window_pattern").value_or(4), 1, INT32_MAX);
+  const char *key = "prefix_dense_sliding_window_pattern";
+  int64_t ofPrefix = object.bounded(key, object.integer(key).value_or(1), 1, INT32_MAX);
+  int64_t window = object.integer("sliding_window").value_or(config.family->defaults.slidingWindow);
+  for (int64_t layer = 0; !object.has("layer_types") && layer < config.numHiddenLayers; ++layer) {
+    bool isFull = layer < first ? (layer + 1) % ofPrefix == 0 : (layer - first + 1) % period == 0;
+    config.layerWindow[layer] = isFull ? 0 : window;
+  }
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    if (config.layerWindow[layer] == 0 && (config.moe.layerIsMoe[layer] || ofPrefix != 1))
+      config.layerRope[layer] = noRope;
+}
+
+// A word of `object` that is one of two, the first without the key; whether it is the second.
+static bool isSecond(JsonObject &object, const char *key, const char *first, const char *second) {
+  std::string value = object.string(key).value_or(first);
+  if (value != first && value != second)
+    object.fail(key, "is '" + printable(value, 64) + "', expected " + first + " or " + second);
+  return value == second;
+}
+
+static void readCohere2Moe(JsonObject &object, ModelConfig &config) {
+  readScale(object, config);
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, config, /*numExperts=*/8, /*expertsPerToken=*/2);
+  readSparseLayers(object, config, /*firstSparse=*/0);
+  readPrefix(object, config);
+  moe.intermediateSize = config.intermediateSize;
+  config.intermediateSize = object.integer("prefix_dense_intermediate_size").value_or(config.intermediateSize);
+  int64_t shared = object.bounded("num_shared_experts", object.integer("num_shared_experts").value_or(0), 0, 1 << 12);
+  if (moe.intermediateSize <= 1 << 24)
+    moe.sharedIntermediateSize = shared * moe.intermediateSize;
+  moe.averagesShared = !isSecond(object, "shared_expert_combination_strategy", "average", "sum");
+  moe.sigmoidScores = isSecond(object, "expert_selection_fn", "softmax", "sigmoid");
+  moe.normTopkProb = !moe.sigmoidScores || object.boolean("norm_topk_prob").value_or(true);
+  if (std::optional<double> eps = object.number("rms_norm_eps")) {
+    config.hasRmsNorms = true;
+    config.normEps = *eps;
+  }
+}
+
+static constexpr Family describeCohere2Moe() {
+  Family row = describeCohere2();
+  row.modelType = "cohere2_moe";
+  row.gguf = nullptr;
+  row.hasExperts = true;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardRules, expertRules, sharedExpertRules};
+  row.keyNames = expertKeyNames;
+  row.defaults.headDim = 128;
+  row.readers.huggingFaceRest = readCohere2Moe;
+  row.readers.ggufRest = nullptr;
+  return row;
+}
+const Family family::cohere2Moe = describeCohere2Moe();
 
 } // namespace heddle

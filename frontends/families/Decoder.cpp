@@ -45,7 +45,8 @@ void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsen
 }
 
 TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name) {
-  return b.config().family->norm == NormKind::Layer ? b.layerNorm(x, name) : b.rmsNorm(x, name);
+  return b.config().family->norm == NormKind::Layer && !b.config().hasRmsNorms ? b.layerNorm(x, name)
+                                                                               : b.rmsNorm(x, name);
 }
 
 // One of query and key: its heads, normed and rotated in the family's order.
@@ -58,14 +59,16 @@ static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t hea
   return normed(HeadNorms::Rotated, b.rope(normed(HeadNorms::EachHead, split)));
 }
 
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms,
+                           const ModelBuilder::LayerBody &behind) {
   const ModelConfig &c = b.config();
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
   TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), c.numHeads, block + names.qNorm);
   TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), c.numKvHeads, block + names.kNorm);
   TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(q, k, v, terms)), block + names.output);
+  TensorHandle heads = b.mergeHeads(b.attention(q, k, v, terms));
+  return b.linear(behind ? behind(heads) : heads, block + names.output);
 }
 
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
@@ -111,8 +114,10 @@ TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
     return routed;
   const ExpertNames &names = b.config().family->experts;
   std::string shared = std::string(names.block) + names.shared;
-  return b.add(routed, names.sharedGate ? b.gatedExpert(x, shared, std::string(names.block) + names.sharedGate)
-                                        : gatedFeedForward(b, x, shared));
+  TensorHandle both =
+      b.add(routed, names.sharedGate ? b.gatedExpert(x, shared, std::string(names.block) + names.sharedGate)
+                                     : gatedFeedForward(b, x, shared));
+  return b.scale(both, moe.averagesShared ? 0.5 : 1.0);
 }
 
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {
@@ -133,11 +138,11 @@ void buildDecoder(ModelBuilder &b, const DecoderLayer &body) {
   finishDecoder(b, norm(b, x, b.config().family->finalNorm));
 }
 
-TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x) {
+TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   auto addTo = [&](TensorHandle x, TensorHandle block) { return b.add(x, b.scale(block, c.residualScale)); };
   TensorHandle normed = norm(b, x, "input_layernorm");
-  x = addTo(x, selfAttention(b, normed));
+  x = addTo(x, selfAttention(b, normed, terms));
   if (!c.parallelResidual)
     normed = norm(b, x, "post_attention_layernorm");
   return addTo(x, layerFeedForward(b, layer, normed));
@@ -148,9 +153,9 @@ void buildPreNormDecoder(ModelBuilder &b) {
 }
 
 void buildPostNormDecoder(ModelBuilder &b) {
-  buildDecoder(b, [&](int64_t, TensorHandle x) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     x = b.add(x, norm(b, selfAttention(b, x), "post_attention_layernorm"));
-    return b.add(x, norm(b, feedForward(b, x), "post_feedforward_layernorm"));
+    return b.add(x, norm(b, layerFeedForward(b, layer, x), "post_feedforward_layernorm"));
   });
 }
 

@@ -127,7 +127,9 @@ void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsen
 // The family's kind of norm.
 TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name);
 // Projections of q, k and v with their biases and norms where the model has them, rotary embedding, attention, the output's projection.
-TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {});
+// `behind`: what becomes of the heads, side by side, before that.
+TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {},
+                           const ModelBuilder::LayerBody &behind = {});
 // The same where one product gives q, k and v, one behind the other.
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
                                 const AttentionTerms &terms = {});
@@ -150,7 +152,7 @@ void finishDecoder(ModelBuilder &b, TensorHandle x);
 void buildDecoder(ModelBuilder &b, const DecoderLayer &body);
 // A layer of the LLaMA paper (arXiv:2302.13971): x + attention(norm(x)), then x + feedForward(norm(x)); experts where the config has them.
 // With parallelResidual both blocks read the one norm of the layer's input. And the decoder of such layers.
-TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x);
+TensorHandle preNormLayer(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms = {});
 void buildPreNormDecoder(ModelBuilder &b);
 // Norms behind the blocks: x + norm(attention(x)), then x + norm(feedForward(x)).
 void buildPostNormDecoder(ModelBuilder &b);

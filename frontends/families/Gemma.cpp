@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Gemma (arXiv:2403.08295): Llama whose embeddings are scaled by the root of their width, and whose norm weights are stored less 1.
+// VaultGemma (arXiv:2510.15001): Gemma 2 without norms behind the blocks.
 // Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
 // EmbeddingGemma (arXiv:2509.20354): Gemma 3 as an encoder, whose windows lie on both sides.
 
@@ -28,7 +29,7 @@ static void readScales(JsonObject &object, ModelConfig &config) {
     config.attentionScale = 1.0 / std::sqrt(scalar);
   const ConfigDefaults &defaults = config.family->defaults;
   object.pass("attn_logit_softcapping"); // the reference's gemma3 has the key and does not apply it
-  if (config.family == &family::gemma2)
+  if (defaults.attentionSoftcap > 0)
     config.attentionSoftcap = readSoftcap(object, "attn_logit_softcapping", defaults.attentionSoftcap);
   config.finalSoftcap = readSoftcap(object, "final_logit_softcapping", defaults.finalSoftcap);
 }
@@ -134,6 +135,28 @@ static constexpr Family describeGemma2() {
   return row;
 }
 const Family family::gemma2 = describeGemma2();
+
+static constexpr TensorRule blockNormRules[] = {
+    {"model.layers.#.pre_feedforward_layernorm.weight", nullptr, ConfigDim::Hidden},
+};
+
+static void buildVaultGemma(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    x = b.add(x, selfAttention(b, b.rmsNorm(x, "input_layernorm")));
+    return b.add(x, gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm")));
+  });
+}
+
+static constexpr Family describeVaultGemma() {
+  Family row = describeGemma2();
+  row.modelType = "vaultgemma";
+  row.gguf = nullptr;
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, blockNormRules, feedForwardRules};
+  row.readers.ggufRest = nullptr;
+  row.build = buildVaultGemma;
+  return row;
+}
+const Family family::vaultGemma = describeVaultGemma();
 
 // With images, "gemma3" keeps this one in its text_config, and these beside it.
 static constexpr UnreadTensor imageTensors[] = {

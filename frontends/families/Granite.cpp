@@ -2,7 +2,8 @@
 //
 // Granite 3 (IBM 2024): Llama with four multipliers: of embeddings, of scores in place of 1 / sqrt(head_dim), of what a block adds to the
 // residual, and a divisor of logits. Granite MoE has experts in every layer, "shared" of them one that every token passes besides; both matrices of
-// gate and up lie in one. Granite 4 names its dense models "hybrid": those whose layers all attend are the same with the shared expert alone.
+// gate and up lie in one. Granite "SWA" (IBM 2026) has a window in all layers but the first of four, and a logit of each head that takes part in its sum
+// alone. Granite 4 names its dense models "hybrid": those whose layers all attend are the same with the shared expert alone.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -51,6 +52,62 @@ static constexpr Family describeGranite() {
   return row;
 }
 const Family family::granite = describeGranite();
+
+static constexpr TensorRule sinkRules[] = {{"model.layers.#.self_attn.sinks", nullptr, ConfigDim::Heads}};
+
+// Each layer may have a base of its own; one of 0 does not rotate.
+static void readLayerRopes(JsonObject &object, ModelConfig &config) {
+  double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
+  JsonObject rope = object.object(ropeKey(object));
+  RopeConfig common = readRope(rope, object, config, theta);
+  object.adopt(rope);
+  std::vector<double> thetas = object.numbers("layer_rope_theta");
+  if (!object.has("layer_rope_theta"))
+    thetas.assign(config.layerRope.size(), common.theta);
+  if (thetas.size() != config.layerRope.size())
+    return object.fail("layer_rope_theta", "has " + std::to_string(thetas.size()) +
+                                               " entries, expected num_hidden_layers (" +
+                                               std::to_string(config.layerRope.size()) + ")");
+  for (size_t layer = 0; layer < thetas.size(); ++layer) {
+    size_t table = 0;
+    while (table < config.ropes.size() && config.ropes[table].theta != thetas[layer])
+      ++table;
+    if (table == noRope)
+      return object.unsupported("layer_rope_theta", "has more than 255 bases, which is not supported");
+    config.layerRope[layer] = thetas[layer] == 0.0 ? noRope : uint8_t(table);
+    if (thetas[layer] != 0.0 && table == config.ropes.size()) {
+      config.ropes.push_back(common);
+      config.ropes.back().theta = thetas[layer];
+    }
+  }
+}
+
+static void buildWithSinks(ModelBuilder &b) {
+  AttentionTerms terms;
+  terms.sinks = "self_attn.sinks";
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) { return preNormLayer(b, layer, x, terms); });
+}
+
+static constexpr Family describeGraniteSwa() {
+  Family row = describeGranite();
+  row.modelType = "granite_swa";
+  row.gguf = nullptr;
+  row.rules[5] = sinkRules;
+  row.defaults.numKvHeads = 4;
+  row.defaults.context = 8192;
+  row.defaults.normEps = 1e-5;
+  row.defaults.slidingWindow = 128;
+  row.defaults.tied = true;
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 4;
+  row.windows.fullFirst = true;
+  row.readers.huggingFaceRopes = readLayerRopes;
+  row.readers.ggufRest = nullptr;
+  row.build = buildWithSinks;
+  return row;
+}
+const Family family::graniteSwa = describeGraniteSwa();
 
 static constexpr TensorRule expertBlockRules[] = {
     {"model.layers.#.block_sparse_moe.router.layer.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts,

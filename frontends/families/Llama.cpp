@@ -2,11 +2,11 @@
 //
 // Llama (Touvron et al. 2023, arXiv:2302.13971): the decoder that most others are a variant of. Checkpoints may have biases in attention
 // and in the feed-forward block. In GGUF, "llama" without experts may also be a mistral with a window. InternLM3 (2025): Llama whose files call the flags of biases
-// otherwise.
+// otherwise. CWM (FAIR 2025, arXiv:2510.02387): Llama whose layers see a window, but for the first of four.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
-#include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
@@ -50,5 +50,36 @@ static constexpr Family describeInternLm3() {
   return row;
 }
 const Family family::internLm3 = describeInternLm3();
+
+// A config that says nothing of its rotation has that of the published model.
+static void stretchRotation(JsonObject &object, ModelConfig &config) {
+  if (object.has(ropeKey(object)) || config.ropes.empty())
+    return;
+  RopeConfig &rope = config.ropes.front();
+  rope.scaling = RopeScalingKind::Llama3;
+  rope.factor = 16.0;
+  rope.originalContext = 8192;
+}
+
+static constexpr Family describeCwm() {
+  Family row = describeLlama();
+  row.modelType = "cwm";
+  row.gguf = nullptr;
+  row.defaults.vocabSize = 128256;
+  row.defaults.numKvHeads = 8;
+  row.defaults.headDim = 128;
+  row.defaults.context = 131072;
+  row.defaults.normEps = 1e-5;
+  row.defaults.ropeTheta = 1e6;
+  row.defaults.slidingWindow = 8192;
+  row.biases.attentionKey = nullptr;
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 4;
+  row.windows.fullFirst = true;
+  row.readers.huggingFaceRest = stretchRotation;
+  return row;
+}
+const Family family::cwm = describeCwm();
 
 } // namespace heddle

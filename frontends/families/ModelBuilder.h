@@ -107,8 +107,9 @@ public:
   virtual TensorHandle withMagnitudeOf(TensorHandle x, TensorHandle like, double least) = 0;
   // What each number of a token is above its mean and so many of its standard deviations; 0 where it is below.
   virtual TensorHandle aboveCutoff(TensorHandle x, double deviations) = 0;
-  // The config's activation of `gate`, times `up`; without the factor.
+  // The config's activation of `gate`, or that of this kind, times `up`; without the factor.
   virtual TensorHandle glu(TensorHandle gate, TensorHandle up) = 0;
+  virtual TensorHandle glu(TensorHandle gate, TensorHandle up, Activation kind) = 0;
   TensorHandle activation(TensorHandle x) { return glu(x, TensorHandle()); }
   virtual TensorHandle activation(TensorHandle x, Activation kind) = 0;
   // xIELU (arXiv:2411.13010) with the numbers of the vector `name`, which are ActivationTerms.

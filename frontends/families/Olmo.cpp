@@ -3,6 +3,7 @@
 // OLMo (Groeneveld et al. 2024, arXiv:2402.00838): Llama whose norms are LayerNorm without weights; some checkpoints clip queries, keys and
 // values. OLMo 2 (arXiv:2501.00656): norms stand behind attention and feed-forward and not before them, with norms over all query heads and all
 // key heads at once. OLMo 3 (Ai2 2025): OLMo 2 with a window in three of four layers, whose rotation is never scaled; GGUF calls both olmo2.
+// FlexOlmo (Ai2 2025, arXiv:2507.07024): OLMo 2 with experts in every layer.
 // OLMoE (arXiv:2409.02060): Llama with these norms of heads and experts in every layer.
 
 #include "frontends/families/Decoder.h"
@@ -100,13 +101,21 @@ const Family family::olmo3 = describeOlmo3();
 static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
 static constexpr KeyAlias expertAliases[] = {{"num_local_experts", "num_experts"}};
 
-static void readExperts(JsonObject &object, ModelConfig &config) {
+static void readExperts(JsonObject &object, ModelConfig &config, int64_t numExperts, int64_t expertsPerToken) {
   MoeConfig &moe = config.moe;
-  readClip(object, config);
-  readExpertCounts(object, config, /*numExperts=*/64, /*expertsPerToken=*/8);
+  readExpertCounts(object, config, numExperts, expertsPerToken);
   moe.intermediateSize = config.intermediateSize;
   moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
+static void readOlmoe(JsonObject &object, ModelConfig &config) {
+  readClip(object, config);
+  readExperts(object, config, /*numExperts=*/64, /*expertsPerToken=*/8);
+}
+
+static void readFlexOlmo(JsonObject &object, ModelConfig &config) {
+  readExperts(object, config, /*numExperts=*/7, /*expertsPerToken=*/5);
 }
 
 static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
@@ -125,11 +134,29 @@ static constexpr Family describeOlmoe() {
   row.defaults.normEps = 1e-5;
   row.headNorms = HeadNorms::AllHeads;
   row.biases.attentionKey = "attention_bias";
-  row.readers.huggingFaceRest = readExperts;
+  row.readers.huggingFaceRest = readOlmoe;
   row.readers.ggufRest = readGgufExperts;
   row.build = buildPreNormDecoder;
   return row;
 }
 const Family family::olmoe = describeOlmoe();
+
+static constexpr Family describeFlexOlmo() {
+  Family row = describeOlmo2();
+  row.modelType = "flex_olmo";
+  row.gguf = nullptr;
+  row.hasExperts = true;
+  row.rules = {embeddingRules, attentionRules, wideNormRules, normsBehindRules, expertRules};
+  row.keyNames = expertNames;
+  row.aliases = expertAliases;
+  row.defaults.context = 4096;
+  row.defaults.normEps = 1e-6;
+  row.defaults.ropeTheta = 500000.0;
+  row.windows = {};
+  row.readers.huggingFaceRest = readFlexOlmo;
+  row.readers.ggufRest = nullptr;
+  return row;
+}
+const Family family::flexOlmo = describeFlexOlmo();
 
 } // namespace heddle

@@ -19,18 +19,35 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
   moe.numExperts = count(experts.c_str(), defaults.numExperts);
   if (moe.numExperts < 0)
     object.fail(experts.c_str(), "is negative (" + std::to_string(moe.numExperts) + ")");
-  int64_t firstSparse = object.integer("first_k_dense_replace").value_or(defaults.firstSparse);
+  int64_t firstSparse =
+      object.integer(fieldName(config, "first_k_dense_replace").c_str()).value_or(defaults.firstSparse);
   for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = true;
   moe.intermediateSize = object.integer("moe_intermediate_size").value_or(defaults.width);
   moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(defaults.perToken);
-  int64_t shared = count("n_shared_experts", defaults.numShared);
+  std::string sharedKey = fieldName(config, "n_shared_experts");
+  int64_t shared = count(sharedKey.c_str(), defaults.numShared);
   if (shared < 0 || shared > 1 << 12 || moe.intermediateSize > 1 << 24)
-    object.fail("n_shared_experts", "is " + std::to_string(shared) + ", expected 0 to 4096");
+    object.fail(sharedKey.c_str(), "is " + std::to_string(shared) + ", expected 0 to 4096");
   else
     moe.sharedIntermediateSize = shared * moe.intermediateSize;
-  moe.routedScale = object.number("routed_scaling_factor").value_or(defaults.scale);
+  moe.routedScale = object.number(fieldName(config, "routed_scaling_factor").c_str()).value_or(defaults.scale);
   moe.normTopkProb = object.flag("norm_topk_prob", defaults.normTopkProb);
+}
+
+void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSparse) {
+  std::vector<bool> &isMoe = config.moe.layerIsMoe;
+  std::vector<std::string> types = object.strings("mlp_layer_types");
+  int64_t first = object.integer("first_k_dense_replace").value_or(firstSparse);
+  if (object.has("mlp_layer_types") && types.size() != isMoe.size())
+    return object.fail("mlp_layer_types", "has " + std::to_string(types.size()) +
+                                              " entries, expected num_hidden_layers (" + std::to_string(isMoe.size()) +
+                                              ")");
+  for (size_t layer = 0; layer < isMoe.size(); ++layer) {
+    isMoe[layer] = types.empty() ? int64_t(layer) >= first : types[layer] == "sparse";
+    if (!types.empty() && !isMoe[layer] && types[layer] != "dense")
+      return object.fail("mlp_layer_types", "holds '" + printable(types[layer], 64) + "', expected dense or sparse");
+  }
 }
 
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {

@@ -41,6 +41,8 @@ struct RoutedDefaults {
 
 // config.moe but for scores and groups.
 void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefaults &defaults);
+// Which layers have experts, of families whose files may name each: mlp_layer_types, before first_k_dense_replace.
+void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSparse);
 // All of it.
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config);
 

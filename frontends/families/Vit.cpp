@@ -84,10 +84,9 @@ static void readDeitSizes(JsonObject &object, ModelConfig &config) {
 
 static void readRest(JsonObject &object, ModelConfig &config) {
   config.attentionBias = object.boolean("qkv_bias").value_or(true);
-  if (object.integer("pooler_output_size").value_or(config.hiddenSize) != config.hiddenSize)
-    object.unsupported("pooler_output_size", "is not hidden_size, which is not supported");
-  if (std::string act = object.string("pooler_act").value_or("tanh"); act != "tanh")
-    object.unsupported("pooler_act", "is '" + printable(act, 64) + "', which is not supported; expected tanh");
+  // Both count where the checkpoint has a pooler.
+  config.poolerSize = object.integer("pooler_output_size").value_or(0);
+  config.poolerActivation = activationNamed(object.string("pooler_act").value_or("tanh"));
 }
 
 static TensorHandle buildLayer(ModelBuilder &b, TensorHandle x) {
@@ -128,7 +127,7 @@ static void buildVit(ModelBuilder &b) {
   x = b.layerNorm(x, prefix + "layernorm");
   TensorHandle pooled;
   if (b.config().hasPooler)
-    pooled = b.activation(b.linear(b.firstTokens(x), prefix + "pooler.dense"), Activation::Tanh);
+    pooled = b.activation(b.linear(b.firstTokens(x), prefix + "pooler.dense"), *b.config().poolerActivation);
   finishEncoder(b, x, pooled);
 }
 

@@ -264,13 +264,13 @@ std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
                                  window > 0 || rules.slidesAlways ? "sliding_attention" : "full_attention");
   int64_t period = rules.fullEvery;
   if (rules.statesFullEvery) {
-    period = object.integer("sliding_window_pattern")
-                 .value_or(object.integer("_sliding_window_pattern").value_or(rules.fullEvery));
+    std::string key = fieldName(config, "sliding_window_pattern");
+    period = object.integer(key.c_str()).value_or(object.integer("_sliding_window_pattern").value_or(rules.fullEvery));
     if (period < 1)
-      object.fail("sliding_window_pattern", "is " + std::to_string(period) + ", expected a positive number");
+      object.fail(key.c_str(), "is " + std::to_string(period) + ", expected a positive number");
   }
   for (int64_t layer = 0; period > 0 && layer < config.numHiddenLayers; ++layer)
-    if ((layer + 1) % period == 0)
+    if ((layer + !rules.fullFirst) % period == 0)
       types[layer] = "full_attention";
   if (rules.fullLayersFirst)
     for (int64_t layer = 0;
@@ -479,11 +479,12 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
       family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family, use).read();
   if (!config)
     return config;
-  if (isNested && config->eosIds.empty())
-    config->eosIds = top.integers("eos_token_id");
-  HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
   bool generates = !family->isGraph && !config->encodes();
-  const JsonObject &stated = statesGeneration(top) ? top : object;
+  JsonObject stated = statedGeneration(top);
+  if (generates && isNested)
+    readIds(stated, *config);
+  HEDDLE_RETURN_IF_ERROR(stated.status());
+  HEDDLE_RETURN_IF_ERROR(validateGeneration(*config, path));
   HEDDLE_RETURN_IF_ERROR(readGenerationDefaults(files, generates ? &stated : nullptr, *config));
   // As the reference: a decoder starts with its own token, else with that of any text.
   if (family->isEncoderDecoder && !config->decoderStartId)
@@ -509,11 +510,13 @@ Status readConfigBesideGraph(ModelFiles &files, ModelConfig &config) {
         object.fail(key, "is " + std::to_string(*length) + ", expected at least 1");
       config.contextLength = std::min(config.contextLength, *length);
     }
-  readIds(object, config);
+  JsonObject stated = statedGeneration(object);
+  readIds(stated, config);
+  object.adopt(stated);
   HEDDLE_RETURN_IF_ERROR(object.status());
   keepOffsets(object, config);
   HEDDLE_RETURN_IF_ERROR(validateGeneration(config, path));
-  return readGenerationDefaults(files, &object, config);
+  return readGenerationDefaults(files, &stated, config);
 }
 
 } // namespace heddle

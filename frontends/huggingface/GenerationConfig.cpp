@@ -158,8 +158,7 @@ Status readDefaults(JsonObject defaults, const char *name, ModelConfig &config) 
   return validateGeneration(config, defaults.file());
 }
 
-} // namespace
-
+// Whether a config.json holds keys of generation_config.json.
 bool statesGeneration(const JsonObject &config) {
   auto isStated = [&](const char *key) { return config.has(key); };
   return std::any_of(std::begin(appliedKeys), std::end(appliedKeys), isStated) ||
@@ -167,10 +166,19 @@ bool statesGeneration(const JsonObject &config) {
                      [&](const GenerationKey &entry) { return isStated(entry.key); });
 }
 
-Status readGenerationDefaults(ModelFiles &files, const JsonObject *object, ModelConfig &config) {
+} // namespace
+
+JsonObject statedGeneration(JsonObject &config) {
+  for (const char *part : {"decoder", "generator", "text_config"})
+    if (JsonValue found = config.find(part); found.is(JsonKind::Object) && JsonItems(found).next())
+      return config.orElse(config.object(part));
+  return config;
+}
+
+Status readGenerationDefaults(ModelFiles &files, const JsonObject *stated, ModelConfig &config) {
   const char *name = "generation_config.json";
   if (!files.has(name))
-    return object && statesGeneration(*object) ? readDefaults(*object, "config.json", config) : Status();
+    return stated && statesGeneration(*stated) ? readDefaults(*stated, "config.json", config) : Status();
   Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();

@@ -10,11 +10,12 @@
 
 namespace heddle {
 
-// Whether a config.json holds keys of generation_config.json, as older releases of the reference wrote them there.
-bool statesGeneration(const JsonObject &config);
-// Reads generation_config.json, which overrides config.json. Where there is none, the keys that `object` of config.json holds, if it is not null,
-// count, as the reference takes them.
-Status readGenerationDefaults(ModelFiles &files, const JsonObject *object, ModelConfig &config);
+// config.json as the reference reads keys of generation_config.json in it, which older releases wrote there: what the object itself lacks, its part that
+// generates says.
+JsonObject statedGeneration(JsonObject &config);
+// Reads generation_config.json, which overrides config.json. Where there is none, the keys that `stated`, if it is not null, holds count. The reference
+// reads the file alone: defaults of its config classes (forced_eos_token_id of BART) count for no folder.
+Status readGenerationDefaults(ModelFiles &files, const JsonObject *stated, ModelConfig &config);
 
 } // namespace heddle
 

@@ -178,6 +178,32 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
+// Some checkpoints hold the experts of a layer one below another: gives each its own.
+Status splitExpertRows(const ModelConfig &config, Checkpoint &checkpoint) {
+  const ExpertNames &names = config.family->experts;
+  const MoeConfig &moe = config.moe;
+  for (int64_t layer = 0; names.rowsOfAll && layer < config.numHiddenLayers; ++layer) {
+    std::string all = tensorName(names.rowsOfAll, layer, 0);
+    std::string block = all.substr(0, all.find(names.block)) + names.block + names.expert;
+    for (std::string kind : {names.gate, names.up, names.down}) {
+      const TensorInfo *found = checkpoint.find(all + kind);
+      if (!found)
+        continue;
+      TensorInfo rows = *found;
+      HEDDLE_RETURN_IF_ERROR(
+          checkShape(checkpoint, all + kind, rows, {moe.numExperts * moe.intermediateSize, config.hiddenSize}));
+      rows.shape = {moe.numExperts, moe.intermediateSize, config.hiddenSize};
+      for (int64_t expert = 0; expert < moe.numExperts; ++expert) {
+        std::string ofExpert = block;
+        ofExpert.append(std::to_string(expert)).append(".").append(kind).append(".weight");
+        checkpoint.tensors.emplace(std::move(ofExpert), expertOf(rows, expert));
+      }
+      checkpoint.tensors.erase(all + kind);
+    }
+  }
+  return Status();
+}
+
 // A convolution is a linear layer over what lies under its kernel: over patches, or over frames of sound; a learned token or table has a batch
 // dimension. What differs otherwise keeps its shape, which the check of shapes then refuses.
 void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfig &image) {
@@ -299,6 +325,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   HEDDLE_RETURN_IF_ERROR(restoreQuantized(files, model));
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(splitExpertRows(model.config, model.checkpoint));
   noteStoredOrder(model);
   HEDDLE_RETURN_IF_ERROR(validate(model, files.pathOf("config.json")));
   // Once every size has been found to be that of a tensor.

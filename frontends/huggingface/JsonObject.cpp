@@ -26,6 +26,27 @@ void JsonObject::checkKind() {
               .atByte(offsetOf(value));
 }
 
+bool JsonObject::lacks(const char *key) const {
+  JsonValue found = value.find(key);
+  return !found || found.is(JsonKind::Null);
+}
+
+JsonValue JsonObject::lookUp(const char *key) const {
+  asked->insert(key);
+  if (other && lacks(key))
+    return other->lookUp(key);
+  JsonValue found = value.find(key);
+  if (found)
+    (*places)[prefix + key] = offsetOf(found);
+  return found;
+}
+
+JsonObject JsonObject::orElse(const JsonObject &other) const {
+  JsonObject both = *this;
+  both.other = std::make_shared<JsonObject>(other);
+  return both;
+}
+
 JsonValue JsonObject::find(const char *key) const {
   JsonValue found = lookUp(key);
   return found.is(JsonKind::Null) ? JsonValue() : found;
@@ -47,7 +68,7 @@ void JsonObject::fail(const char *key, const std::string &what, StatusCode code)
   if (!error.isOk())
     return;
   JsonValue found = lookUp(key);
-  error = errorIn(path, prefix + key + " " + what).as(code);
+  error = errorIn(path, (other && lacks(key) ? other->prefix : prefix) + key + " " + what).as(code);
   if (found)
     error = std::move(error).atByte(offsetOf(found));
 }

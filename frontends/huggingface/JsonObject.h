@@ -46,6 +46,8 @@ public:
   std::vector<std::string> strings(const char *key);
   // An object, empty if absent. Its failures are adopted by adopt().
   JsonObject object(const char *key);
+  // This object; what it lacks, or has as null, `other` says, which is of the same file.
+  JsonObject orElse(const JsonObject &other) const;
 
   void fail(const std::string &what, StatusCode code = StatusCode::InvalidInput);
   // Of a key's value, with the byte at which it lies.
@@ -65,13 +67,8 @@ private:
   // `prefix` stands before keys in messages: "rope_scaling.".
   JsonObject(JsonValue value, const JsonObject &outer, std::string prefix);
   void checkKind();
-  JsonValue lookUp(const char *key) const {
-    asked->insert(key);
-    JsonValue found = value.find(key);
-    if (found)
-      (*places)[prefix + key] = offsetOf(found);
-    return found;
-  }
+  JsonValue lookUp(const char *key) const;
+  bool lacks(const char *key) const;
   uint64_t offsetOf(JsonValue of) const { return static_cast<uint64_t>(of.raw().data() - text); }
   void wrongType(const char *key, JsonValue found, const char *expected);
   // The elements of an array that `read` takes; none, and a failure, if it takes not all.
@@ -80,6 +77,7 @@ private:
   JsonValue value;  // an object, or Absent
   const char *text; // of the file
   std::string path, prefix;
+  std::shared_ptr<const JsonObject> other; // of orElse()
   std::shared_ptr<std::set<std::string>> asked = std::make_shared<std::set<std::string>>();
   std::shared_ptr<std::map<std::string, uint64_t>> places = std::make_shared<std::map<std::string, uint64_t>>();
   Status error;

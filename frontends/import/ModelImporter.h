@@ -67,6 +67,7 @@ public:
   TensorHandle xielu(TensorHandle x, const std::string &name) override;
   TensorHandle aboveCutoff(TensorHandle x, double deviations) override;
   TensorHandle glu(TensorHandle gate, TensorHandle up) override { return gated(gate, up, config().activation); }
+  TensorHandle glu(TensorHandle gate, TensorHandle up, Activation kind) override { return gated(gate, up, kind); }
   TensorHandle activation(TensorHandle x, Activation kind) override { return gated(x, TensorHandle(), kind); }
   TensorHandle columns(TensorHandle x, int64_t begin, int64_t end) override;
   TensorHandle tokensAt(TensorHandle x, int64_t place) override;

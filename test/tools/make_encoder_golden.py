@@ -31,6 +31,8 @@ def make_model(name, given):
     config = kind.config_class(**({key: value for key, value in sizes.items() if own.get(key) not in given} | given))
     model = kind._from_config(config, attn_implementation="eager").float().eval()
     for key, weight in model.named_parameters():
+        if not weight.requires_grad:  # a table that the config describes
+            continue
         if weight.dim() == 1:
             weight.normal_(0.0 if key.endswith("bias") else 1.0, 0.2)
         else:

@@ -32,7 +32,7 @@ def make_model(config, seed):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION.get(config.model_type, "eager")).float().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.dim() == 1 or "norm" in name:  # norms of heads may be matrices
+            if weight.dim() == 1 or "norm" in name.rsplit(".", 2)[-2]:  # norms of heads may be matrices
                 weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
             else:
                 weight.normal_(0.0, 1.5 / weight.shape[-1] ** 0.5)

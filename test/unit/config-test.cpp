@@ -221,7 +221,10 @@ TEST(Config, modernBertSaysWindowsInTwoWays) {
 TEST(Config, gemma3InsideAMultimodalConfig) {
   TemporaryFolder folder;
   json text = json::parse(familyData("gemma3_text/config.json"));
-  folder.write("config.json", json{{"model_type", "gemma3"}, {"text_config", text}, {"eos_token_id", {2, 3}}}.dump());
+  // Of keys of generation the whole's come before the part's, as in the reference.
+  text.update({{"eos_token_id", 7}, {"num_beams", 2}, {"max_length", 40}});
+  json whole = {{"model_type", "gemma3"}, {"text_config", text}, {"eos_token_id", {2, 3}}, {"num_beams", 3}};
+  folder.write("config.json", whole.dump());
   json header = json::parse(familyData("gemma3_text/header.json")), renamed;
   uint64_t end = 0;
   for (const auto &[name, tensor] : header.items()) {
@@ -235,6 +238,9 @@ TEST(Config, gemma3InsideAMultimodalConfig) {
   ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, "gemma3_text");
   EXPECT_TRUE(model->checkpoint.find("model.layers.1.self_attn.q_norm.weight"));
+  EXPECT_EQ(model->config.eosIds, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(model->config.numBeams, 3);
+  EXPECT_EQ(model->config.maxLength, 40);
 }
 
 TEST(Config, longrope) {

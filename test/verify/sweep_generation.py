@@ -68,8 +68,8 @@ def write_generation(folder, raw, generation, in_config):
     """Writes the keys into one of the two files; what transformers makes of them."""
     (folder / "generation_config.json").unlink(missing_ok=True)
     sweep.write_config(folder, raw | generation if in_config else raw)
-    if in_config:
-        return transformers.GenerationConfig.from_model_config(transformers.AutoConfig.from_pretrained(folder))
+    if in_config:  # from_pretrained of a model reads the file: defaults of config classes count for no folder
+        return transformers.GenerationConfig.from_pretrained(folder, config_file_name="config.json", _from_model_config=True)
     sweep.write_config(folder, generation, "generation_config.json")
     return transformers.GenerationConfig(**generation)
 
