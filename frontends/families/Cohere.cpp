@@ -119,6 +119,9 @@ static bool isSecond(JsonObject &object, const char *key, const char *first, con
 
 static void readCohere2Moe(JsonObject &object, ModelConfig &config) {
   readScale(object, config);
+  // The reference passes over it, though the file means it.
+  if (object.has("rope_scaling"))
+    object.unsupported("rope_scaling", "is set, which is not supported for cohere2_moe; expected rope_parameters");
   MoeConfig &moe = config.moe;
   readExpertCounts(object, config, /*numExperts=*/8, /*expertsPerToken=*/2);
   readSparseLayers(object, config, /*firstSparse=*/0);
