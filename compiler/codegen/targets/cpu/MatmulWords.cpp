@@ -75,7 +75,10 @@ MatmulEmitter::WordMemory MatmulEmitter::planWords() {
   while (plan.panels > leastPanels && rowsBeside(plan.panels) < std::min(tiles.wordRows, leastRows))
     plan.panels /= 2;
   plan.rows = std::clamp<int64_t>(rowsBeside(plan.panels), 1, tiles.wordRows);
-  plan.integers = tiles.hasScratch ? call.scratch : termMemory();
+  int64_t needed = plan.rows * (plan.rowBytes + plan.panels * lineBytes) + 2 * plan.tileBytes;
+  // Of a schedule whose terms take less than a row of words does.
+  bool isMore = !tiles.hasScratch && needed > tiles.termBytes;
+  plan.integers = tiles.hasScratch ? call.scratch : isMore ? b.stack(needed) : termMemory();
   plan.sums = b.at(plan.integers, plan.rows * plan.rowBytes);
   plan.unfinished = b.at(plan.sums, plan.rows * plan.panels * lineBytes);
   plan.staged = b.stack(tile.panels * StagedUnit(spec.layout, lineBytes).bytes);
