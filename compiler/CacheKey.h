@@ -17,9 +17,6 @@ namespace heddle {
 mlir::FailureOr<std::string> cacheKey(const CompileOptions &options, llvm::ArrayRef<Target> targets,
                                       const PackageInfo &info, std::string &error);
 
-// The code at work, a line for the compiler and for each library that it has loaded, sorted: the build id, else the SHA-256 of the file.
-mlir::FailureOr<std::vector<std::string>> loadedCode(std::string &error);
-
 } // namespace heddle
 
 #endif

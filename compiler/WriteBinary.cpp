@@ -2,9 +2,9 @@
 
 #include "compiler/WriteBinary.h"
 
-#include "compiler/CacheKey.h"
 #include "compiler/SourceFiles.h"
 #include "compiler/codegen/kernel/StepRows.h"
+#include "compiler/codegen/machine/LoadedCode.h"
 #include "compiler/codegen/machine/ResidentMemory.h"
 #include "compiler/package/Package.h"
 #include "compiler/package/SharedWeights.h"

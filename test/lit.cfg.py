@@ -44,8 +44,10 @@ config.substitutions.append(("%on-pocl", f"env OCL_ICD_VENDORS={pocl} POCL_CACHE
 # Models whose every kernel is like one of another test's, on emulated devices: minutes that only the long run has.
 if os.environ.get("HEDDLE_NIGHTLY"):
     config.available_features.add("nightly")
-# A test of the cache of programs names a folder of its own.
-config.environment["HEDDLE_NO_CACHE"] = "1"
+# Tests share what the compiler makes of kernels, which is most of what it does for tiny models; a test of the cache names a folder of its own, as does one of
+# OpenCL's programs, which PoCL keeps by itself.
+config.environment["HEDDLE_NO_CACHE"] = "opencl"
+config.environment["HEDDLE_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
 # The emulated CUDA driver of test/ptx, also where there is a GPU.
 driver = os.path.join(config.heddle_binary_dir, "test", "ptx")
 if os.path.exists(os.path.join(driver, "libcuda.so.1")):

@@ -5,7 +5,7 @@
 // cache, else from source.
 #include "runtime/device/Device.h"
 #include "runtime/device/OpenClApi.h"
-#include "runtime/device/ProgramCache.h"
+#include "bytes/CodeCache.h"
 
 #include <algorithm>
 #include <cctype>
@@ -66,7 +66,7 @@ private:
   DeviceId device = nullptr;
   Context context = nullptr;
   Queue queue = nullptr;
-  ProgramCache cache;
+  CodeCache cache;
   Sha256 driverHash;                  // of what programs depend on besides their sources
   LoadedList<LoadedProgram> programs; // in order of first launch
   LoadedList<LoadedKernel> kernels;
@@ -201,7 +201,7 @@ void OpenClDevice::openCache() {
   for (uint32_t property : {deviceVendor, deviceName, deviceVersion, driverVersion})
     addText(driverHash, text(property));
   addText(driverHash, buildOptions());
-  cache.open();
+  cache.open("opencl");
 }
 
 Status OpenClDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
@@ -262,7 +262,7 @@ const char *OpenClDevice::buildOptions() const {
 // Null where the cache has none, or where the driver refuses what it has.
 Status OpenClDevice::findProgram(const Sha256Digest &key, Program &outProgram) {
   outProgram = nullptr;
-  ProgramBinary binary;
+  CachedCode binary;
   HEDDLE_RETURN_IF_ERROR(cache.find(key, binary));
   if (binary.size() == 0)
     return Status();
@@ -302,9 +302,9 @@ Status OpenClDevice::storeProgram(const Sha256Digest &key, Program program) {
   size_t size = 0;
   if (!cache.isOpen() ||
       api.clGetProgramInfo(program, programBinarySizes, sizeof size, static_cast<void *>(&size), nullptr) != success ||
-      size == 0 || size > ProgramCache::largestBinary)
+      size == 0 || size > CodeCache::largestBinary)
     return Status();
-  ProgramBinary binary;
+  CachedCode binary;
   HEDDLE_RETURN_IF_ERROR(binary.allocate(size));
   uint8_t *bytes = binary.data();
   if (api.clGetProgramInfo(program, programBinaries, sizeof bytes, static_cast<void *>(&bytes), nullptr) == success)

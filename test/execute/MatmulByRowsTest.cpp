@@ -34,10 +34,9 @@ struct Parameters {
 
 std::vector<Parameters> allParameters() {
   std::vector<Parameters> all;
-  for (const std::string &target : KernelLibrary::runnableTargets())
-    for (TensorType type : weightTypes())
-      if (tensorTypeInfo(type).blockValues > 1)
-        all.push_back({target, type, false});
+  for (const auto &[target, type] : weightTypesOnTargets())
+    if (tensorTypeInfo(type).blockValues > 1)
+      all.push_back({target, type, false});
   for (const std::string &target : KernelLibrary::bf16Targets())
     for (TensorType type : {TensorType::Q4_0, TensorType::Q4_1, TensorType::Q8_0, TensorType::Q6_K})
       all.push_back({target, type, true});
@@ -171,22 +170,20 @@ TEST(MatmulByRows, BitsOfFewRowsDoNotDependOnTheTarget) {
 TEST(MatmulByRows, TheLargestSumsFit) {
   constexpr int64_t n = 16, k = 512;
   constexpr float integers[] = {127 * 256, 127 * 256 - 128};
-  for (float sign : {1.0f, -1.0f}) {
-    std::vector<float> act(k, sign * integers[1]);
-    for (int64_t i = 0; i < k; i += 32)
-      act[i] = sign * integers[0];
-    for (TensorType type : {TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K,
-                            TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K}) {
-      RandomWeights weights(type, n, k, 6, /*codes=*/0xff);
-      for (const std::string &target : KernelLibrary::runnableTargets()) {
-        SCOPED_TRACE(target + ", " + tensorTypeInfo(type).name);
-        KernelLibrary library(target);
-        MatmulSpec spec{*layoutFor(type), n, k};
-        spec.int16FewRows = true;
-        ASSERT_TRUE(
-            succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(), library.target())));
-        ASSERT_TRUE(library.load());
-        std::vector<float> out(n);
+  for (TensorType type : {TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_1, TensorType::Q8_0, TensorType::Q2_K,
+                          TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K, TensorType::Q6_K}) {
+    RandomWeights weights(type, n, k, 6, /*codes=*/0xff);
+    for (const std::string &target : KernelLibrary::runnableTargets()) {
+      SCOPED_TRACE(target + ", " + tensorTypeInfo(type).name);
+      KernelLibrary library(target);
+      MatmulSpec spec{*layoutFor(type), n, k};
+      spec.int16FewRows = true;
+      ASSERT_TRUE(succeeded(buildMatmul(library.module(), "matmul", spec, library.matmulSchedule(), library.target())));
+      ASSERT_TRUE(library.load());
+      for (float sign : {1.0f, -1.0f}) {
+        std::vector<float> act(k, sign * integers[1]), out(n);
+        for (int64_t i = 0; i < k; i += 32)
+          act[i] = sign * integers[0];
         library.find<ByRowsFunction>("matmul")(act.data(), nullptr, nullptr, weights.packed, nullptr, out.data(), 1, k,
                                                n, 0, 1, library.scratch(), nullptr, 0, 0);
         for (int64_t column = 0; column < n; ++column) {

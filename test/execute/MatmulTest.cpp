@@ -159,11 +159,10 @@ struct Parameters {
 
 std::vector<Parameters> allParameters() {
   std::vector<Parameters> all;
-  for (const std::string &target : KernelLibrary::runnableTargets())
-    for (TensorType type : weightTypes())
-      for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8})
-        if (activation == MatmulActivation::F32 || tensorTypeInfo(type).blockValues > 1)
-          all.push_back({target, type, activation});
+  for (const auto &[target, type] : weightTypesOnTargets())
+    for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8})
+      if (activation == MatmulActivation::F32 || tensorTypeInfo(type).blockValues > 1)
+        all.push_back({target, type, activation});
   // One format of each way to unpack; native, which may lack the instruction, and the targets that have it.
   std::vector<std::string> bf16Targets = KernelLibrary::bf16Targets();
   bf16Targets.push_back("native");

@@ -19,6 +19,19 @@ const std::vector<TensorType> &heddle::test::weightTypes() {
   return types;
 }
 
+std::vector<std::pair<std::string, TensorType>> heddle::test::weightTypesOnTargets() {
+  static const std::vector<TensorType> some = {TensorType::F32,  TensorType::BF16, TensorType::Q4_0,  TensorType::Q8_0,
+                                               TensorType::Q4_K, TensorType::Q6_K, TensorType::IQ2_S, TensorType::IQ4_XS};
+  std::vector<std::string> targets = KernelLibrary::runnableTargets();
+  std::vector<std::pair<std::string, TensorType>> all;
+  for (const std::string &target : targets) {
+    bool isBetween = target != targets.front() && target != targets.back() && !std::getenv("HEDDLE_NIGHTLY");
+    for (TensorType type : isBetween ? some : weightTypes())
+      all.push_back({target, type});
+  }
+  return all;
+}
+
 // Where a block keeps its f16 scales: random bytes there would be NaN or huge.
 static std::vector<int> halfOffsets(TensorType type) {
   switch (type) {

@@ -14,6 +14,10 @@ namespace heddle::test {
 // Every type that a weight can be stored as.
 const std::vector<TensorType> &weightTypes();
 
+// Every type on the targets that this machine can run. On those between the first and the last, which unpack with the same vectors as one of these, one type of each
+// way to unpack; all of them where HEDDLE_NIGHTLY is set.
+std::vector<std::pair<std::string, TensorType>> weightTypesOnTargets();
+
 // W (n, k) of random blocks, and what it dequantises to. With `codes`, quantised ones hold that byte wherever no f16 scale is.
 struct RandomWeights {
   RandomWeights(TensorType type, int64_t n, int64_t k, uint64_t seed, std::optional<uint8_t> codes = {});

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/machine/EmitObject.h"
 
+#include "compiler/codegen/machine/ObjectCache.h"
 #include "compiler/codegen/machine/ResidentMemory.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -36,6 +37,8 @@
 #include "llvm/Support/ThreadPool.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/StripDeadPrototypes.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 #include <algorithm>
@@ -161,29 +164,50 @@ static void externalize(llvm::Module &code, StringRef prefix) {
   }
 }
 
-// The functions of each part: the largest first, to the part that has least. Variables are the first part's.
-static std::vector<DenseSet<const llvm::GlobalValue *>> divide(llvm::Module &code, size_t maxParts) {
+// The functions of each part. A large one is a part of its own, which another module may have as well (ObjectCache.h); the others go, the largest
+// first, to one of the rest that has least. Variables are the last part's.
+static std::vector<DenseSet<const llvm::GlobalValue *>> divide(llvm::Module &code) {
+  // More parts, or large functions, would repeat more often what each part costs by itself: some milliseconds.
+  constexpr size_t maxShared = 8, largeFunction = 400; // instructions
   std::vector<std::pair<size_t, llvm::Function *>> functions;
   for (llvm::Function &function : code)
     if (!function.isDeclaration())
       functions.push_back({function.getInstructionCount(), &function});
   llvm::stable_sort(functions, [](const auto &a, const auto &b) { return a.first > b.first; });
-  std::vector<DenseSet<const llvm::GlobalValue *>> parts(std::clamp<size_t>(functions.size(), 1, maxParts));
-  std::vector<size_t> sizes(parts.size());
-  for (auto [size, function] : functions) {
+  size_t large = llvm::partition_point(functions, [](const auto &f) { return f.first >= largeFunction; }) - functions.begin();
+  std::vector<DenseSet<const llvm::GlobalValue *>> parts(large);
+  for (size_t i = 0; i < large; ++i)
+    parts[i].insert(functions[i].second);
+  parts.resize(large + std::clamp<size_t>(functions.size() - large, 1, maxShared));
+  std::vector<size_t> sizes(parts.size() - large);
+  for (auto [size, function] : ArrayRef(functions).drop_front(large)) {
     size_t least = llvm::min_element(sizes) - sizes.begin();
-    parts[least].insert(function);
+    parts[large + least].insert(function);
     sizes[least] += size;
   }
   for (llvm::GlobalVariable &variable : code.globals())
-    parts[0].insert(&variable);
+    parts.back().insert(&variable);
   return parts;
+}
+
+// A part of a module, with what it reads and nothing else: what others read would be in its key.
+static SmallVector<char, 0> bitcodeOf(const llvm::Module &code, const DenseSet<const llvm::GlobalValue *> &part) {
+  llvm::ValueToValueMapTy values;
+  std::unique_ptr<llvm::Module> copy = llvm::CloneModule(code, values, [&](const llvm::GlobalValue *value) {
+    return value->hasLocalLinkage() || part.contains(value);
+  });
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder().registerModuleAnalyses(modules);
+  llvm::GlobalDCEPass().run(*copy, modules);
+  llvm::StripDeadPrototypesPass().run(*copy, modules);
+  SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::WriteBitcodeToFile(*copy, stream);
+  return bytes;
 }
 
 FailureOr<std::vector<std::string>> heddle::emitObjects(ModuleOp module, const CpuTarget &target, StringRef prefix,
                                                         Loops loops) {
-  // More would make the parts more equal, and repeat what each costs by itself.
-  constexpr size_t maxParts = 8;
   // A context serves one thread, as a machine does: parts travel as bitcode.
   std::vector<SmallVector<char, 0>> bitcode;
   {
@@ -192,23 +216,21 @@ FailureOr<std::vector<std::string>> heddle::emitObjects(ModuleOp module, const C
     if (!code)
       return failure();
     externalize(*code, prefix);
-    for (const DenseSet<const llvm::GlobalValue *> &part : divide(*code, maxParts)) {
-      llvm::ValueToValueMapTy values;
-      std::unique_ptr<llvm::Module> copy = llvm::CloneModule(*code, values, [&](const llvm::GlobalValue *value) {
-        return value->hasLocalLinkage() || part.contains(value);
-      });
-      llvm::raw_svector_ostream stream(bitcode.emplace_back());
-      llvm::WriteBitcodeToFile(*copy, stream);
-    }
+    for (const DenseSet<const llvm::GlobalValue *> &part : divide(*code))
+      bitcode.push_back(bitcodeOf(*code, part));
   }
+  ObjectCache cache(target, loops);
   std::vector<std::string> objects(bitcode.size());
   auto emit = [&](size_t part) {
-    llvm::LLVMContext context;
-    llvm::MemoryBufferRef buffer(StringRef(bitcode[part].data(), bitcode[part].size()), "part");
-    llvm::Expected<std::unique_ptr<llvm::Module>> code = llvm::parseBitcodeFile(buffer, context);
-    if (!code)
-      return llvm::consumeError(code.takeError());
-    FailureOr<std::string> object = printMachineCode(**code, *target.createMachine(), MachineCode::Object, loops);
+    StringRef bytes(bitcode[part].data(), bitcode[part].size());
+    FailureOr<std::string> object = cache.objectOf(bytes, [&]() -> FailureOr<std::string> {
+      llvm::LLVMContext context;
+      llvm::Expected<std::unique_ptr<llvm::Module>> code = llvm::parseBitcodeFile({bytes, "part"}, context);
+      if (code)
+        return printMachineCode(**code, *target.createMachine(), MachineCode::Object, loops);
+      llvm::consumeError(code.takeError());
+      return failure();
+    });
     if (succeeded(object))
       objects[part] = std::move(*object);
   };

@@ -1,5 +1,5 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "runtime/device/ProgramCache.h"
+#include "bytes/CodeCache.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -16,25 +16,25 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct ProgramCacheTest : testing::Test {
+struct CodeCacheTest : testing::Test {
   void SetUp() override {
-    char name[] = "/tmp/heddle-program-cache-XXXXXX";
+    char name[] = "/tmp/heddle-code-cache-XXXXXX";
     ASSERT_TRUE(mkdtemp(name));
     top = name;
     folder = top / "a" / "b";
-    cache.open(folder.string());
+    cache.open(folder.string(), CodeCache::defaultLimit);
   }
   void TearDown() override { fs::remove_all(top); }
 
   static Sha256Digest keyOf(const std::string &text) { return sha256(text.data(), text.size()); }
-  static void store(const ProgramCache &into, const std::string &key, const std::string &bytes) {
-    ProgramBinary binary;
+  static void store(const CodeCache &into, const std::string &key, const std::string &bytes) {
+    CachedCode binary;
     ASSERT_TRUE(binary.allocate(bytes.size()).isOk());
     memcpy(binary.data(), bytes.data(), bytes.size());
     into.store(keyOf(key), binary);
   }
-  static std::string find(const ProgramCache &in, const std::string &key) {
-    ProgramBinary binary;
+  static std::string find(const CodeCache &in, const std::string &key) {
+    CachedCode binary;
     EXPECT_TRUE(in.find(keyOf(key), binary).isOk());
     return {reinterpret_cast<const char *>(binary.data()), binary.size()};
   }
@@ -56,10 +56,10 @@ struct ProgramCacheTest : testing::Test {
   }
 
   fs::path top, folder;
-  ProgramCache cache;
+  CodeCache cache;
 };
 
-TEST_F(ProgramCacheTest, whatIsStoredIsFound) {
+TEST_F(CodeCacheTest, whatIsStoredIsFound) {
   EXPECT_EQ(find(cache, "one"), "");
   EXPECT_FALSE(fs::exists(folder)) << "looking makes no folder";
   store(cache, "one", "first");
@@ -73,7 +73,7 @@ TEST_F(ProgramCacheTest, whatIsStoredIsFound) {
     EXPECT_EQ(fs::status(of).permissions(), fs::perms::owner_all) << of;
 }
 
-TEST_F(ProgramCacheTest, whatIsDamagedIsNotThere) {
+TEST_F(CodeCacheTest, whatIsDamagedIsNotThere) {
   store(cache, "one", "a program");
   fs::path entry = files().at(0);
   std::string whole = contents(entry);
@@ -98,7 +98,7 @@ TEST_F(ProgramCacheTest, whatIsDamagedIsNotThere) {
   EXPECT_EQ(find(cache, "one"), "") << "an entry of another key";
 }
 
-TEST_F(ProgramCacheTest, anEntryThatIsNoFileIsNotThere) {
+TEST_F(CodeCacheTest, anEntryThatIsNoFileIsNotThere) {
   store(cache, "one", "a program");
   fs::path entry = files().at(0), elsewhere = top / "elsewhere";
   fs::rename(entry, elsewhere);
@@ -114,26 +114,26 @@ TEST_F(ProgramCacheTest, anEntryThatIsNoFileIsNotThere) {
   EXPECT_EQ(find(cache, "one"), "") << "and nobody waits for it";
 }
 
-TEST_F(ProgramCacheTest, aFolderThatCannotBeUsedIsNoError) {
+TEST_F(CodeCacheTest, aFolderThatCannotBeUsedIsNoError) {
   write(top / "file", "");
   for (const char *name : {"/dev/null/x", "/proc/x/y"}) {
-    ProgramCache nowhere;
-    nowhere.open(name);
+    CodeCache nowhere;
+    nowhere.open(name, CodeCache::defaultLimit);
     store(nowhere, "one", "a program");
     EXPECT_EQ(find(nowhere, "one"), "") << name;
   }
-  ProgramCache inFile;
-  inFile.open((top / "file").string());
+  CodeCache inFile;
+  inFile.open((top / "file").string(), CodeCache::defaultLimit);
   store(inFile, "one", "a program");
   EXPECT_EQ(find(inFile, "one"), "");
-  ProgramCache longest;
-  longest.open(top.string() + "/" + std::string(5000, 'x'));
+  CodeCache longest;
+  longest.open(top.string() + "/" + std::string(5000, 'x'), CodeCache::defaultLimit);
   store(longest, "one", "a program");
   EXPECT_EQ(find(longest, "one"), "");
 }
 
 // Binaries are code: what others could have written is not run.
-TEST_F(ProgramCacheTest, aFolderThatOthersWriteIsNotRead) {
+TEST_F(CodeCacheTest, aFolderThatOthersWriteIsNotRead) {
   store(cache, "one", "a program");
   ASSERT_EQ(chmod(folder.c_str(), 0770), 0);
   EXPECT_EQ(find(cache, "one"), "");
@@ -143,9 +143,9 @@ TEST_F(ProgramCacheTest, aFolderThatOthersWriteIsNotRead) {
   EXPECT_EQ(find(cache, "one"), "a program");
 }
 
-TEST_F(ProgramCacheTest, whatIsUnusedGoesWhenThereIsTooMuch) {
+TEST_F(CodeCacheTest, whatIsUnusedGoesWhenThereIsTooMuch) {
   constexpr size_t bytes = 920; // an entry has a header of 80
-  ProgramCache small;
+  CodeCache small;
   small.open(folder.string(), 8000);
   for (int i = 0; i < 8; ++i) {
     store(small, std::to_string(i), std::string(bytes, char('a' + i)));
@@ -163,7 +163,7 @@ TEST_F(ProgramCacheTest, whatIsUnusedGoesWhenThereIsTooMuch) {
   EXPECT_EQ(find(small, "large"), "") << "one entry may take a quarter";
 }
 
-TEST_F(ProgramCacheTest, partsOfEndedProcessesGo) {
+TEST_F(CodeCacheTest, partsOfEndedProcessesGo) {
   store(cache, "one", "a program");
   write(folder / "0123456789abcdef.part", "half");
   write(folder / "fedcba9876543210.part", "half");
@@ -176,8 +176,8 @@ TEST_F(ProgramCacheTest, partsOfEndedProcessesGo) {
   EXPECT_TRUE(fs::exists(folder / "notes"));
 }
 
-TEST(ProgramCache, theEnvironmentSaysWhere) {
-  char name[] = "/tmp/heddle-program-cache-XXXXXX";
+TEST(CodeCache, theEnvironmentSaysWhere) {
+  char name[] = "/tmp/heddle-code-cache-XXXXXX";
   ASSERT_TRUE(mkdtemp(name));
   fs::path top = name;
   const char *names[] = {"HEDDLE_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "HEDDLE_NO_CACHE"};
@@ -186,9 +186,9 @@ TEST(ProgramCache, theEnvironmentSaysWhere) {
     if (const char *value = getenv(of))
       before.push_back({of, value});
   auto stores = [&](const char *path) {
-    ProgramCache cache;
-    cache.open();
-    ProgramBinary binary;
+    CodeCache cache;
+    cache.open("opencl");
+    CachedCode binary;
     EXPECT_TRUE(binary.allocate(1).isOk());
     *binary.data() = 1;
     cache.store({}, binary);
@@ -208,6 +208,10 @@ TEST(ProgramCache, theEnvironmentSaysWhere) {
   EXPECT_TRUE(stores("own/opencl"));
   setenv("HEDDLE_NO_CACHE", "1", 1);
   EXPECT_FALSE(stores("own/opencl"));
+  setenv("HEDDLE_NO_CACHE", "opencl", 1);
+  EXPECT_FALSE(stores("own/opencl"));
+  setenv("HEDDLE_NO_CACHE", "kernels", 1);
+  EXPECT_TRUE(stores("own/opencl")) << "another kind is named";
   for (const char *of : names)
     unsetenv(of);
   EXPECT_FALSE(stores(".cache/heddle/opencl")) << "nobody's home";

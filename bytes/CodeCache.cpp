@@ -2,7 +2,7 @@
 //
 // Entries are found and stored while a step launches, where a container has nobody to tell that memory lacks: paths are
 // relative to the open folder, names lie on the stack.
-#include "runtime/device/ProgramCache.h"
+#include "bytes/CodeCache.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -121,7 +121,7 @@ bool readHeader(int file, const Sha256Digest &key, Header &header) {
   struct stat found;
   return fstat(file, &found) == 0 && S_ISREG(found.st_mode) && readAll(file, &header, sizeof header) &&
          memcmp(header.magic, magic, sizeof magic) == 0 && header.key == key && header.size > 0 &&
-         header.size <= ProgramCache::largestBinary && uint64_t(found.st_size) == sizeof header + header.size;
+         header.size <= CodeCache::largestBinary && uint64_t(found.st_size) == sizeof header + header.size;
 }
 
 // A file that nobody else writes; its name into `outName`.
@@ -194,7 +194,7 @@ void trim(int folder, uint64_t limit) {
 
 } // namespace
 
-Status ProgramBinary::allocate(size_t newSize) {
+Status CachedCode::allocate(size_t newSize) {
   releaseMemory(bytes);
   length = 0;
   bytes = static_cast<uint8_t *>(allocateMemory(newSize, alignof(std::max_align_t)));
@@ -204,28 +204,34 @@ Status ProgramBinary::allocate(size_t newSize) {
   return Status();
 }
 
-void ProgramCache::open() {
+// True where `without`, the value of $HEDDLE_NO_CACHE, names this kind or no kind at all.
+static bool isTurnedOff(const std::string &without, const std::string &kind) {
+  bool namesAnother = without == "opencl" || without == "kernels";
+  return without == kind || (!without.empty() && !namesAnother);
+}
+
+void CodeCache::open(const char *kind) {
   auto valueOf = [](const char *name) {
     const char *value = secure_getenv(name);
     return std::string(value ? value : "");
   };
-  if (!valueOf("HEDDLE_NO_CACHE").empty())
+  if (isTurnedOff(valueOf("HEDDLE_NO_CACHE"), kind))
     return;
   std::string own = valueOf("HEDDLE_CACHE_DIR"), ofUser = valueOf("XDG_CACHE_HOME"), home = valueOf("HOME");
   if (!own.empty())
-    open(own + "/opencl");
+    open(own + "/" + kind, defaultLimit);
   else if (ofUser[0] == '/') // another one is to be ignored (XDG Base Directory Specification)
-    open(ofUser + "/heddle/opencl");
+    open(ofUser + "/heddle/" + kind, defaultLimit);
   else if (home[0] == '/')
-    open(home + "/.cache/heddle/opencl");
+    open(home + "/.cache/heddle/" + kind, defaultLimit);
 }
 
-void ProgramCache::open(const std::string &newFolder, uint64_t newLimit) {
+void CodeCache::open(const std::string &newFolder, uint64_t newLimit) {
   folder = newFolder;
   limit = newLimit;
 }
 
-Status ProgramCache::find(const Sha256Digest &key, ProgramBinary &outBinary) const {
+Status CodeCache::find(const Sha256Digest &key, CachedCode &outBinary) const {
   Descriptor opened(folder.empty() ? -1 : openFolder(folder));
   if (!opened.isOpen())
     return Status();
@@ -234,7 +240,7 @@ Status ProgramCache::find(const Sha256Digest &key, ProgramBinary &outBinary) con
   Header header;
   if (!file.isOpen() || !readHeader(file, key, header))
     return Status();
-  ProgramBinary binary;
+  CachedCode binary;
   HEDDLE_RETURN_IF_ERROR(binary.allocate(header.size));
   if (!readAll(file, binary.data(), binary.size()) || sha256(binary.data(), binary.size()) != header.checksum)
     return Status();
@@ -245,7 +251,7 @@ Status ProgramCache::find(const Sha256Digest &key, ProgramBinary &outBinary) con
   return Status();
 }
 
-void ProgramCache::store(const Sha256Digest &key, const ProgramBinary &binary) const {
+void CodeCache::store(const Sha256Digest &key, const CachedCode &binary) const {
   if (folder.empty() || binary.size() == 0 || binary.size() > limit / 4)
     return;
   makeFolders(folder);

@@ -1,16 +1,17 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What a driver made of programs, kept on disk for later processes, so that they do not build the sources again.
+// Code that took long to make, kept on disk for later processes: what a driver made of programs, what the compiler made of kernels.
 //
 // An entry is a file named by the SHA-256 of all that its binary depends on: a header with a checksum, then the binary.
 // Entries appear under their names when they are whole, so that processes may fill one folder at the same time.
-// Whatever is wrong with the folder or an entry means that there is no entry: the program is built. Only memory that
-// lacks is an error.
+// Whatever is wrong with the folder or an entry means that there is no entry: the code is made. Only memory that lacks is
+// an error.
 //
-// The folder is opencl/ in $HEDDLE_CACHE_DIR, else in $XDG_CACHE_HOME/heddle, else in ~/.cache/heddle; $HEDDLE_NO_CACHE
-// turns the cache off. What other users could have written is not read: binaries are code.
-#ifndef HEDDLE_RUNTIME_DEVICE_PROGRAMCACHE_H
-#define HEDDLE_RUNTIME_DEVICE_PROGRAMCACHE_H
+// There is a folder for each kind (opencl, kernels) in $HEDDLE_CACHE_DIR, else in $XDG_CACHE_HOME/heddle, else in
+// ~/.cache/heddle. $HEDDLE_NO_CACHE turns off the kind that it names; with any other value but none, all. What other users could have
+// written is not read: it is run.
+#ifndef HEDDLE_BYTES_CODECACHE_H
+#define HEDDLE_BYTES_CODECACHE_H
 
 #include "bytes/Allocator.h"
 #include "bytes/Sha256.h"
@@ -21,14 +22,14 @@
 namespace heddle {
 
 // Bytes that are not of `operator new`: a step that lacks memory for them fails with a status.
-class ProgramBinary {
+class CachedCode {
 public:
-  ProgramBinary() = default;
-  ProgramBinary(const ProgramBinary &) = delete;
-  ProgramBinary &operator=(const ProgramBinary &) = delete;
-  ~ProgramBinary() { releaseMemory(bytes); }
+  CachedCode() = default;
+  CachedCode(const CachedCode &) = delete;
+  CachedCode &operator=(const CachedCode &) = delete;
+  ~CachedCode() { releaseMemory(bytes); }
   Status allocate(size_t newSize);
-  void swap(ProgramBinary &other) noexcept {
+  void swap(CachedCode &other) noexcept {
     std::swap(bytes, other.bytes);
     std::swap(length, other.length);
   }
@@ -40,19 +41,19 @@ private:
   size_t length = 0;
 };
 
-class ProgramCache {
+class CodeCache {
 public:
   static constexpr uint64_t defaultLimit = uint64_t(256) << 20, largestBinary = defaultLimit / 4;
 
-  // As the environment says.
-  void open();
+  // The folder of `kind`, as the environment says.
+  void open(const char *kind);
   // `limit`: bytes of all entries; beyond, those that were not used for the longest time go.
-  void open(const std::string &newFolder, uint64_t newLimit = defaultLimit);
+  void open(const std::string &newFolder, uint64_t newLimit);
 
   bool isOpen() const { return !folder.empty(); }
   // The binary of that key; `outBinary` stays empty where there is none.
-  Status find(const Sha256Digest &key, ProgramBinary &outBinary) const;
-  void store(const Sha256Digest &key, const ProgramBinary &binary) const;
+  Status find(const Sha256Digest &key, CachedCode &outBinary) const;
+  void store(const Sha256Digest &key, const CachedCode &binary) const;
 
 private:
   std::string folder; // empty: there is no cache
