@@ -3,9 +3,9 @@
 // OpenCL 2.0 and later. Memory is coarse-grained shared virtual memory: it has addresses that host code may add to,
 // which buffer objects have not. Programs are built at their first launch: from what an earlier process left in the
 // cache, else from source.
+#include "bytes/CodeCache.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/OpenClApi.h"
-#include "bytes/CodeCache.h"
 
 #include <algorithm>
 #include <cctype>

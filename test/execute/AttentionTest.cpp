@@ -36,19 +36,16 @@ namespace {
 
 enum class Body { Whole, Split, Stored };
 
-// The compiled kernels of one spec, and how to call them.
+// The compiled kernels of one spec, of the bodies that are to run, and how to call them.
 class Attention {
 public:
-  explicit Attention(const AttentionSpec &spec, const std::string &target = "native")
+  explicit Attention(const AttentionSpec &spec, const std::string &target = "native",
+                     std::initializer_list<Body> bodies = {Body::Whole, Body::Split})
       : spec(spec), library(std::make_unique<KernelLibrary>(target)), positions(spec) {
     std::string error;
     EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
-    buildAttention(library->module(), "attention", library->withRegisters(spec), library->target());
-    buildAttentionSplit(library->module(), "attention_split", library->withRegisters(spec), library->target());
-    buildCombineSplits(library->module(), "combine_splits", spec, library->target());
-    AttentionSpec stored = spec;
-    stored.storesScores = true;
-    buildAttention(library->module(), "attention_stored", library->withRegisters(stored), library->target());
+    for (Body body : bodies)
+      build(body);
     EXPECT_TRUE(library->load());
     sinks = randomFloats(spec.numHeads, 2.0f, 71);
   }
@@ -89,6 +86,20 @@ public:
   }
 
 private:
+  void build(Body body) {
+    AttentionSpec built = spec;
+    built.storesScores = body == Body::Stored;
+    built = library->withRegisters(built);
+    if (body == Body::Whole)
+      buildAttention(library->module(), "attention", built, library->target());
+    if (body == Body::Stored)
+      buildAttention(library->module(), "attention_stored", built, library->target());
+    if (body == Body::Split) {
+      buildAttentionSplit(library->module(), "attention_split", built, library->target());
+      buildCombineSplits(library->module(), "combine_splits", spec, library->target());
+    }
+  }
+
   struct Step {
     std::vector<heddle_sequence> sequences;
     int64_t rows = 0, longest = 1;
@@ -440,7 +451,7 @@ TEST(Attention, PositionsAreAddedToStoredScores) {
   for (const PositionSpec &positions : {slopes(), buckets()}) {
     AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
     spec.positions = positions;
-    Attention attention(spec);
+    Attention attention(spec, "native", {Body::Stored});
     PagedCache cache(spec, lengthsOf(shortSteps), 11);
     std::vector<float> q = queriesOf(spec, shortSteps, 5);
     std::vector<float> out = attention.run(cache, shortSteps, q, 2, Body::Stored);
@@ -471,10 +482,12 @@ TEST(Attention, Bf16ProductsOfEveryTileHeight) {
     spec.products = Products::Bf16;
     spec.valueHeadDim = 24;
     PagedCache cache(spec, lengthsOf(parts), 3);
-    std::vector<float> q = queriesOf(spec, parts, 4), expected = Attention(spec, target).run(cache, parts, q);
+    std::vector<float> q = queriesOf(spec, parts, 4),
+                       expected = Attention(spec, target, {Body::Whole}).run(cache, parts, q);
     for (int64_t blockQ : {1, 5, 6, 16, 23}) {
       spec.blockQ = blockQ;
-      EXPECT_TRUE(sameBits(expected, Attention(spec, target).run(cache, parts, q))) << target << ", " << blockQ;
+      EXPECT_TRUE(sameBits(expected, Attention(spec, target, {Body::Whole}).run(cache, parts, q)))
+          << target << ", " << blockQ;
     }
   }
 }
@@ -497,10 +510,11 @@ TEST(Attention, TileSizesLeaveTheSameBits) {
   AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
   const std::vector<StepPart> parts = {{0, 200}, {513, 40}};
   PagedCache cache(spec, lengthsOf(parts), 3);
-  std::vector<float> q = queriesOf(spec, parts, 4), expected = Attention(spec).run(cache, parts, q);
+  std::vector<float> q = queriesOf(spec, parts, 4),
+                     expected = Attention(spec, "native", {Body::Whole}).run(cache, parts, q);
   for (int64_t blockQ : {1, 5, 16, 64}) {
     spec.blockQ = blockQ;
-    EXPECT_TRUE(sameBits(expected, Attention(spec).run(cache, parts, q))) << blockQ;
+    EXPECT_TRUE(sameBits(expected, Attention(spec, "native", {Body::Whole}).run(cache, parts, q))) << blockQ;
   }
 }
 
@@ -543,7 +557,7 @@ TEST(Attention, StoredScores) {
     PagedCache cache(spec, lengthsOf(parts), 3);
     std::vector<float> q = queriesOf(spec, parts, 4);
     for (const std::string &target : KernelLibrary::runnableTargets()) {
-      Attention attention(spec, target);
+      Attention attention(spec, target, {Body::Stored});
       std::vector<float> out = attention.run(cache, parts, q, 1, Body::Stored);
       EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10)
           << target;

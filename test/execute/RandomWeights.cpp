@@ -20,8 +20,9 @@ const std::vector<TensorType> &heddle::test::weightTypes() {
 }
 
 std::vector<std::pair<std::string, TensorType>> heddle::test::weightTypesOnTargets() {
-  static const std::vector<TensorType> some = {TensorType::F32,  TensorType::BF16, TensorType::Q4_0,  TensorType::Q8_0,
-                                               TensorType::Q4_K, TensorType::Q6_K, TensorType::IQ2_S, TensorType::IQ4_XS};
+  static const std::vector<TensorType> some = {TensorType::F32,   TensorType::BF16,  TensorType::Q4_0,
+                                               TensorType::Q8_0,  TensorType::Q4_K,  TensorType::Q6_K,
+                                               TensorType::IQ2_S, TensorType::IQ4_XS};
   std::vector<std::string> targets = KernelLibrary::runnableTargets();
   std::vector<std::pair<std::string, TensorType>> all;
   for (const std::string &target : targets) {

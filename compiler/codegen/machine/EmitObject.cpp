@@ -174,7 +174,8 @@ static std::vector<DenseSet<const llvm::GlobalValue *>> divide(llvm::Module &cod
     if (!function.isDeclaration())
       functions.push_back({function.getInstructionCount(), &function});
   llvm::stable_sort(functions, [](const auto &a, const auto &b) { return a.first > b.first; });
-  size_t large = llvm::partition_point(functions, [](const auto &f) { return f.first >= largeFunction; }) - functions.begin();
+  size_t large =
+      llvm::partition_point(functions, [](const auto &f) { return f.first >= largeFunction; }) - functions.begin();
   std::vector<DenseSet<const llvm::GlobalValue *>> parts(large);
   for (size_t i = 0; i < large; ++i)
     parts[i].insert(functions[i].second);
@@ -193,9 +194,8 @@ static std::vector<DenseSet<const llvm::GlobalValue *>> divide(llvm::Module &cod
 // A part of a module, with what it reads and nothing else: what others read would be in its key.
 static SmallVector<char, 0> bitcodeOf(const llvm::Module &code, const DenseSet<const llvm::GlobalValue *> &part) {
   llvm::ValueToValueMapTy values;
-  std::unique_ptr<llvm::Module> copy = llvm::CloneModule(code, values, [&](const llvm::GlobalValue *value) {
-    return value->hasLocalLinkage() || part.contains(value);
-  });
+  std::unique_ptr<llvm::Module> copy = llvm::CloneModule(
+      code, values, [&](const llvm::GlobalValue *value) { return value->hasLocalLinkage() || part.contains(value); });
   llvm::ModuleAnalysisManager modules;
   llvm::PassBuilder().registerModuleAnalyses(modules);
   llvm::GlobalDCEPass().run(*copy, modules);
