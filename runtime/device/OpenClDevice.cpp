@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -192,12 +193,22 @@ Status OpenClDevice::open(const std::string &selector) {
   return Status();
 }
 
+// PoCL keeps what it has built by itself, and takes for a binary as long as for all else: that is for whoever names a folder.
+static bool keepsPrograms(const std::string &platform) {
+  const char *folder = secure_getenv("HEDDLE_CACHE_DIR");
+  return platform == "Portable Computing Language" && !(folder && *folder);
+}
+
 void OpenClDevice::openCache() {
-  auto *platform = number<Platform>(devicePlatform);
+  auto textOf = [&](uint32_t property) {
+    return readText([&](size_t size, void *value, size_t *outSize) {
+      return api.clGetPlatformInfo(number<Platform>(devicePlatform), property, size, value, outSize);
+    });
+  };
+  if (keepsPrograms(textOf(platformName)))
+    return;
   for (uint32_t property : {platformName, platformVersion})
-    addText(driverHash, readText([&](size_t size, void *value, size_t *outSize) {
-              return api.clGetPlatformInfo(platform, property, size, value, outSize);
-            }));
+    addText(driverHash, textOf(property));
   for (uint32_t property : {deviceVendor, deviceName, deviceVersion, driverVersion})
     addText(driverHash, text(property));
   addText(driverHash, buildOptions());
