@@ -5,7 +5,6 @@
 
 #include "compiler/CacheKey.h"
 
-#include "bytes/MappedFile.h"
 #include "bytes/Sha256.h"
 #include "bytes/Text.h"
 #include "compiler/codegen/machine/LoadedCode.h"
@@ -20,19 +19,6 @@
 
 using namespace mlir;
 using namespace heddle;
-
-static LogicalResult addFile(StringRef what, const std::string &path, std::vector<std::string> &lines,
-                             std::string &error) {
-  MappedFile file;
-  if (Status status = file.open(path); !status.isOk()) {
-    error = status.message();
-    return failure();
-  }
-  Sha256Digest digest = sha256(file.data(), file.size());
-  lines.push_back(
-      (what + " " + llvm::sys::path::filename(path) + " " + hexadecimal(digest.data(), digest.size())).str());
-  return success();
-}
 
 // What outputs are linked with.
 static LogicalResult addLinked(const Target &target, std::vector<std::string> &lines, std::string &error) {

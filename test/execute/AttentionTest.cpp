@@ -1,8 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "test/execute/AttentionReference.h"
-#include "test/execute/Canaries.h"
-#include "test/execute/KernelLibrary.h"
+#include "test/execute/AttentionKernels.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -11,182 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <numeric>
 
 using namespace heddle;
 using namespace heddle::test;
 
-using WithoutPositions = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
-                              int64_t, const float *, int32_t, int32_t);
-using WithPositions = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                           const float *, const void *, int32_t, int32_t);
-using WithScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t,
-                        const float *, float *, int64_t, int32_t, int32_t);
-using WithPositionsAndScores = void(const float *, float *, const heddle_sequence *, int64_t, int64_t, int64_t, int64_t,
-                                    int64_t, const float *, const void *, float *, int64_t, int32_t, int32_t);
-using SplitWithoutPositions = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
-                                   int64_t, int64_t, int64_t, int32_t, int32_t);
-using SplitWithPositions = void(const float *, float *, float *, float *, const heddle_sequence *, int64_t, int64_t,
-                                int64_t, int64_t, int64_t, const void *, int32_t, int32_t);
-using Combine = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t,
-                     int64_t, const float *, int32_t, int32_t);
-
 namespace {
-
-enum class Body { Whole, Split, Stored };
-
-// The compiled kernels of one spec, of the bodies that are to run, and how to call them.
-class Attention {
-public:
-  explicit Attention(const AttentionSpec &spec, const std::string &target = "native",
-                     std::initializer_list<Body> bodies = {Body::Whole, Body::Split})
-      : spec(spec), library(std::make_unique<KernelLibrary>(target)), positions(spec) {
-    std::string error;
-    EXPECT_TRUE(succeeded(verifyAttention(spec, error))) << error;
-    for (Body body : bodies)
-      build(body);
-    EXPECT_TRUE(library->load());
-    sinks = randomFloats(spec.numHeads, 2.0f, 71);
-  }
-
-  // Runs the step `parts`, whose rows are those of q, as (rows, numHeads * valueDim).
-  std::vector<float> run(const PagedCache &cache, const std::vector<StepPart> &parts, const std::vector<float> &q,
-                         int32_t threads = 1, Body body = Body::Whole) const {
-    auto [sequences, rows, longest] = stepOf(cache, parts);
-    int64_t width = spec.numHeads * spec.valueDim(), stride = width + 5;
-    std::vector<float> out((rows + 2) * stride, canary);
-    float *first = out.data() + stride;
-    for (int32_t thread = 0; body == Body::Whole && thread < threads; ++thread)
-      callWhole(cache, sequences, q, first, stride, thread, threads);
-    if (body == Body::Stored)
-      callStored(cache, sequences, q, first, stride, rows, longest, threads);
-    if (body == Body::Split)
-      callSplit(cache, sequences, q, first, stride, rows, longest, threads);
-    return takeRows(out, rows, stride, width);
-  }
-
-  // How many states of splits each thread writes, of a row, a head and a split each.
-  std::vector<int64_t> splitsOfThreads(const PagedCache &cache, const std::vector<StepPart> &parts,
-                                       const std::vector<float> &q, int32_t threads) const {
-    auto [sequences, rows, longest] = stepOf(cache, parts);
-    SplitBuffers buffers(spec, rows, longest);
-    std::vector<int64_t> counts;
-    for (int32_t thread = 0; thread < threads; ++thread) {
-      callSplitKernel(cache, sequences, q, buffers, thread, threads);
-      int64_t before = std::accumulate(counts.begin(), counts.end(), int64_t(0));
-      counts.push_back(buffers.maxima.size() - llvm::count(buffers.maxima, canary) - before);
-    }
-    return counts;
-  }
-
-  std::vector<double> reference(const PagedCache &cache, const std::vector<StepPart> &parts,
-                                const std::vector<float> &q) const {
-    return referenceAttention(spec, cache, parts, q, sinks, positions);
-  }
-
-private:
-  void build(Body body) {
-    AttentionSpec built = spec;
-    built.storesScores = body == Body::Stored;
-    built = library->withRegisters(built);
-    if (body == Body::Whole)
-      buildAttention(library->module(), "attention", built, library->target());
-    if (body == Body::Stored)
-      buildAttention(library->module(), "attention_stored", built, library->target());
-    if (body == Body::Split) {
-      buildAttentionSplit(library->module(), "attention_split", built, library->target());
-      buildCombineSplits(library->module(), "combine_splits", spec, library->target());
-    }
-  }
-
-  struct Step {
-    std::vector<heddle_sequence> sequences;
-    int64_t rows = 0, longest = 1;
-  };
-  static Step stepOf(const PagedCache &cache, const std::vector<StepPart> &parts) {
-    Step step;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      step.sequences.push_back({int32_t(step.rows), parts[i].rows, parts[i].past, 0, cache.pages(i)});
-      step.rows += parts[i].rows;
-      step.longest = std::max<int64_t>(step.longest, parts[i].past + parts[i].rows);
-    }
-    return step;
-  }
-
-  struct SplitBuffers {
-    SplitBuffers(const AttentionSpec &spec, int64_t rows, int64_t longest)
-        : maxSplits((longest + spec.splitKv - 1) / spec.splitKv),
-          outputs(rows * maxSplits * spec.numHeads * spec.valueDim() + 16, canary),
-          maxima(rows * maxSplits * spec.numHeads + 16, canary), sums(maxima) {}
-    int64_t maxSplits;
-    std::vector<float> outputs, maxima, sums;
-  };
-
-  void callWhole(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
-                 float *out, int64_t stride, int32_t thread, int32_t threads) const {
-    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
-    int64_t k = cache.keyOffset(), v = cache.valueOffset();
-    if (spec.positions.kind)
-      library->find<WithPositions>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                                sinks.data(), positions.data(), thread, threads);
-    else
-      library->find<WithoutPositions>("attention")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                                   spec.hasSinks ? sinks.data() : nullptr, thread, threads);
-  }
-
-  void callStored(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
-                  float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
-    int64_t keys = (longest + 63) / 64 * 64;
-    std::vector<float> scores(rows * spec.numHeads * keys + 16, canary);
-    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
-    int64_t k = cache.keyOffset(), v = cache.valueOffset();
-    const float *sinksOrNull = spec.hasSinks ? sinks.data() : nullptr;
-    for (int32_t thread = 0; thread < threads; ++thread)
-      if (spec.positions.kind)
-        library->find<WithPositionsAndScores>("attention_stored")(q.data(), out, sequences.data(), count, k, v, qStride,
-                                                                  stride, sinksOrNull, positions.data(), scores.data(),
-                                                                  keys, thread, threads);
-      else
-        library->find<WithScores>("attention_stored")(q.data(), out, sequences.data(), count, k, v, qStride, stride,
-                                                      sinksOrNull, scores.data(), keys, thread, threads);
-    EXPECT_TRUE(std::all_of(scores.end() - 16, scores.end(), [](float value) { return value == canary; }))
-        << "behind the scores";
-  }
-
-  void callSplit(const PagedCache &cache, const std::vector<heddle_sequence> &sequences, const std::vector<float> &q,
-                 float *out, int64_t stride, int64_t rows, int64_t longest, int32_t threads) const {
-    SplitBuffers buffers(spec, rows, longest);
-    for (int32_t thread = 0; thread < threads; ++thread)
-      callSplitKernel(cache, sequences, q, buffers, thread, threads);
-    for (int32_t thread = 0; thread < threads; ++thread)
-      library->find<Combine>("combine_splits")(buffers.outputs.data(), buffers.maxima.data(), buffers.sums.data(), out,
-                                               sequences.data(), sequences.size(), stride, buffers.maxSplits,
-                                               spec.hasSinks ? sinks.data() : nullptr, thread, threads);
-    for (const std::vector<float> *buffer : {&buffers.outputs, &buffers.maxima, &buffers.sums})
-      for (size_t i = buffer->size() - 16; i < buffer->size(); ++i)
-        EXPECT_EQ((*buffer)[i], canary) << "behind the states of splits";
-  }
-
-  void callSplitKernel(const PagedCache &cache, const std::vector<heddle_sequence> &sequences,
-                       const std::vector<float> &q, SplitBuffers &to, int32_t thread, int32_t threads) const {
-    int64_t qStride = spec.numHeads * spec.headDim, count = sequences.size();
-    int64_t k = cache.keyOffset(), v = cache.valueOffset();
-    if (spec.positions.kind)
-      library->find<SplitWithPositions>("attention_split")(q.data(), to.outputs.data(), to.maxima.data(),
-                                                           to.sums.data(), sequences.data(), count, k, v, qStride,
-                                                           to.maxSplits, positions.data(), thread, threads);
-    else
-      library->find<SplitWithoutPositions>("attention_split")(q.data(), to.outputs.data(), to.maxima.data(),
-                                                              to.sums.data(), sequences.data(), count, k, v, qStride,
-                                                              to.maxSplits, thread, threads);
-  }
-
-  AttentionSpec spec;
-  std::unique_ptr<KernelLibrary> library;
-  std::vector<float> sinks;
-  const PositionTable positions;
-};
 
 std::vector<int64_t> lengthsOf(const std::vector<StepPart> &parts) {
   std::vector<int64_t> lengths;
@@ -210,7 +38,7 @@ bool sameBits(const std::vector<float> &a, const std::vector<float> &b) {
 // Every body, for 1 … 3 threads, against the reference and against each other's bits.
 void check(const AttentionSpec &spec, const std::vector<StepPart> &parts, const std::string &target = "native",
            double limit = 1e-10) {
-  Attention attention(spec, target);
+  AttentionKernels attention(spec, target);
   PagedCache cache(spec, lengthsOf(parts), 11);
   std::vector<float> q = queriesOf(spec, parts, 5);
   std::vector<float> out = attention.run(cache, parts, q);
@@ -243,7 +71,7 @@ TEST(Attention, RunsOfHeadsLeaveTheSameBits) {
       AttentionSpec spec = makeSpec(heads, kvHeads, 32, KvType::BF16);
       spec.products = llvm::is_contained(KernelLibrary::bf16Targets(), target) ? Products::Bf16 : Products::F32;
       spec.window = kvHeads == 4 ? 300 : 0;
-      Attention attention(spec, target);
+      AttentionKernels attention(spec, target);
       PagedCache cache(spec, lengthsOf(parts), 11);
       std::vector<float> q = queriesOf(spec, parts, 5), out = attention.run(cache, parts, q);
       EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10);
@@ -271,7 +99,8 @@ TEST(Attention, ThreadsShareTheSplitsThatAreSeen) {
     spec.window = c.window;
     const std::vector<StepPart> parts = {{c.past, 1}};
     PagedCache cache(spec, lengthsOf(parts), 11);
-    std::vector<int64_t> counts = Attention(spec).splitsOfThreads(cache, parts, queriesOf(spec, parts, 5), c.threads);
+    std::vector<int64_t> counts =
+        AttentionKernels(spec).splitsOfThreads(cache, parts, queriesOf(spec, parts, 5), c.threads);
     int64_t group = spec.group(), all = std::accumulate(counts.begin(), counts.end(), int64_t(0));
     EXPECT_EQ(all, c.kvHeads * group * c.visible);
     EXPECT_LE(*llvm::max_element(counts) - *llvm::min_element(counts), group);
@@ -451,7 +280,7 @@ TEST(Attention, PositionsAreAddedToStoredScores) {
   for (const PositionSpec &positions : {slopes(), buckets()}) {
     AttentionSpec spec = makeSpec(4, 2, 32, KvType::BF16);
     spec.positions = positions;
-    Attention attention(spec, "native", {Body::Stored});
+    AttentionKernels attention(spec, "native", {Body::Stored});
     PagedCache cache(spec, lengthsOf(shortSteps), 11);
     std::vector<float> q = queriesOf(spec, shortSteps, 5);
     std::vector<float> out = attention.run(cache, shortSteps, q, 2, Body::Stored);
@@ -483,10 +312,10 @@ TEST(Attention, Bf16ProductsOfEveryTileHeight) {
     spec.valueHeadDim = 24;
     PagedCache cache(spec, lengthsOf(parts), 3);
     std::vector<float> q = queriesOf(spec, parts, 4),
-                       expected = Attention(spec, target, {Body::Whole}).run(cache, parts, q);
+                       expected = AttentionKernels(spec, target, {Body::Whole}).run(cache, parts, q);
     for (int64_t blockQ : {1, 5, 6, 16, 23}) {
       spec.blockQ = blockQ;
-      EXPECT_TRUE(sameBits(expected, Attention(spec, target, {Body::Whole}).run(cache, parts, q)))
+      EXPECT_TRUE(sameBits(expected, AttentionKernels(spec, target, {Body::Whole}).run(cache, parts, q)))
           << target << ", " << blockQ;
     }
   }
@@ -511,10 +340,10 @@ TEST(Attention, TileSizesLeaveTheSameBits) {
   const std::vector<StepPart> parts = {{0, 200}, {513, 40}};
   PagedCache cache(spec, lengthsOf(parts), 3);
   std::vector<float> q = queriesOf(spec, parts, 4),
-                     expected = Attention(spec, "native", {Body::Whole}).run(cache, parts, q);
+                     expected = AttentionKernels(spec, "native", {Body::Whole}).run(cache, parts, q);
   for (int64_t blockQ : {1, 5, 16, 64}) {
     spec.blockQ = blockQ;
-    EXPECT_TRUE(sameBits(expected, Attention(spec, "native", {Body::Whole}).run(cache, parts, q))) << blockQ;
+    EXPECT_TRUE(sameBits(expected, AttentionKernels(spec, "native", {Body::Whole}).run(cache, parts, q))) << blockQ;
   }
 }
 
@@ -536,9 +365,9 @@ TEST(Attention, BlocksAndSplitsOfKeys) {
 TEST(Attention, SharingKvHeadsLeavesTheSameBits) {
   AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
   PagedCache cache(spec, lengthsOf(shortSteps), 3);
-  std::vector<float> q = queriesOf(spec, shortSteps, 4), shared = Attention(spec).run(cache, shortSteps, q);
+  std::vector<float> q = queriesOf(spec, shortSteps, 4), shared = AttentionKernels(spec).run(cache, shortSteps, q);
   spec.shareKvHeads = false;
-  EXPECT_TRUE(sameBits(shared, Attention(spec).run(cache, shortSteps, q)));
+  EXPECT_TRUE(sameBits(shared, AttentionKernels(spec).run(cache, shortSteps, q)));
 }
 
 // Without tiles the maximum is known before the first weight: other bits, the same function.
@@ -557,7 +386,7 @@ TEST(Attention, StoredScores) {
     PagedCache cache(spec, lengthsOf(parts), 3);
     std::vector<float> q = queriesOf(spec, parts, 4);
     for (const std::string &target : KernelLibrary::runnableTargets()) {
-      Attention attention(spec, target, {Body::Stored});
+      AttentionKernels attention(spec, target, {Body::Stored});
       std::vector<float> out = attention.run(cache, parts, q, 1, Body::Stored);
       EXPECT_LE(nmse(out, attention.reference(cache, parts, q)), spec.products == Products::Bf16 ? 5e-5 : 1e-10)
           << target;
@@ -578,7 +407,7 @@ void checkChunks(int64_t window, Products products, const std::string &target = 
   spec.hasSinks = window;
   spec.products = products;
   spec.chunk = ofMask;
-  Attention attention(spec, target);
+  AttentionKernels attention(spec, target);
   const int32_t length = 530;
   PagedCache cache(spec, {length}, 21);
   std::vector<float> q = queriesOf(spec, {{0, length}}, 22), whole = attention.run(cache, {{0, length}}, q);

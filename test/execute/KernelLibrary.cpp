@@ -20,6 +20,10 @@ using namespace heddle::test;
 
 static constexpr llvm::StringLiteral emulatedPrefix = "emulated-";
 
+bool heddle::test::isNightly() {
+  return std::getenv("HEDDLE_NIGHTLY") != nullptr;
+}
+
 static CpuTarget cpuTargetNamed(llvm::StringRef name) {
   std::string error;
   mlir::FailureOr<CpuTarget> target = parseCpuTarget(name, error);

@@ -22,6 +22,9 @@
 
 namespace heddle::test {
 
+// Whether HEDDLE_NIGHTLY is set: `./dev test --nightly` runs all that tests otherwise take one of each kind of.
+bool isNightly();
+
 class KernelLibrary {
 public:
   // A name that begins with "emulated-" stands for the target behind it: kernels are made for that, and what this machine

@@ -188,10 +188,14 @@ protected:
     auto [target, type, activation] = GetParam();
     library = std::make_unique<KernelLibrary>(target);
     int64_t i = 0;
-    for (int64_t n : {48, 17, 100, 1}) { // whole panels, one and a part, several and a part, a part alone
+    // Whole panels, one and a part, several and a part, a part alone.
+    std::vector<int64_t> columns = {48, 17, 100, 1};
+    if (isNightly())
+      llvm::append_range(columns, std::vector<int64_t>{15, 16, 1, 48, 17, 100, 15, 16});
+    for (int64_t n : columns) {
       int64_t k = depths(type, activation)[i % 3];
       MatmulSpec spec{*layoutFor(type), n, k, activation, /*hasBias=*/i % 2 == 1, /*accumulate=*/i % 4 >= 2};
-      std::string name = "matmul_" + std::to_string(n) + "_" + std::to_string(k);
+      std::string name = "matmul_" + std::to_string(i) + "_" + std::to_string(n) + "_" + std::to_string(k);
       cases.push_back({name, spec, RandomWeights(type, n, k, i), {}});
       Random random(i++);
       for (int64_t column = 0; column < n; ++column)

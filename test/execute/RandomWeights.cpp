@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, TensorType>> heddle::test::weightTypesOnTarge
   std::vector<std::string> targets = KernelLibrary::runnableTargets();
   std::vector<std::pair<std::string, TensorType>> all;
   for (const std::string &target : targets) {
-    bool isBetween = target != targets.front() && target != targets.back() && !std::getenv("HEDDLE_NIGHTLY");
+    bool isBetween = target != targets.front() && target != targets.back() && !isNightly();
     for (TensorType type : isBetween ? some : weightTypes())
       all.push_back({target, type});
   }

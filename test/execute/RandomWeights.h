@@ -15,7 +15,7 @@ namespace heddle::test {
 const std::vector<TensorType> &weightTypes();
 
 // Every type on the targets that this machine can run. On those between the first and the last, which unpack with the same vectors as one of these, one type of each
-// way to unpack; all of them where HEDDLE_NIGHTLY is set.
+// way to unpack; all of them in the nightly run.
 std::vector<std::pair<std::string, TensorType>> weightTypesOnTargets();
 
 // W (n, k) of random blocks, and what it dequantises to. With `codes`, quantised ones hold that byte wherever no f16 scale is.

@@ -60,14 +60,16 @@ static int addLoadedFile(dl_phdr_info *info, size_t, void *user) {
   return 0;
 }
 
-static LogicalResult addDigest(const std::string &path, std::vector<std::string> &lines, std::string &error) {
+LogicalResult heddle::addFile(llvm::StringRef what, const std::string &path, std::vector<std::string> &lines,
+                              std::string &error) {
   MappedFile file;
   if (Status status = file.open(path); !status.isOk()) {
     error = status.message();
     return failure();
   }
   Sha256Digest digest = sha256(file.data(), file.size());
-  lines.push_back("code " + llvm::sys::path::filename(path).str() + " " + hexadecimal(digest.data(), digest.size()));
+  lines.push_back(
+      (what + " " + llvm::sys::path::filename(path) + " " + hexadecimal(digest.data(), digest.size())).str());
   return success();
 }
 
@@ -78,7 +80,7 @@ FailureOr<std::vector<std::string>> heddle::loadedCode(std::string &error) {
   for (const LoadedFile &file : loaded) {
     if (!file.buildId.empty())
       lines.push_back("code " + file.buildId);
-    else if (failed(addDigest(file.path, lines, error)))
+    else if (failed(addFile("code", file.path, lines, error)))
       return failure();
   }
   llvm::sort(lines); // the order in which libraries are loaded says nothing

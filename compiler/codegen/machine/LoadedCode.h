@@ -11,6 +11,10 @@
 
 namespace heddle {
 
+// Adds a line to `lines`: `what`, the file's name and its SHA-256. `error` says why it cannot be read.
+mlir::LogicalResult addFile(llvm::StringRef what, const std::string &path, std::vector<std::string> &lines,
+                            std::string &error);
+
 // The code at work, a line for the compiler and for each library that it has loaded, sorted: the build id, else the SHA-256 of the file.
 mlir::FailureOr<std::vector<std::string>> loadedCode(std::string &error);
 
