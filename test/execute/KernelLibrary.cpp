@@ -51,11 +51,18 @@ ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format
 }
 
 void *KernelLibrary::scratch() {
-  if (scratchBytes && !scratchMemory) {
-    scratchMemory.reset(std::aligned_alloc(64, scratchBytes));
-    std::memset(scratchMemory.get(), 0xff, scratchBytes); // NaN
+  constexpr int64_t page = 4096, line = 64;
+  if (scratchBytes > scratchCapacity) {
+    int64_t whole = llvm::alignTo(scratchBytes, page);
+    scratchMemory = std::make_unique<SparseMemory>(whole + page);
+    EXPECT_EQ(mprotect(scratchMemory->at<void>(whole), page, PROT_NONE), 0);
+    std::memset(scratchMemory->at<void>(), 0xff, whole); // NaN
+    scratchCapacity = scratchBytes;
   }
-  return scratchMemory.get();
+  if (!scratchBytes)
+    return nullptr;
+  int64_t end = llvm::alignTo(scratchBytes, page);
+  return scratchMemory->at<void>(end - llvm::alignTo(scratchBytes, line));
 }
 
 AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {

@@ -8,6 +8,7 @@
 #include "compiler/codegen/machine/LoadedObject.h"
 #include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
+#include "test/execute/SparseMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -42,7 +43,8 @@ public:
   const CpuTarget &target() const { return cpuTarget; }
   // The target's schedule for products.
   ScheduleAttr matmulSchedule(bool isInStep = true, llvm::StringRef format = {}, int64_t k = 0);
-  // Scratch memory as that schedule asks for, of one thread: every call returns the same.
+  // Scratch memory as the schedules so far ask for, of one thread; what touches memory behind it ends the test. Every call
+  // returns the same until a later schedule asks for more.
   void *scratch();
   // `spec` with the target's registers; its other sizes stay.
   AttentionSpec withRegisters(const AttentionSpec &spec);
@@ -62,7 +64,8 @@ private:
   bool isEmulated;
   LoadedObject loaded;
   int64_t scratchBytes = 0; // the most that a schedule asked for
-  std::unique_ptr<void, decltype(&std::free)> scratchMemory{nullptr, std::free};
+  std::unique_ptr<SparseMemory> scratchMemory;
+  int64_t scratchCapacity = 0; // of scratchMemory
 };
 
 // Deterministic pseudo-random numbers.

@@ -1,14 +1,15 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Adds up what the test runners counted and closes with 'N passed, M failed, K skipped'.
 
-tally.py FOLDER gtest LABEL STATUS REPORT.json…   a GoogleTest program's exit status and the JSON report of each of its shards
+tally.py FOLDER gtest LABEL STATUS               what run_gtest.py left of a GoogleTest program, and its exit status
 tally.py FOLDER lit LABEL STATUS REPORT.json      lit's exit status and --output file
 tally.py FOLDER status LABEL STATUS               a program that is one test
 tally.py FOLDER skipped LABEL REASON              such a program that could not run here
 tally.py FOLDER fuzz BINARIES SECONDS             runs each BINARIES/fuzz-* for so long; one test each
 tally.py FOLDER close                             prints the table and the closing line; status 1 unless all passed
 
-A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
+A runner that died without a report, or whose status contradicts its counts, counts as one failure more. A share of a GoogleTest program that a
+signal ended is named, also where it passed when it was run again.
 """
 import json
 import pathlib
@@ -60,16 +61,18 @@ def read_counts(kind, paths, status):
     failures = []
     for path in paths:
         try:
-            report = json.loads(pathlib.Path(path).read_text())
+            report = json.loads(path.read_text())
             counts = (count_gtest if kind == "gtest" else count_lit)(report)
         except (OSError, ValueError, KeyError) as error:
             counts = 0, 1, 0, [f"no report (exit status {status}): {error}"]
         passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
         failures += counts[3]
+    for died in (path.with_suffix(".died") for path in paths):
+        failures += [f"ended by {death}" for death in died.read_text().splitlines()] if died.exists() else []
     # lit exits with 2 where a filter selects nothing.
-    if status != 0 and failed == 0 and passed + skipped > 0:
+    if status != 0 and failed == 0 and (passed + skipped > 0 or kind == "gtest"):
         failed += 1
-        failures = [f"exit status {status} with every test passed"]
+        failures.append(f"exit status {status} with every test passed")
     return passed, failed, skipped, failures
 
 
@@ -103,7 +106,7 @@ def close(ledger):
     for label, passed, failed, skipped, notes in ledger:
         print(f"{label:>16}: {passed} passed, {failed} failed, {skipped} skipped")
         for note in notes:
-            print(f"{'':>16}  {'FAILED' if failed else 'skipped:'} {note}")
+            print(f"{'':>16}  {'FAILED' if failed else 'note:'} {note}")
         totals = [totals[0] + passed, totals[1] + failed, totals[2] + skipped]
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 0 if totals[1] == 0 and totals[0] > 0 else 1
@@ -123,7 +126,12 @@ def main(arguments):
     elif action == "skipped":
         label, counts = rest[0], (0, 0, 1, [rest[1]])
     else:
-        label, counts = rest[0], read_counts(action, rest[2:], int(rest[1]))
+        label, status, *paths = rest
+        if action == "gtest":
+            reports = [log.with_suffix(".json") for log in sorted(pathlib.Path(folder).glob(f"{label}.[0-9]*.log"))]
+        else:
+            reports = [pathlib.Path(path) for path in paths]
+        counts = read_counts(action, reports, int(status))
     ledger.append([label, *counts])
     path.write_text(json.dumps(ledger))
     return 0
