@@ -24,6 +24,7 @@ constexpr time_t usedAgain = time_t(24) * 3600; // an entry's time of use is wri
 constexpr time_t abandonedPart = 3600;          // a part of this age is nobody's any more
 constexpr char partEnding[] = ".part";          // behind random digits
 constexpr char entryEnding[] = ".program";
+constexpr std::string_view kindNames[] = {"opencl", "kernels"}; // by CodeKind
 
 struct Header {
   char magic[8];
@@ -158,7 +159,7 @@ struct Entry {
 
 // Removes the entries that were not used for the longest time until the others take three quarters of the limit: the
 // next ones fit without another look at all of them. And parts whose process ended before they were whole.
-void trim(int folder, uint64_t limit) {
+void trimFolder(int folder, uint64_t limit) {
   uint64_t total = 0;
   size_t count = 0;
   time_t now = time(nullptr);
@@ -174,7 +175,7 @@ void trim(int folder, uint64_t limit) {
     return;
   auto *entries = static_cast<Entry *>(allocateMemory(count * sizeof(Entry), alignof(Entry)));
   if (!entries)
-    return; // the next one to store looks again
+    return; // the next one looks again
   size_t listed = 0;
   visitFiles(folder, [&](const char *name, const struct stat &found) {
     if (listed == count || !endsWith(name, entryEnding) || strlen(name) >= sizeof(Name::text))
@@ -205,25 +206,26 @@ Status CachedCode::allocate(size_t newSize) {
 }
 
 // True where `without`, the value of $HEDDLE_NO_CACHE, names this kind or no kind at all.
-static bool isTurnedOff(const std::string &without, const std::string &kind) {
-  bool namesAnother = without == "opencl" || without == "kernels";
-  return without == kind || (!without.empty() && !namesAnother);
+static bool isTurnedOff(std::string_view without, std::string_view kind) {
+  bool namesKind = std::find(std::begin(kindNames), std::end(kindNames), without) != std::end(kindNames);
+  return namesKind ? without == kind : !without.empty();
 }
 
-void CodeCache::open(const char *kind) {
+void CodeCache::open(CodeKind kind) {
   auto valueOf = [](const char *name) {
     const char *value = secure_getenv(name);
     return std::string(value ? value : "");
   };
-  if (isTurnedOff(valueOf("HEDDLE_NO_CACHE"), kind))
+  std::string name(kindNames[size_t(kind)]);
+  if (isTurnedOff(valueOf("HEDDLE_NO_CACHE"), name))
     return;
   std::string own = valueOf("HEDDLE_CACHE_DIR"), ofUser = valueOf("XDG_CACHE_HOME"), home = valueOf("HOME");
   if (!own.empty())
-    open(own + "/" + kind, defaultLimit);
+    open(own + "/" + name, defaultLimit);
   else if (ofUser[0] == '/') // another one is to be ignored (XDG Base Directory Specification)
-    open(ofUser + "/heddle/" + kind, defaultLimit);
+    open(ofUser + "/heddle/" + name, defaultLimit);
   else if (home[0] == '/')
-    open(home + "/.cache/heddle/" + kind, defaultLimit);
+    open(home + "/.cache/heddle/" + name, defaultLimit);
 }
 
 void CodeCache::open(const std::string &newFolder, uint64_t newLimit) {
@@ -271,7 +273,12 @@ void CodeCache::store(const Sha256Digest &key, const CachedCode &binary) const {
   isWhole &= file.close();
   if (!isWhole || renameat(opened, part, opened, entryName(key).text) != 0)
     unlinkat(opened, part, 0);
-  trim(opened, limit);
+}
+
+void CodeCache::trim() const {
+  Descriptor opened(folder.empty() ? -1 : openFolder(folder));
+  if (opened.isOpen())
+    trimFolder(opened, limit);
 }
 
 } // namespace heddle

@@ -41,19 +41,26 @@ private:
   size_t length = 0;
 };
 
+enum class CodeKind {
+  OpenCl,  // programs, by a driver
+  Kernels, // objects, by the compiler
+};
+
 class CodeCache {
 public:
   static constexpr uint64_t defaultLimit = uint64_t(256) << 20, largestBinary = defaultLimit / 4;
 
   // The folder of `kind`, as the environment says.
-  void open(const char *kind);
-  // `limit`: bytes of all entries; beyond, those that were not used for the longest time go.
+  void open(CodeKind kind);
+  // `limit`: bytes of all entries after trim().
   void open(const std::string &newFolder, uint64_t newLimit);
 
   bool isOpen() const { return !folder.empty(); }
   // The binary of that key; `outBinary` stays empty where there is none.
   Status find(const Sha256Digest &key, CachedCode &outBinary) const;
   void store(const Sha256Digest &key, const CachedCode &binary) const;
+  // For who has stored: beyond the limit, entries that were not used for the longest time go. Looks at all entries, so that many are stored first.
+  void trim() const;
 
 private:
   std::string folder; // empty: there is no cache

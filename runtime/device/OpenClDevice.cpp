@@ -212,7 +212,7 @@ void OpenClDevice::openCache() {
   for (uint32_t property : {deviceVendor, deviceName, deviceVersion, driverVersion})
     addText(driverHash, text(property));
   addText(driverHash, buildOptions());
-  cache.open("opencl");
+  cache.open(CodeKind::OpenCl);
 }
 
 Status OpenClDevice::allocate(uint64_t size, const char *what, uint8_t *&outAddress) {
@@ -318,8 +318,10 @@ Status OpenClDevice::storeProgram(const Sha256Digest &key, Program program) {
   CachedCode binary;
   HEDDLE_RETURN_IF_ERROR(binary.allocate(size));
   uint8_t *bytes = binary.data();
-  if (api.clGetProgramInfo(program, programBinaries, sizeof bytes, static_cast<void *>(&bytes), nullptr) == success)
+  if (api.clGetProgramInfo(program, programBinaries, sizeof bytes, static_cast<void *>(&bytes), nullptr) == success) {
     cache.store(key, binary);
+    cache.trim();
+  }
   return Status();
 }
 

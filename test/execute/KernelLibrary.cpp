@@ -11,9 +11,11 @@
 #include "runtime/model/CpuFeatures.h"
 
 #include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
+#include <sys/mman.h>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -51,18 +53,20 @@ ScheduleAttr KernelLibrary::matmulSchedule(bool isInStep, llvm::StringRef format
 }
 
 void *KernelLibrary::scratch() {
-  constexpr int64_t page = 4096, line = 64;
-  if (scratchBytes > scratchCapacity) {
-    int64_t whole = llvm::alignTo(scratchBytes, page);
-    scratchMemory = std::make_unique<SparseMemory>(whole + page);
-    EXPECT_EQ(mprotect(scratchMemory->at<void>(whole), page, PROT_NONE), 0);
-    std::memset(scratchMemory->at<void>(), 0xff, whole); // NaN
-    scratchCapacity = scratchBytes;
-  }
+  using llvm::sys::Memory;
   if (!scratchBytes)
     return nullptr;
-  int64_t end = llvm::alignTo(scratchBytes, page);
-  return scratchMemory->at<void>(end - llvm::alignTo(scratchBytes, line));
+  int64_t page = llvm::sys::Process::getPageSizeEstimate(), whole = llvm::alignTo(scratchBytes, page);
+  if (scratchBytes > scratchCapacity) {
+    std::error_code error;
+    scratchMemory = llvm::sys::OwningMemoryBlock(
+        Memory::allocateMappedMemory(whole + page, nullptr, Memory::MF_READ | Memory::MF_WRITE, error));
+    if (error || mprotect(static_cast<char *>(scratchMemory.base()) + whole, page, PROT_NONE) != 0)
+      llvm::report_fatal_error("no scratch memory with a guard page");
+    std::memset(scratchMemory.base(), 0xff, whole); // NaN
+    scratchCapacity = scratchBytes;
+  }
+  return static_cast<char *>(scratchMemory.base()) + whole - llvm::alignTo(scratchBytes, 64);
 }
 
 AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {

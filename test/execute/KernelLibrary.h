@@ -8,11 +8,11 @@
 #include "compiler/codegen/machine/LoadedObject.h"
 #include "compiler/codegen/machine/Target.h"
 #include "dialect/ScheduleAttrs.h"
-#include "test/execute/SparseMemory.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Memory.h"
 
 #include <cstdint>
 #include <cstdlib>
@@ -63,9 +63,9 @@ private:
   CpuTarget cpuTarget;
   bool isEmulated;
   LoadedObject loaded;
-  int64_t scratchBytes = 0; // the most that a schedule asked for
-  std::unique_ptr<SparseMemory> scratchMemory;
+  int64_t scratchBytes = 0;    // the most that a schedule asked for
   int64_t scratchCapacity = 0; // of scratchMemory
+  llvm::sys::OwningMemoryBlock scratchMemory;
 };
 
 // Deterministic pseudo-random numbers.

@@ -155,7 +155,11 @@ TEST_F(CodeCacheTest, whatIsUnusedGoesWhenThereIsTooMuch) {
   }
   EXPECT_EQ(files().size(), 8u);
   EXPECT_EQ(find(small, "0").size(), bytes) << "which is its use";
+  small.trim();
+  EXPECT_EQ(files().size(), 8u) << "as much as there may be";
   store(small, "8", std::string(bytes, 'i'));
+  EXPECT_EQ(files().size(), 9u) << "nobody has looked yet";
+  small.trim();
   EXPECT_EQ(files().size(), 6u);
   for (const char *kept : {"0", "4", "5", "6", "7", "8"})
     EXPECT_EQ(find(small, kept).size(), bytes) << kept;
@@ -170,7 +174,7 @@ TEST_F(CodeCacheTest, partsOfEndedProcessesGo) {
   write(folder / "notes", "of somebody");
   age(folder / "0123456789abcdef.part", time_t(2) * 3600);
   age(folder / "notes", 1000000);
-  store(cache, "two", "a program");
+  cache.trim();
   EXPECT_FALSE(fs::exists(folder / "0123456789abcdef.part"));
   EXPECT_TRUE(fs::exists(folder / "fedcba9876543210.part")) << "its process may write it still";
   EXPECT_TRUE(fs::exists(folder / "notes"));
@@ -187,7 +191,7 @@ TEST(CodeCache, theEnvironmentSaysWhere) {
       before.push_back({of, value});
   auto stores = [&](const char *path) {
     CodeCache cache;
-    cache.open("opencl");
+    cache.open(CodeKind::OpenCl);
     CachedCode binary;
     EXPECT_TRUE(binary.allocate(1).isOk());
     *binary.data() = 1;

@@ -17,11 +17,15 @@ ObjectCache::ObjectCache(const CpuTarget &target, Loops loops) {
     return; // what cannot be named is not kept
   maker = "heddle-kernels-1\n" + target.triple + " " + target.cpu + " " + llvm::join(target.features, " ") + " tune " +
           target.tune + "\nloops " + std::to_string(int(loops)) + "\n" + llvm::join(*code, "\n") + "\n";
-  cache.open("kernels");
+  cache.open(CodeKind::Kernels);
 }
 
-FailureOr<std::string> ObjectCache::objectOf(StringRef bitcode,
-                                             llvm::function_ref<FailureOr<std::string>()> emit) const {
+ObjectCache::~ObjectCache() {
+  if (hasStored)
+    cache.trim();
+}
+
+FailureOr<std::string> ObjectCache::objectOf(StringRef bitcode, llvm::function_ref<FailureOr<std::string>()> emit) {
   if (!cache.isOpen())
     return emit();
   Sha256 hash;
@@ -35,6 +39,7 @@ FailureOr<std::string> ObjectCache::objectOf(StringRef bitcode,
   if (succeeded(object) && found.allocate(object->size()).isOk()) {
     llvm::copy(*object, found.data());
     cache.store(key, found);
+    hasStored = true;
   }
   return object;
 }
