@@ -20,9 +20,6 @@ using namespace heddle;
 
 static constexpr int64_t panelColumns = PackedLayout::panelRows;
 
-// What most threads need at once, of AMX.
-static constexpr int64_t maxScratchBytes = 1 << 20;
-
 // `rows`, then powers of two below them, to 1.
 static SmallVector<int64_t> heightsFrom(int64_t rows) {
   SmallVector<int64_t> heights = {rows};
@@ -61,7 +58,7 @@ public:
     return buildMatmul(module, name, spec, schedule, target);
   }
   void allocate() override {
-    run = std::make_unique<MatmulRun>(spec, rows.back(), settings.threads, settings.weightBytes, maxScratchBytes);
+    run = std::make_unique<MatmulRun>(spec, rows.back(), settings.threads, settings.weightBytes);
   }
   Turn turn(void *kernel, ScheduleAttr schedule, unsigned shape) const override {
     // A part of a large matrix is as fast as the whole where many rows share it.

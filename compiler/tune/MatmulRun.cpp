@@ -58,9 +58,8 @@ static int64_t strideOf(int64_t k, int64_t bytes, int64_t scratchBytes) {
   return scratchBytes && bytes == 2 && k * bytes % 1024 == 0 ? k + 32 : k;
 }
 
-MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, int64_t weightBytes,
-                     int64_t maxScratchBytes)
-    : spec(spec), threads(threads), scratchStride(llvm::alignTo(maxScratchBytes, 4096)) {
+MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, int64_t weightBytes)
+    : spec(spec), threads(threads) {
   constexpr int64_t most = int64_t(1) << 30, ahead = 64 << 10; // what is fetched ahead may lie behind the last panel
   copyBytes = llvm::alignTo(spec.layout.bytes(spec.n, spec.k), 64);
   copies = std::max<int64_t>(1, std::min<int64_t>(llvm::divideCeil(weightBytes, copyBytes), most / copyBytes));
@@ -72,7 +71,6 @@ MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, i
   scales = PageMemory(isInt8 ? maxRows * spec.k / 32 * 4 : 1);
   sums = PageMemory(isInt8 ? maxRows * spec.k / 16 * 4 : 1);
   out = PageMemory(maxRows * spec.n * 4);
-  scratch = PageMemory(scratchStride * threads + 1);
   // Numbers from 1/2 to 1, whose products are not denormal.
   Draw draw;
   if (isInt8) {
@@ -101,7 +99,12 @@ llvm::ArrayRef<float> MatmulRun::result(int64_t rows) const {
   return {reinterpret_cast<const float *>(out.data()), size_t(rows * spec.n)};
 }
 
-Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratchBytes) const {
+Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratchBytes) {
+  // Turns that were made before find the new memory.
+  if (scratchBytes > scratchStride) {
+    scratchStride = llvm::alignTo(scratchBytes, 4096);
+    scratch = PageMemory(scratchStride * threads);
+  }
   // Each thread counts its calls for itself, a cache line apart.
   constexpr size_t apart = 8;
   auto calls = std::make_shared<std::vector<int64_t>>(threads * apart);

@@ -27,12 +27,12 @@ private:
 // Of dense rows without bias: rows lie as in a step, numbers are small and positive in every format.
 class MatmulRun {
 public:
-  // For calls of up to `maxRows` rows by `threads` threads, of schedules with up to `maxScratchBytes`. Copies of the matrix take turns,
-  // of `weightBytes` together at least and 1 GB at most unless one is larger: as in a model, a matrix has left the cache by its next call.
-  MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, int64_t weightBytes, int64_t maxScratchBytes);
+  // For calls of up to `maxRows` rows by `threads` threads. Copies of the matrix take turns, of `weightBytes` together at least and 1 GB at
+  // most unless one is larger: as in a model, a matrix has left the cache by its next call.
+  MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, int64_t weightBytes);
   // Calls `kernel`, which buildMatmul made of the specification, for the first `panels` panels, which the threads divide. Lives no longer
-  // than this object. `scratchBytes`: the schedule's.
-  Turn turn(void *kernel, int64_t rows, int64_t panels, int64_t scratchBytes) const;
+  // than this object, and does not run while another turn is made. `scratchBytes`: the schedule's.
+  Turn turn(void *kernel, int64_t rows, int64_t panels, int64_t scratchBytes);
   // What the last call wrote: (rows, n).
   llvm::ArrayRef<float> result(int64_t rows) const;
   int64_t numPanels() const { return spec.layout.numPanels(spec.n); }
@@ -42,7 +42,7 @@ private:
   const int32_t threads;
   int64_t copyBytes, copies;
   PageMemory weights, activations, rounded, scales, sums, out, scratch;
-  int64_t scratchStride;
+  int64_t scratchStride = 0; // bytes of scratch of each thread: as much as the turns so far need
 };
 
 } // namespace heddle
