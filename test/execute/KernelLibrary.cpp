@@ -56,15 +56,15 @@ void *KernelLibrary::scratch() {
   using llvm::sys::Memory;
   if (!scratchBytes)
     return nullptr;
-  constexpr int64_t guard =
-      8 << 20; // parts of the scratch are megabytes: where one lies too far back, so does what is behind it
+  // Parts of the scratch are megabytes: one that lies behind it may begin there.
+  constexpr int64_t guard = 8 << 20;
   int64_t whole = llvm::alignTo(scratchBytes, llvm::sys::Process::getPageSizeEstimate());
   if (scratchBytes > scratchCapacity) {
     std::error_code error;
     scratchMemory = llvm::sys::OwningMemoryBlock(
         Memory::allocateMappedMemory(whole + guard, nullptr, Memory::MF_READ | Memory::MF_WRITE, error));
     if (error || mprotect(static_cast<char *>(scratchMemory.base()) + whole, guard, PROT_NONE) != 0)
-      llvm::report_fatal_error("no scratch memory with a guard page");
+      llvm::report_fatal_error("no scratch memory with a guard");
     std::memset(scratchMemory.base(), 0xff, whole); // NaN
     scratchCapacity = scratchBytes;
   }

@@ -4,8 +4,7 @@
 run_gtest.py RESULTS LABEL PROGRAM [FILTER]   FILTER: part of the names of the cases to run
 
 For share N: RESULTS/LABEL.N.json, GoogleTest's report; .log, all that the program said; .died, where a signal ended it: which, and in which
-case. Such a share is run a second time, whose report counts: tally.py says so beside the counts. Prints failures, and ends
-with status 1 where there are any.
+case. Prints failures, and ends with status 1 where there are any.
 """
 import concurrent.futures
 import os
@@ -16,30 +15,20 @@ import sys
 
 # What GoogleTest says of cases that pass.
 SILENT = ("[ RUN      ]", "[       OK ]", "[----------]", "[==========] Running", "Running main()", "Note:")
-RUNS = 2  # of a share, at most
 
 
 def run_share(results, label, program, case_filter, share, shares):
     """The lines of a share that are worth reading, and its exit status."""
-    stem = results / f"{label}.{share}"
-    said = []
-    for attempt in range(RUNS):
-        stem.with_name(f"{stem.name}.json").unlink(missing_ok=True)
-        log = stem.with_name(f"{stem.name}.log")
-        environment = dict(os.environ, GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(share))
-        command = [program, f"--gtest_output=json:{stem}.json", *([f"--gtest_filter=*{case_filter}*"] if case_filter else [])]
-        with log.open("w") as out:
-            status = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
-        lines = log.read_text(errors="replace").splitlines()
-        said += [line for line in lines if line and not line.startswith(SILENT)]
-        if status >= 0:
-            break
+    report, log, died = (results / f"{label}.{share}.{kind}" for kind in ("json", "log", "died"))
+    environment = dict(os.environ, GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(share))
+    command = [program, f"--gtest_output=json:{report}", *([f"--gtest_filter=*{case_filter}*"] if case_filter else [])]
+    with log.open("w") as out:
+        status = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out).returncode
+    lines = log.read_text(errors="replace").splitlines()
+    if status < 0:
         started = [line.split("]", 1)[1].strip() for line in lines if line.startswith("[ RUN      ]")]
-        death = f"{signal.Signals(-status).name} in {started[-1] if started else 'no case'}"
-        said.append(f"share {share}, run {attempt + 1}: ended by {death}")
-        with stem.with_name(f"{stem.name}.died").open("a") as out:
-            out.write(death + "\n")
-    return said, status
+        died.write_text(f"{signal.Signals(-status).name} in {started[-1] if started else 'no case'}")
+    return [line for line in lines if line and not line.startswith(SILENT)], status
 
 
 def main(arguments):

@@ -8,8 +8,7 @@ tally.py FOLDER skipped LABEL REASON              such a program that could not 
 tally.py FOLDER fuzz BINARIES SECONDS             runs each BINARIES/fuzz-* for so long; one test each
 tally.py FOLDER close                             prints the table and the closing line; status 1 unless all passed
 
-A runner that died without a report, or whose status contradicts its counts, counts as one failure more. A share of a GoogleTest program that a
-signal ended is named, also where it passed when it was run again.
+A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
 """
 import json
 import pathlib
@@ -64,11 +63,10 @@ def read_counts(kind, paths, status):
             report = json.loads(path.read_text())
             counts = (count_gtest if kind == "gtest" else count_lit)(report)
         except (OSError, ValueError, KeyError) as error:
-            counts = 0, 1, 0, [f"no report (exit status {status}): {error}"]
+            died = path.with_suffix(".died")
+            counts = 0, 1, 0, [f"ended by {died.read_text()}" if died.exists() else f"no report (exit status {status}): {error}"]
         passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
         failures += counts[3]
-    for died in (path.with_suffix(".died") for path in paths):
-        failures += [f"ended by {death}" for death in died.read_text().splitlines()] if died.exists() else []
     # lit exits with 2 where a filter selects nothing.
     if status != 0 and failed == 0 and (passed + skipped > 0 or kind == "gtest"):
         failed += 1
@@ -106,7 +104,7 @@ def close(ledger):
     for label, passed, failed, skipped, notes in ledger:
         print(f"{label:>16}: {passed} passed, {failed} failed, {skipped} skipped")
         for note in notes:
-            print(f"{'':>16}  {'FAILED' if failed else 'note:'} {note}")
+            print(f"{'':>16}  {'FAILED' if failed else 'skipped:'} {note}")
         totals = [totals[0] + passed, totals[1] + failed, totals[2] + skipped]
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     return 0 if totals[1] == 0 and totals[0] > 0 else 1
