@@ -2,7 +2,8 @@
 """expect_refusal.py OUTPUT PATTERN COMMAND…: checks that a command is refused as its user's fault.
 
 Exit status 2; one line on stderr, under 4 KB, in which PATTERN (a regular expression, case-insensitive) is found; nothing on
-stdout; nothing beside OUTPUT that was not there, OUTPUT itself included.
+stdout; nothing beside OUTPUT that was not there, OUTPUT itself included: its folder is the test's own, not the one in which lit lets all tests
+of a folder write at the same time.
 """
 import pathlib
 import re
@@ -40,6 +41,8 @@ def faults_of_message(text):
 
 def main():
     output, pattern, *command = sys.argv[1:]
+    if pathlib.Path(output).absolute().parent.name == "Output":
+        sys.exit(f"{output}: other tests write into that folder, expected one of this test, such as %t/out")
     found = list(faults(output, pattern, command))
     for fault in found:
         print(f"{' '.join(command)}: {fault}")

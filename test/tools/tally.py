@@ -6,7 +6,7 @@ tally.py FOLDER lit LABEL STATUS REPORT.json      lit's exit status and --output
 tally.py FOLDER status LABEL STATUS               a program that is one test
 tally.py FOLDER skipped LABEL REASON              such a program that could not run here
 tally.py FOLDER fuzz BINARIES SECONDS             runs each BINARIES/fuzz-* for so long; one test each
-tally.py FOLDER close                             prints the table and the closing line; status 1 unless all passed
+tally.py FOLDER close                             prints how each failure ended, the table and the closing line; status 1 unless all passed
 
 A runner that died without a report, or whose status contradicts its counts, counts as one failure more.
 """
@@ -22,10 +22,16 @@ FUZZ_SEEDS = {"fuzz-dialect": "dialect/*.mlir", "fuzz-gguf": "models/gguf/*.gguf
 LIT_PASSED = {"PASS", "XFAIL", "FLAKYPASS"}
 # SKIPPED is none of them: lit was ended before such a test.
 LIT_SKIPPED = {"UNSUPPORTED", "EXCLUDED"}
+LAST_LINES = 40  # of what a failure said
+
+
+def last_lines(text):
+    """Where a test said why it failed. What lit's commands say after the one that failed is nothing."""
+    return text.rstrip().splitlines()[-LAST_LINES:]
 
 
 def count_gtest(report):
-    """(passed, failed, skipped, names of failures) of a GoogleTest report."""
+    """(passed, failed, skipped, failures: a name and last lines each) of a GoogleTest report."""
     passed = skipped = 0
     failures = []
     for suite in report["testsuites"]:
@@ -34,23 +40,24 @@ def count_gtest(report):
             if case["status"] != "RUN":
                 continue  # filtered out or disabled
             if case.get("failures"):
-                failures.append(name)
+                failures.append((name, last_lines("\n".join(failure["failure"] for failure in case["failures"]))))
             elif case["result"] == "SKIPPED":
                 skipped += 1
             elif case["result"] == "COMPLETED":
                 passed += 1
             else:
-                failures.append(name)  # started, never finished
+                failures.append((name, []))  # started, never finished
     return passed, len(failures), skipped, failures
 
 
 def count_lit(report):
-    """(passed, failed, skipped, names of failures) of a lit report."""
-    codes = [(test["name"], test["code"]) for test in report["tests"]]
-    failures = [f"{name} ({code})" for name, code in codes if code not in LIT_PASSED | LIT_SKIPPED]
-    passed = sum(code in LIT_PASSED for _, code in codes)
+    """(passed, failed, skipped, failures: a name and last lines each) of a lit report."""
+    failures = [(f"{test['name']} ({test['code']})", last_lines(test["output"]))
+                for test in report["tests"] if test["code"] not in LIT_PASSED | LIT_SKIPPED]
+    codes = [test["code"] for test in report["tests"]]
+    passed = sum(code in LIT_PASSED for code in codes)
     # EXCLUDED: the filter left it out; that is no skip.
-    skipped = sum(code in LIT_SKIPPED - {"EXCLUDED"} for _, code in codes)
+    skipped = sum(code in LIT_SKIPPED - {"EXCLUDED"} for code in codes)
     return passed, len(failures), skipped, failures
 
 
@@ -63,14 +70,15 @@ def read_counts(kind, paths, status):
             report = json.loads(path.read_text())
             counts = (count_gtest if kind == "gtest" else count_lit)(report)
         except (OSError, ValueError, KeyError) as error:
-            died = path.with_suffix(".died")
-            counts = 0, 1, 0, [f"ended by {died.read_text()}" if died.exists() else f"no report (exit status {status}): {error}"]
+            died, log = path.with_suffix(".died"), path.with_suffix(".log")
+            name = f"ended by {died.read_text()}" if died.exists() else f"no report (exit status {status}): {error}"
+            counts = 0, 1, 0, [(name, last_lines(log.read_text(errors="replace")) if log.exists() else [])]
         passed, failed, skipped = passed + counts[0], failed + counts[1], skipped + counts[2]
         failures += counts[3]
     # lit exits with 2 where a filter selects nothing.
     if status != 0 and failed == 0 and (passed + skipped > 0 or kind == "gtest"):
         failed += 1
-        failures.append(f"exit status {status} with every test passed")
+        failures.append((f"exit status {status} with every test passed", []))
     return passed, failed, skipped, failures
 
 
@@ -93,17 +101,21 @@ def run_fuzzers(folder, seconds):
         command = [str(binary), f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=2048",
                    f"-artifact_prefix={corpus}.", "-print_final_stats=1", *seeds_of(binary, corpus), str(corpus)]
         if subprocess.run(command).returncode != 0:
-            failures.append(binary.name)
+            failures.append((binary.name, []))
     if not binaries:
-        failures.append(f"no fuzzer in {folder}")
+        failures.append((f"no fuzzer in {folder}", []))
     return len(binaries) - len(failures) if binaries else 0, len(failures), 0, failures
 
 
 def close(ledger):
     totals = [0, 0, 0]
+    for label, _, _, _, notes in ledger:
+        for note, lines in notes:
+            if lines:
+                print(f"== {label}: {note}, which ended with:", *lines, sep="\n")
     for label, passed, failed, skipped, notes in ledger:
         print(f"{label:>16}: {passed} passed, {failed} failed, {skipped} skipped")
-        for note in notes:
+        for note, _ in notes:
             print(f"{'':>16}  {'FAILED' if failed else 'skipped:'} {note}")
         totals = [totals[0] + passed, totals[1] + failed, totals[2] + skipped]
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
@@ -120,9 +132,9 @@ def main(arguments):
         label, counts = "fuzz", run_fuzzers(rest[0], int(rest[1]))
     elif action == "status":
         label, failed = rest[0], int(rest[1]) != 0
-        counts = (int(not failed), int(failed), 0, [f"exit status {rest[1]}"] if failed else [])
+        counts = (int(not failed), int(failed), 0, [(f"exit status {rest[1]}", [])] if failed else [])
     elif action == "skipped":
-        label, counts = rest[0], (0, 0, 1, [rest[1]])
+        label, counts = rest[0], (0, 0, 1, [(rest[1], [])])
     else:
         label, status, *paths = rest
         if action == "gtest":
