@@ -21,19 +21,46 @@ static constexpr int64_t slotBytes = 8;
 
 //===- tasks --------------------------------------------------------------===//
 
-// Items [begin, end) of one part of the task, in whole tiles of the kernel if there are two for each thread: what fills no tile costs
-// more, but not as much as a thread without work.
-static std::pair<Value, Value> itemsOf(RawBuilder &b, const TaskCall &task, Value items, int64_t tile) {
-  Value tiles = b.divideUp(items, tile), tooFew = b.lessThan(b.mul(tiles, HEDDLE_PARTS_PER_THREAD / 2), task.numParts);
-  Value width = b.select(tooFew, b.constant(1), b.constant(tile)), count = b.select(tooFew, items, tiles);
-  auto beginOf = [&](Value part) { return b.min(items, b.mul(b.divide(b.mul(count, part), task.numParts), width)); };
-  return {beginOf(task.part), beginOf(b.add(task.part, 1))};
+// One part of `count` parts.
+struct Part {
+  Value number, count;
+};
+
+// The begin of a part of `items` that come in whole units of `width`, of which there are `units`; where the part behind it begins is its end.
+static Value beginOf(RawBuilder &b, Value number, Value count, Value items, Value units, Value width) {
+  return b.min(items, b.mul(b.divide(b.mul(units, number), count), width));
 }
 
-// Adds to `code` a function of a TaskCall: the kernel on one part, of items that it computes `tile` at a time. An item is in one part,
-// so no bit depends on their number.
+// Items [begin, end) of one part, in whole tiles of the kernel if there are two for each thread: what fills no tile costs more, but not as much
+// as a thread without work.
+static std::pair<Value, Value> itemsOf(RawBuilder &b, Part part, Value items, int64_t tile) {
+  Value tiles = b.divideUp(items, tile), tooFew = b.lessThan(b.mul(tiles, HEDDLE_PARTS_PER_THREAD / 2), part.count);
+  Value width = b.select(tooFew, b.constant(1), b.constant(tile)), units = b.select(tooFew, items, tiles);
+  return {beginOf(b, part.number, part.count, items, units, width),
+          beginOf(b, b.add(part.number, 1), part.count, items, units, width)};
+}
+
+// Leaves `call`, a product of many rows with fewer tiles of columns than there are parts, some of the rows, and returns which part of the columns
+// is computed for them. Of such products the bits of a row depend on no other.
+static Part shareRows(RawBuilder &b, CallOperands &call, Part part, int64_t tile) {
+  constexpr int64_t fewestRows = 64, unit = 8;
+  auto at = [&](Value MatmulCall::*member) -> Value & { return call.values[positionOf(member)]; };
+  Value &rows = at(&MatmulCall::rows), all = rows, units = b.divideUp(all, unit);
+  Value tiles = b.divideUp(at(&MatmulCall::panelEnd), tile);
+  Value rowParts = b.max(b.constant(1), b.min(b.divide(part.count, tiles), b.divideUp(all, fewestRows)));
+  Value columnParts = b.divide(part.count, rowParts), rowPart = b.divide(part.number, columnParts);
+  auto rowOf = [&](Value number) { return beginOf(b, number, rowParts, all, units, b.constant(unit)); };
+  Value begin = rowOf(rowPart);
+  rows = b.sub(rowOf(b.add(rowPart, 1)), begin);
+  for (auto [pointer, stride] :
+       {std::pair(&MatmulCall::act, &MatmulCall::actStride), std::pair(&MatmulCall::out, &MatmulCall::outStride)})
+    at(pointer) = b.at(at(pointer), b.mul(begin, at(stride)), sizeof(float));
+  return {b.sub(part.number, b.mul(rowPart, columnParts)), columnParts};
+}
+
+// Adds to `code` a function of a TaskCall: the kernel on one part. An item is in one part, so no bit depends on their number.
 static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayRef<ParameterKind> parameters,
-                      int64_t tile) {
+                      const TaskDivision &division) {
   RawBuilder b(code.getLoc(), code.getContext());
   auto task = argumentsOf<TaskCall>(beginFunction(b, code, name, parameterTypes<TaskCall>(b.getContext())));
   CallOperands call;
@@ -50,19 +77,27 @@ static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayR
   }
   auto callKernel = [&] { func::CallOp::create(b, kernel, call.values); };
   if (call.has(ParameterKind::PartEnd)) {
+    Part part = {task.part, task.numParts};
+    if (division.sharesRows)
+      part = shareRows(b, call, part, division.tile);
     Value &begin = call.at(ParameterKind::PartBegin), &end = call.at(ParameterKind::PartEnd);
-    std::tie(begin, end) = itemsOf(b, task, end, tile);
-    b.ifThen(b.lessThan(begin, end), callKernel);
+    std::tie(begin, end) = itemsOf(b, part, end, division.tile);
+    auto callWithItems = [&] { b.ifThen(b.lessThan(begin, end), callKernel); };
+    if (division.sharesRows)
+      b.ifThen(b.lessThan(b.constant(0), call.values[positionOf(&MatmulCall::rows)]), callWithItems);
+    else
+      callWithItems();
   } else {
     callKernel();
   }
   func::ReturnOp::create(b);
 }
 
-func::FuncOp GraphLauncher::taskOf(func::FuncOp kernel, ArrayRef<ParameterKind> parameters, int64_t tile) {
+func::FuncOp GraphLauncher::taskOf(func::FuncOp kernel, ArrayRef<ParameterKind> parameters,
+                                   const TaskDivision &division) {
   std::string name = ("heddle_task_" + kernel.getSymName()).str();
   if (!kernels.code().lookupSymbol(name)) {
-    buildTask(kernels.code(), name, kernel, parameters, tile);
+    buildTask(kernels.code(), name, kernel, parameters, division);
     kernels.addEntry(name);
   }
   return kernels.code().lookupSymbol<func::FuncOp>(name);
@@ -94,6 +129,16 @@ Value GraphLauncher::store(const CallOperands &call) {
 
 //===- launches -----------------------------------------------------------===//
 
+TaskDivision GraphLauncher::divisionOf(Operation *op) {
+  auto product = dyn_cast<PackedMatmulOp>(op);
+  if (!product)
+    return {};
+  TileAttr tile = kernels.scheduleOf(op).getTile(TileRole::ManyRows);
+  // Few rows and many are multiplied alike where neither is rounded.
+  bool sharesRows = !product.getInt16() && !product.getRoom() && getElementTypeOrSelf(product.getInput()).isF32();
+  return {tile ? tile.getColumns() / PackedLayout::panelRows : 1, sharesRows};
+}
+
 LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, const LaunchedWork &work) {
   FailureOr<ArrayRef<func::FuncOp>> emitted = kernels.kernels(op);
   if (failed(emitted))
@@ -107,13 +152,12 @@ LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, con
   Value limit = arith::ConstantOp::create(b, b.getF64FloatAttr(fewestShared / work.each));
   Value isLarge = arith::CmpFOp::create(b, arith::CmpFPredicate::OGE, total, limit);
   Value memory = store(call);
-  TileAttr tile = isa<PackedMatmulOp>(op) ? kernels.scheduleOf(op).getTile(TileRole::ManyRows) : TileAttr();
-  int64_t panels = tile ? tile.getColumns() / PackedLayout::panelRows : 1;
+  TaskDivision division = divisionOf(op);
   Value each = arith::ConstantOp::create(b, b.getF64FloatAttr(work.each));
   Value multiplyAdds = arith::MulFOp::create(b, total, each);
   for (func::FuncOp kernel : *emitted) {
     unsigned index = kernels.record(kernel, op, 1);
-    runTask(b, op->getLoc(), func, taskOf(kernel, call.kinds, panels), memory, isLarge, {index, multiplyAdds});
+    runTask(b, op->getLoc(), func, taskOf(kernel, call.kinds, division), memory, isLarge, {index, multiplyAdds});
   }
   return success();
 }

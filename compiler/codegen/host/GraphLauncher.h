@@ -24,6 +24,12 @@ private:
   mlir::Value address;
 };
 
+// How the parts of a task are cut.
+struct TaskDivision {
+  int64_t tile = 1;        // items that the kernel computes at a time
+  bool sharesRows = false; // also by the rows of a product
+};
+
 // Tasks, and the kernels that they call, are defined in the library's module of code; the graph's module declares them.
 class GraphLauncher : public KernelLauncher {
 public:
@@ -35,7 +41,9 @@ private:
   mlir::Value scratch(size_t bytes) override { return tables.reserve(bytes); }
   // Parameter i of a call lies in slot i.
   mlir::Value store(const CallOperands &call);
-  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters, int64_t tile);
+  TaskDivision divisionOf(mlir::Operation *op);
+  mlir::func::FuncOp taskOf(mlir::func::FuncOp kernel, llvm::ArrayRef<ParameterKind> parameters,
+                            const TaskDivision &division);
 
   FrameMemory calls, tables;
 };

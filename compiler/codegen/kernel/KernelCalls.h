@@ -493,6 +493,14 @@ llvm::SmallVector<mlir::Value> operandsOf(mlir::OpBuilder &b, mlir::Location loc
   return operands;
 }
 
+// Where a parameter that every form has lies in a call: those of some forms come behind them.
+template <typename Call> constexpr unsigned positionOf(mlir::Value Call::*member) {
+  unsigned position = 0;
+  while (Call::parameters[position].value != member)
+    ++position;
+  return position;
+}
+
 // A call in the order of its parameters, whatever its struct.
 struct CallOperands {
   llvm::SmallVector<ParameterKind> kinds;
