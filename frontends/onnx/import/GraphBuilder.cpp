@@ -183,8 +183,8 @@ void GraphBuilder::requireNonNegative(const Dim &number, Value condition, const 
   require(condition, what);
   // Each is looked at for each dimension that is asked about. Of more than these the run asserts what might have been known.
   constexpr size_t maxRequired = 256;
-  // What a branch or the body of a loop requires says nothing behind it.
-  if (!isa<func::FuncOp>(b.getInsertionBlock()->getParentOp()) || required.size() == maxRequired ||
+  // What a branch or the body of a loop requires says nothing behind it. A branch that is being imported has no parent yet.
+  if (!isa_and_present<func::FuncOp>(b.getInsertionBlock()->getParentOp()) || required.size() == maxRequired ||
       llvm::is_contained(required, number))
     return;
   required.push_back(number);
