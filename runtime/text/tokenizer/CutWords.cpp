@@ -17,8 +17,10 @@ public:
 
   void beginWord() { lastWasMatch = false, hasLast = false; }
   void part(size_t begin, size_t end, bool isMatch) {
-    if (begin == end)
+    if (begin == end) {
+      hasLast &= !isMatch; // nothing is merged across a match of nothing
       return;
+    }
     isMatch ^= invert;
     bool merge = false;
     switch (behavior) {
@@ -80,11 +82,11 @@ static bool split(const package::TextStep &step, const Regex *regex, CutText &cu
         end = begin + pattern.size();
       }
       from = end;
-      if (begin == end) {
-        if (from < text.size())
-          nextCharacter(text, from);
+      if (begin == end && from < text.size())
+        nextCharacter(text, from);
+      // A match of nothing cuts, but not once more where a match has ended.
+      if (begin == end && begin == done)
         continue;
-      }
       cutter.part(word.begin + done, word.begin + begin, false);
       cutter.part(word.begin + begin, word.begin + end, true);
       done = end;

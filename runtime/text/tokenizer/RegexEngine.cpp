@@ -59,22 +59,26 @@ const char *unsupportedConstruct(std::string_view pattern) {
   return nullptr;
 }
 
-// `pattern` with \w as Oniguruma and Unicode's regular expressions (UTS 18, annex C) read it, which is not PCRE2's: marks are word
-// characters, numbers that are no decimal digits are not.
-std::string withUnicodeWords(std::string_view pattern) {
-  static constexpr const char *members = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// `pattern` with \w and \s as Oniguruma and Unicode's regular expressions (UTS 18, annex C) read them, which is not PCRE2's: marks are word
+// characters, numbers that are no decimal digits are not, and U+180E is no white space. Only Oniguruma has six numbers of Latin-1 in a \w outside
+// of brackets. A negated one within brackets stays PCRE2's.
+std::string withUnicodeClasses(std::string_view pattern) {
+  static constexpr const char *word = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})", *latinNumbers = R"(\xB2\xB3\xB9\xBC-\xBE)",
+                              *space = R"(\t-\r\x85\p{Z})";
   std::string out;
   bool inClass = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     char c = pattern[i];
     if (c == '\\' && i + 1 < pattern.size()) {
       char escaped = pattern[++i];
-      if (escaped == 'w' && inClass)
-        out += members;
-      else if (escaped == 'w' || (escaped == 'W' && !inClass))
-        out.append(escaped == 'w' ? "[" : "[^").append(members).append("]");
-      else
+      bool isWord = escaped == 'w' || escaped == 'W', isSpace = escaped == 's' || escaped == 'S';
+      bool isNegated = escaped == 'W' || escaped == 'S';
+      if ((!isWord && !isSpace) || (inClass && isNegated))
         out.append(1, c).append(1, escaped);
+      else if (inClass)
+        out += isWord ? word : space;
+      else
+        out.append(isNegated ? "[^" : "[").append(isWord ? word : space).append(isWord ? latinNumbers : "").append("]");
       continue;
     }
     inClass = inClass ? c != ']' : c == '[';
@@ -123,7 +127,7 @@ std::unique_ptr<Regex> compile(std::string_view pattern, std::string &error) {
     error = "regex pattern uses " + std::string(construct) + ", which is not supported: " + printable(pattern, 200);
     return nullptr;
   }
-  const std::string unicode = withUnicodeWords(pattern);
+  const std::string unicode = withUnicodeClasses(pattern);
   pcre2_general_context *general = createContext();
   pcre2_compile_context *context = pcre2_compile_context_create(general);
   pcre2_set_parens_nest_limit(context, nestLimit);
