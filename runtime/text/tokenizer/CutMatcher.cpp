@@ -12,8 +12,9 @@ namespace {
 
 // As of the engine: what a pattern that backtracks without end runs into.
 constexpr uint64_t stepLimit = 20000000;
-// The engine counts from each place where a match could begin anew. All together take seconds at most.
-constexpr uint64_t searchLimit = 1000000000;
+// The engine counts from each place where a match could begin anew. All of a text, beyond what is in proportion to it, take seconds at most: a
+// pattern may look as far ahead for each match as (?=(\d{3})+(?!\d)) does.
+constexpr uint64_t searchLimit = 1000000000, stepsPerByte = 256;
 constexpr size_t frameLimit = 100000;
 constexpr unsigned nestLimit = 64;
 
@@ -29,19 +30,19 @@ public:
 
   bool find(std::string_view subject, size_t from, size_t &begin, size_t &end, std::string &error) override {
     text = subject;
-    uint64_t before = 0;
     for (begin = from;; nextCharacter(text, begin)) {
       steps = 0;
-      if (run(0, begin, end, 0))
-        return true;
-      before += steps;
-      if (steps > stepLimit || before > searchLimit) {
+      bool found = run(0, begin, end, 0);
+      spent += steps;
+      if (steps > stepLimit || spent > searchLimit) {
         error = "the regex pattern gave up after byte " + std::to_string(from) + " of a text of " +
                 std::to_string(text.size()) + " bytes: match limit exceeded";
         return false;
       }
-      if (begin >= text.size())
-        return false;
+      if (!found && begin < text.size())
+        continue;
+      spent -= std::min(spent, stepsPerByte * ((found ? end : begin) - from));
+      return found;
     }
   }
 
@@ -127,7 +128,8 @@ private:
   const CutProgram &program;
   std::string_view text;
   std::vector<Frame> frames;
-  uint64_t steps = 0;
+  uint64_t steps = 0; // of the match that is tried
+  uint64_t spent = 0; // of all matches so far, less what the text that they have passed allows
 };
 
 } // namespace
