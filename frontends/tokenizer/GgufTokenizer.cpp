@@ -32,7 +32,10 @@ private:
   Status readMerges();
   Status readIds();
   Status checkVocabularySize();
-  Status readByteLevel();
+  Status readModel(std::string_view model);
+  Status readRankedBpe(std::string_view pre);
+  Status readByteLevel(bool addSpacePrefix);
+  Status readMarkedWords(bool addSpacePrefix);
   Status readWordPiece();
   Status readWords();
   void markSpecial(PieceDraft &piece);
@@ -190,29 +193,46 @@ Status GgufTokenizerReader::surround(bool addBos, bool addEos) {
   return Status();
 }
 
-Status GgufTokenizerReader::readByteLevel() {
-  std::string_view name = "default";
-  if (file.contains(GGML("pre"))) {
-    auto pre = file.string(GGML("pre"));
-    if (!pre)
-      return pre.status();
-    name = *pre;
-  }
+// BPE that joins by rank, cut as `name` says.
+Status GgufTokenizerReader::readRankedBpe(std::string_view name) {
   const NamedPreTokenizer *pre = findPreTokenizer(name);
   if (!pre)
     return fail(GGML("pre") " '" + printable(name) + "' is not a known pre-tokenizer (" + knownPreTokenizers() + ")");
-  draft.model = TokenizerModel::ByteLevelBpe;
-  draft.dropUnknown = true;
+  bool addSpacePrefix = false;
+  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
   draft.ignoreMerges = pre->ignoreMerges;
   for (const char *pattern : pre->patterns)
     draft.preTokenizer.push_back(StepDraft::split(pattern));
-  bool addSpacePrefix = false;
-  HEDDLE_RETURN_IF_ERROR(optional(GGML("add_space_prefix"), addSpacePrefix));
+  HEDDLE_RETURN_IF_ERROR(readMerges());
+  HEDDLE_RETURN_IF_ERROR(pre->isByteLevel ? readByteLevel(addSpacePrefix) : readMarkedWords(addSpacePrefix));
+  HEDDLE_RETURN_IF_ERROR(surround(pre->bos == NamedPreTokenizer::Bos::ByDefault, false));
+  if (pre->bos == NamedPreTokenizer::Bos::Always && draft.bos >= 0)
+    draft.prefix = {draft.bos};
+  return Status();
+}
+
+Status GgufTokenizerReader::readByteLevel(bool addSpacePrefix) {
+  draft.model = TokenizerModel::ByteLevelBpe;
+  draft.dropUnknown = true;
   if (addSpacePrefix)
     draft.preTokenizer.insert(draft.preTokenizer.begin(), StepDraft::of(TextOp::PrefixSpace));
-  HEDDLE_RETURN_IF_ERROR(readMerges());
   spellPiecesInBytes(draft);
-  return surround(pre->addBos, false);
+  return Status();
+}
+
+// Pieces of SentencePiece's spelling whose joins have ranks (Gemma 4).
+Status GgufTokenizerReader::readMarkedWords(bool addSpacePrefix) {
+  if (draft.merges.empty()) // the table would join by score
+    return fail(GGML("merges") " is empty");
+  draft.model = TokenizerModel::SentencePieceBpe;
+  addSentencePieceSteps(draft, {}, /*collapseSpaces=*/false, addSpacePrefix);
+  draft.fuseUnknown = true;
+  for (PieceDraft &piece : draft.pieces) {
+    draft.byteFallback |= piece.kind == TokenKind::Byte;
+    if (piece.kind == TokenKind::UserDefined) // the model answers it, too, where its text is made of spaces
+      piece.flags = PieceFlag::Added;
+  }
+  return Status();
 }
 
 void GgufTokenizerReader::markSpecial(PieceDraft &piece) {
@@ -336,6 +356,23 @@ Status GgufTokenizerReader::readSpecialAttributes() {
   return Status();
 }
 
+Status GgufTokenizerReader::readModel(std::string_view model) {
+  if (model == "llama" || model == "t5")
+    return readSentencePiece(model == "t5");
+  if (model == "bert")
+    return readWordPiece();
+  if (model == "gemma4") // says how it is cut as well
+    return readRankedBpe(model);
+  if (model != "gpt2")
+    return fail(GGML("model") " '" + printable(model) + "' is not a known tokenizer (gpt2, gemma4, llama, bert, t5)");
+  if (!file.contains(GGML("pre")))
+    return readRankedBpe("default");
+  auto pre = file.string(GGML("pre"));
+  if (!pre)
+    return pre.status();
+  return readRankedBpe(*pre);
+}
+
 Status GgufTokenizerReader::read() {
   draft.file = draft.chatTemplateFile = file.path();
   if (!file.contains(GGML("model")) && !file.contains(GGML("tokens")))
@@ -349,12 +386,7 @@ Status GgufTokenizerReader::read() {
   HEDDLE_RETURN_IF_ERROR(readKinds());
   HEDDLE_RETURN_IF_ERROR(readIds());
   HEDDLE_RETURN_IF_ERROR(checkVocabularySize());
-  bool sentencePiece = *model == "llama" || *model == "t5";
-  if (*model != "gpt2" && *model != "bert" && !sentencePiece)
-    return fail(GGML("model") " '" + printable(*model) + "' is not a known tokenizer (gpt2, llama, bert, t5)");
-  HEDDLE_RETURN_IF_ERROR(sentencePiece      ? readSentencePiece(*model == "t5")
-                         : *model == "bert" ? readWordPiece()
-                                            : readByteLevel());
+  HEDDLE_RETURN_IF_ERROR(readModel(*model));
   HEDDLE_RETURN_IF_ERROR(readSpecialAttributes());
   if (!file.contains("tokenizer.chat_template"))
     return Status();

@@ -9,9 +9,14 @@
 namespace heddle {
 
 struct NamedPreTokenizer {
+  // Whether BOS begins a prompt: as add_bos_token says; also where it says nothing; or whatever it says, where converters are known to have
+  // written false for models that always have it.
+  enum class Bos { AsTold, ByDefault, Always };
   std::vector<const char *> patterns; // applied one after the other
-  bool addBos = false;                // where the file does not say
+  Bos bos = Bos::AsTold;
   bool ignoreMerges = false;
+  bool isByteLevel =
+      true; // else pieces are text with U+2581 for a space, and a character without a piece becomes tokens of its bytes
 };
 
 // Null for a name that is not known; knownPreTokenizers lists those that are.

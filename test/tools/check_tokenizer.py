@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """check_tokenizer.py HEDDLE FOLDER CASES.json: `heddle tokenize` against stored answers.
 
-CASES.json holds "tokenizer", the content of a tokenizer.json, and "cases": ids of texts, and the text that the ids decode to. It
-is written by Hugging Face's tokenizers. Prints each difference; the last line is 'N answers, M wrong'.
+CASES.json holds "tokenizer", the content of a tokenizer.json, or "gguf", the keys of a GGUF file, and "cases": ids of texts, and the text that
+the ids decode to. It is written by Hugging Face's tokenizers, or by cut_gguf_tokenizer.py. Prints each difference; the last line is
+'N answers, M wrong'.
 """
 import json
 import pathlib
 import subprocess
 import sys
+
+import make_gguf
 
 
 def ask(heddle, model, questions, *flags):
@@ -19,9 +22,12 @@ def ask(heddle, model, questions, *flags):
 def main():
     heddle, folder, path = sys.argv[1:]
     stored = json.loads(pathlib.Path(path).read_text())
-    model = pathlib.Path(folder) / "tokenizer.json"
+    model = pathlib.Path(folder) / ("model.gguf" if "gguf" in stored else "tokenizer.json")
     model.parent.mkdir(parents=True, exist_ok=True)
-    model.write_text(json.dumps(stored["tokenizer"]))
+    if "gguf" in stored:
+        make_gguf.write(model, stored["gguf"], {})
+    else:
+        model.write_text(json.dumps(stored["tokenizer"]))
     texts = [case for case in stored["cases"] if "text" in case]
     pairs = [(case["text"], case["ids"], answer["ids"])
              for case, answer in zip(texts, ask(heddle, model, [{"text": case["text"]} for case in texts]), strict=True)]

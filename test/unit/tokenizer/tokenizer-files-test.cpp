@@ -339,6 +339,68 @@ TEST(GgufTokenizer, BytesWithoutAPieceAreDropped) {
   EXPECT_EQ(t.tokenizer->table().unknown(), 0);
 }
 
+// Gemma 4: joins by rank over text whose spaces are U+2581, bytes of what has no piece.
+class GgufRankedText : public ::testing::Test {
+protected:
+  enum : uint32_t { Uint32 = 4, Bool = 7, String = 8, Array = 9 };
+  enum : int32_t { Normal = 1, Control = 3, UserDefined = 4, Byte = 6 };
+
+  GgufText file(const std::string &model, const std::vector<std::string> &merges = {"\u2581 b", "\u2581 \u2581"}) {
+    GgufText file;
+    file.set("general.architecture", String, GgufText::string("llama"));
+    file.set("tokenizer.ggml.model", String, GgufText::string(model));
+    file.set("tokenizer.ggml.tokens", Array,
+             GgufText::strings({"<bos>", "a", "b", "\u2581", "\u2581b", "\u2581\u2581", "<0xC3>", "<0xA9>", "<|x|>"}));
+    std::string kinds = GgufText::number<uint32_t>(5) + GgufText::number<uint64_t>(9);
+    for (int32_t kind : {Control, Normal, Normal, UserDefined, Normal, Normal, Byte, Byte, UserDefined})
+      kinds += GgufText::number(kind);
+    file.set("tokenizer.ggml.token_type", Array, kinds);
+    file.set("tokenizer.ggml.merges", Array, GgufText::strings(merges));
+    file.set("tokenizer.ggml.bos_token_id", Uint32, GgufText::number<uint32_t>(0));
+    return file;
+  }
+  // What is wrong with the file; empty if it is accepted.
+  std::string errorOf(const GgufText &file) {
+    TemporaryFolder folder({{"model.gguf", file.bytes()}});
+    auto table = readTokenizer(folder.path() + "/model.gguf");
+    return table ? "" : table.message();
+  }
+  Ids encode(const GgufText &file, const char *text) {
+    TemporaryFolder folder({{"model.gguf", file.bytes()}});
+    return loadFrom(folder.path() + "/model.gguf").encode(text);
+  }
+};
+
+TEST_F(GgufRankedText, JoinsByRankAndFallsBackToBytes) {
+  TemporaryFolder folder({{"model.gguf", file("gemma4").bytes()}});
+  LoadedTokenizer t = loadFrom(folder.path() + "/model.gguf");
+  EXPECT_EQ(t.encode("a b a<|x|>"), (Ids{0, 1, 4, 3, 1, 8}));
+  EXPECT_EQ(t.encode("   b\u00e9"), (Ids{0, 5, 4, 6, 7})); // the first rank is that of "▁b"
+  EXPECT_EQ(t.decode({1, 4, 5, 6, 7, 8}), "a b  \u00e9<|x|>");
+}
+
+// Some files of Gemma 4 say that none is added, which the model's own never did.
+TEST_F(GgufRankedText, BosIsWhatTheModelHas) {
+  auto told = [&](const std::string &pre, bool bos) {
+    GgufText text = file("gpt2");
+    text.set("tokenizer.ggml.pre", String, GgufText::string(pre));
+    text.set("tokenizer.ggml.add_bos_token", Bool, GgufText::number(bos));
+    return encode(text, "a b");
+  };
+  EXPECT_EQ(told("gemma4", false), (Ids{0, 1, 4}));
+  EXPECT_EQ(told("sarvam-moe", false), (Ids{1, 4}));
+  EXPECT_EQ(told("sarvam-moe", true), (Ids{0, 1, 4}));
+}
+
+TEST_F(GgufRankedText, Refusals) {
+  expectPart(errorOf(file("gemma4", {})), "model.gguf: tokenizer.ggml.merges is empty");
+  expectPart(errorOf(file("gemma5")),
+             "tokenizer.ggml.model 'gemma5' is not a known tokenizer (gpt2, gemma4, llama, bert, t5)");
+  GgufText unknown = file("gpt2");
+  unknown.set("tokenizer.ggml.pre", String, GgufText::string("afmoe"));
+  expectPart(errorOf(unknown), "tokenizer.ggml.pre 'afmoe' is not a known pre-tokenizer (gpt-2, ");
+}
+
 TEST(ReadTokenizer, AModelMayHaveNone) {
   TemporaryFolder folder({{"config.json", "{}"}});
   auto table = readTokenizer(folder.path());
