@@ -39,6 +39,8 @@ def make_model(config, seed):
         for name, buffer in model.named_buffers():
             if name.endswith("correction_bias"):
                 buffer.normal_(0.0, 0.2)
+            elif name.endswith("layer_scalar"):
+                buffer.uniform_(0.5, 1.5)
         logits = model(torch.randint(3, config.vocab_size, (1, 24))).logits
         model.get_output_embeddings().weight *= LOGITS_STD / logits.std()
     return model
@@ -85,6 +87,14 @@ def make_cases(model, config):
     return cases, tensors
 
 
+def write_as_published(folder, given):
+    """Says once what layers of a type share, under the keys of published checkpoints, where transformers lists it layer by layer."""
+    path = folder / "config.json"
+    said = json.loads(path.read_text())
+    if said.pop("per_layer_config", None):
+        path.write_text(json.dumps(said | given, indent=2, sort_keys=True) + "\n")
+
+
 def main():
     model_type, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     given = {key: json.loads(value) for key, value in (argument.split("=", 1) for argument in sys.argv[3:])}
@@ -101,6 +111,7 @@ def main():
         sys.exit("every seed has an unclear greedy answer")
     cases, tensors = made
     model.save_pretrained(folder)
+    write_as_published(folder, given)
     save_file({name: value.contiguous() for name, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": model_type, "task": "causal-lm", "model_type": model_type, "seed": seed, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
