@@ -4,7 +4,7 @@
 make_gguf.py FOLDER OUT.gguf [texts]
 
 With `texts`, of a folder of sentence-transformers: with its tokenizer, how it pools and its dense layers.
-Names are those of test/unit/data/gguf-names.json. What the converter does to a family's numbers is said below: rows of queries and keys that
+Names are those of test/unit/data/gguf-names.json, and those of GEMMA4_LAYER. What the converter does to a family's numbers is said below: rows of queries and keys that
 it permutes for interleaved rotary embedding, fused projections that it puts in order, norms to which it adds 1, experts that it stacks, keys
 that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these files was once found to be what the goldens say, within its f16 tables.
 """
@@ -127,8 +127,11 @@ def yarn(c):
 
 
 def divisors(c):
-    """What divides the frequencies of a rotation with Llama 3's scaling, in a tensor of the file."""
+    """What divides the frequencies of a rotation with Llama 3's scaling, or of one that leaves out the last pairs, in a tensor of the file."""
     rope = c.full_rope()
+    if rope.get("rope_type") == "proportional":
+        pairs, turning = c["global_head_dim"] // 2, int(c["global_head_dim"] * rope["partial_rotary_factor"] / 2)
+        return {"rope_freqs.weight": ([pairs], array.array("f", [1.0] * turning + [1e30] * (pairs - turning)))}
     if rope.get("rope_type") != "llama3":
         return {}
     dim = c.rotary_dim
@@ -158,6 +161,26 @@ def granite_experts(c):
     return keys, changes
 
 
+def gemma4(c):
+    """Numbers of layers that see all tokens, and of those that see a window; one of each layer where the two differ in KV heads or the MLP in width."""
+    sliding, all_dim, layers = [kind == "sliding_attention" for kind in c["layer_types"]], c["global_head_dim"], c["num_hidden_layers"]
+    keys = {**rms_norm(c), "attention.key_length": all_dim, "attention.value_length": all_dim, "attention.key_length_swa": c["head_dim"],
+            "attention.value_length_swa": c["head_dim"], "rope.dimension_count": all_dim, "rope.dimension_count_swa": c["head_dim"],
+            "rope.freq_base": float(c.rope("rope_theta")), "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
+            "attention.sliding_window": c["sliding_window"], "attention.sliding_window_pattern": sliding,
+            "attention.shared_kv_layers": c["num_kv_shared_layers"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"]}
+    if c["final_logit_softcapping"]:
+        keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+    if c["num_global_key_value_heads"]:
+        keys["attention.head_count_kv"] = [c["num_key_value_heads"] if near else c["num_global_key_value_heads"] for near in sliding]
+    if c["use_double_wide_mlp"]:
+        own = layers - c["num_kv_shared_layers"]
+        keys["feed_forward_length"] = [c["intermediate_size"] * (1 if layer < own else 2) for layer in range(layers)]
+    if c["num_experts"]:
+        keys |= {"expert_count": c["num_experts"], "expert_used_count": c["top_k_experts"], "expert_feed_forward_length": c["moe_intermediate_size"]}
+    return keys, {}
+
+
 def falcon_kv_heads(c):
     return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
 
@@ -166,6 +189,24 @@ def falcon_kv_heads(c):
 DISTILBERT_NAMES = {"transformer.layer": "encoder.layer", "attention.q_lin": "attention.self.query", "attention.k_lin": "attention.self.key",
                     "attention.v_lin": "attention.self.value", "attention.out_lin": "attention.output.dense", "sa_layer_norm": "attention.output.LayerNorm",
                     "ffn.lin1": "intermediate.dense", "ffn.lin2": "output.dense", "output_layer_norm": "output.LayerNorm"}
+
+
+# Names of the parts of one layer. Experts stay as the checkpoint stacks them, gate and up in one tensor.
+GEMMA4_LAYER = {
+    "input_layernorm.weight": "attn_norm.weight", "post_attention_layernorm.weight": "post_attention_norm.weight",
+    "pre_feedforward_layernorm.weight": "ffn_norm.weight", "post_feedforward_layernorm.weight": "post_ffw_norm.weight", "layer_scalar": "layer_output_scale.weight",
+    **{f"self_attn.{part}_proj.weight": f"attn_{part}.weight" for part in "qkv"}, "self_attn.o_proj.weight": "attn_output.weight",
+    **{f"self_attn.{part}_norm.weight": f"attn_{part}_norm.weight" for part in "qk"},
+    **{f"mlp.{part}_proj.weight": f"ffn_{part}.weight" for part in ("gate", "up", "down")},
+    "per_layer_input_gate.weight": "inp_gate.weight", "per_layer_projection.weight": "proj.weight", "post_per_layer_input_norm.weight": "post_norm.weight",
+    "router.proj.weight": "ffn_gate_inp.weight", "router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "ffn_down_exps.scale",
+    "experts.gate_up_proj": "ffn_gate_up_exps.weight", "experts.down_proj": "ffn_down_exps.weight",
+    "post_feedforward_layernorm_1.weight": "post_ffw_norm_1.weight", "post_feedforward_layernorm_2.weight": "post_ffw_norm_2.weight",
+    "pre_feedforward_layernorm_2.weight": "pre_ffw_norm_2.weight"}
+GEMMA4 = {"architecture": "gemma4", "names": {
+    "model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight", "model.embed_tokens_per_layer.weight": "per_layer_token_embd.weight",
+    "model.per_layer_model_projection.weight": "per_layer_model_proj.weight", "model.per_layer_projection_norm.weight": "per_layer_proj_norm.weight",
+    **{f"model.layers.0.{part}": f"blk.0.{named}" for part, named in GEMMA4_LAYER.items()}}}
 
 
 def roberta(c):
@@ -204,6 +245,7 @@ FAMILIES = {
     "gemma3_text": lambda c: ({**rms_norm(c), **lengths(c), "rope.freq_base": float(c.rope("rope_theta")), "attention.sliding_window": c["sliding_window"],
                                "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
                                "attention.sliding_window_pattern": 1 + c["layer_types"].index("full_attention")}, {"norm.weight": plus_one}),
+    "gemma4_text": gemma4,
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "gemma3n_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "altup.num_inputs": c["altup_num_inputs"], "feed_forward_length": c["intermediate_size"][0],
                                 "altup.active_idx": c["altup_active_idx"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
@@ -342,12 +384,12 @@ def halves(name, shape, values):
     return [(named(part), [*experts, rows // 2, columns], cut(i)) for i, part in enumerate(("gate_proj", "up_proj"))]
 
 
-def apart(name, shape, values):
-    """A stack of experts (experts, in, out), gate and up side by side, as matrices (out, in) of each; or the tensor itself."""
+def apart(names, name, shape, values):
+    """A stack of experts (experts, in, out), gate and up side by side, as matrices (out, in) of each; or the tensor itself, which may be a stack with a name."""
     if name.endswith("put_linear.weight"):
         return halves(name, shape, values)
     block, dot, role = name.rpartition(".experts.")
-    if not dot or role not in ("gate_up_proj", "down_proj"):
+    if not dot or role not in ("gate_up_proj", "down_proj") or re.sub(r"\.\d+\.", ".0.", name) in names:
         return [(name, shape, values)]
     experts, rows, columns = shape
     roles = ["gate_proj", "up_proj"] if role == "gate_up_proj" else [role]
@@ -427,7 +469,7 @@ def convert(folder, texts=""):
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
-    names = json.loads(NAMES.read_text())
+    names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4}
     kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else family
     entry = names.get(folder.name, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
@@ -439,7 +481,7 @@ def convert(folder, texts=""):
     tensors = []
     stored = safetensors.load(folder / "model.safetensors").items()
     learned = {}  # what activations have learned: a number of each layer, under keys without the architecture's name
-    for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(name, shape, values)):
+    for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(entry["names"], name, shape, values)):
         if "pooler." in name:
             continue  # as the converter does
         if ".act_fn." in name:
