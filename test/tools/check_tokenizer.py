@@ -3,7 +3,7 @@
 
 CASES.json holds "tokenizer", the content of a tokenizer.json, or "gguf", the keys of a GGUF file, and "cases": ids of texts, and the text that
 the ids decode to. It is written by Hugging Face's tokenizers, or by cut_gguf_tokenizer.py. Prints each difference; the last line is
-'N answers, M wrong'.
+'N answers, M wrong'. A FOLDER that is a GGUF file is asked as it is.
 """
 import json
 import pathlib
@@ -22,12 +22,14 @@ def ask(heddle, model, questions, *flags):
 def main():
     heddle, folder, path = sys.argv[1:]
     stored = json.loads(pathlib.Path(path).read_text())
-    model = pathlib.Path(folder) / ("model.gguf" if "gguf" in stored else "tokenizer.json")
-    model.parent.mkdir(parents=True, exist_ok=True)
-    if "gguf" in stored:
-        make_gguf.write(model, stored["gguf"], {})
-    else:
-        model.write_text(json.dumps(stored["tokenizer"]))
+    model = pathlib.Path(folder)
+    if model.suffix != ".gguf":
+        model /= "model.gguf" if "gguf" in stored else "tokenizer.json"
+        model.parent.mkdir(parents=True, exist_ok=True)
+        if "gguf" in stored:
+            make_gguf.write(model, stored["gguf"], {})
+        else:
+            model.write_text(json.dumps(stored["tokenizer"]))
     texts = [case for case in stored["cases"] if "text" in case]
     pairs = [(case["text"], case["ids"], answer["ids"])
              for case, answer in zip(texts, ask(heddle, model, [{"text": case["text"]} for case in texts]), strict=True)]

@@ -1,9 +1,9 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a tiny Hugging Face checkpoint as a GGUF file, as llama.cpp's convert_hf_to_gguf.py does.
 
-make_gguf.py FOLDER OUT.gguf [texts]
+make_gguf.py FOLDER OUT.gguf [tokens | texts]
 
-With `texts`, of a folder of sentence-transformers: with its tokenizer, how it pools and its dense layers.
+With `tokens`, with the folder's tokenizer. With `texts`, of a folder of sentence-transformers: with its tokenizer, how it pools and its dense layers.
 Names are those of test/unit/data/gguf-names.json, and those of GEMMA4_LAYER. What the converter does to a family's numbers is said below: rows of queries and keys that
 it permutes for interleaved rotary embedding, fused projections that it puts in order, norms to which it adds 1, experts that it stacks, keys
 that it writes. What llama.cpp (llama-cpp-python 0.3.36) computes from these files was once found to be what the goldens say, within its f16 tables.
@@ -426,6 +426,10 @@ def surrounds(processor):
     return tuple("SpecialToken" in end for end in ends)
 
 
+# Gemma 4's marks around what a model thinks and calls, which the converter has shown.
+SHOWN = {"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", '<|"|>'}
+
+
 def tokenizer_keys(folder):
     said = json.loads((folder / "tokenizer.json").read_text())
     model, config = said["model"], json.loads((folder / "tokenizer_config.json").read_text())
@@ -444,13 +448,18 @@ def tokenizer_keys(folder):
     if model["type"] == "WordPiece":
         # Without the first llama.cpp takes 101, which a tiny vocabulary has not.
         return keys | {"bos_token_id": keys["cls_token_id"], "model": "bert", "tokens": [*map(phantom, pieces)], "token_type_count": 2}
+    merges = [" ".join(merge) for merge in model.get("merges", [])]
+    if model.get("byte_fallback"):  # Gemma 4's: bytes are pieces, and some marks that are not special are always shown
+        keys["token_type"] = [6 if re.fullmatch("<0x[0-9A-F]{2}>", piece) else 4 if piece in SHOWN else kind
+                              for piece, kind in zip(pieces, keys["token_type"])]
+        return keys | {"model": "gemma4", "tokens": pieces, "scores": [-1000.0] * rows, "merges": merges, "add_space_prefix": False, "add_bos_token": True}
     first, last = surrounds(said["post_processor"])
     keys |= {"tokens": pieces, "add_bos_token": first, "add_eos_token": last}
     if model["type"] == "Unigram":
         keys["token_type"][model["unk_id"]] = 2
         return keys | {"model": "t5", "pre": "default", "scores": [float(scores[number]) for number in range(rows)], "add_space_prefix": True,
                        "remove_extra_whitespaces": True, "token_type_count": 1}
-    return keys | {"model": "gpt2", "pre": "gpt-2", "merges": [" ".join(merge) for merge in model["merges"]]}
+    return keys | {"model": "gpt2", "pre": "gpt-2", "merges": merges}
 
 
 def embedding_parts(folder):
@@ -465,7 +474,7 @@ def embedding_parts(folder):
 
 
 def convert(folder, texts=""):
-    """Keys and tensors of a folder's file; with `texts` also what is said of tokens and of pooling."""
+    """Keys and tensors of a folder's file; with `tokens` or `texts` also what is said of tokens, with `texts` of pooling."""
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
@@ -495,12 +504,13 @@ def convert(folder, texts=""):
         tensors.append((gguf_name(entry["names"], name), (shape, values)))
     keys |= learned
     tensors = stack(tensors) | divisors(config)
-    if texts:
+    if texts == "texts":
         keys[f"{architecture}.pooling_type"], dense = embedding_parts(folder)
         for name, (shape, _) in dense.items():
             keys |= {f"{architecture}.{name.split('.')[0]}_feat_{end}": size for end, size in zip(("out", "in"), shape)}
-        keys |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer_keys(folder).items()}
         tensors |= dense
+    if texts:
+        keys |= {f"tokenizer.ggml.{key}": value for key, value in tokenizer_keys(folder).items()}
     return keys, tensors
 
 
