@@ -370,13 +370,15 @@ LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 //===- KvCacheType --------------------------------------------------------===//
 
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numLayers, int64_t numKvHeads,
-                                  int64_t headDim, Type elementType, int64_t latent, bool cross) {
+                                  int64_t headDim, Type elementType, int64_t latent, bool cross, int64_t begin) {
   if (numLayers <= 0 || numKvHeads <= 0 || headDim <= 0)
     return emitError() << "layers (" << numLayers << "), num_kv_heads (" << numKvHeads << ") and head_dim (" << headDim
                        << ") must be positive";
   if (latent < 0 || latent > headDim || (latent && numKvHeads != 1))
     return emitError() << "latent (" << latent << ") must be 0 to head_dim (" << headDim << ") of one head ("
                        << numKvHeads << ")";
+  if (begin < 0 || (begin && cross))
+    return emitError() << "begin (" << begin << ") must be 0, or a byte of a page of a step's tokens";
   if (latent && cross)
     return emitError() << "a cache of latents (" << latent << ") is of the tokens of a step, not of a source";
   if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16() && !elementType.isInteger(8))

@@ -20,6 +20,9 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     `!heddle.kv_cache<16 x 8 x 64 x i8>`: blocks of 32 columns of a head, each of which has an f16 scale and signed codes (q8_0 of GGUF); head_dim is a
     multiple of 32. Readers see f32, codes times scales.
 
+    `!heddle.kv_cache<3 x 1 x 512 x bf16 begin = 786432>`: of a model whose layers differ in num_kv_heads or head_dim, those of one shape. They begin at
+    this byte of a page, behind the layers of other shapes, which are caches of their own.
+
     `!heddle.kv_cache<6 x 8 x 64 x f32 cross>`: of an encoder-decoder, what the layers of the decoder read of a source: its entry @encode appends all
     tokens of a source at once, its entry @step only reads them.
 
@@ -27,12 +30,14 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     func.func private @of_thirty_layers(!heddle.kv_cache<30 x 3 x 64 x bf16>)
     func.func private @of_latents(!heddle.kv_cache<27 x 1 x 576 x bf16, latent = 512>)
     func.func private @of_blocks(!heddle.kv_cache<16 x 8 x 64 x i8>)
+    func.func private @of_other_layers(!heddle.kv_cache<3 x 1 x 512 x bf16 begin = 786432>)
     func.func private @of_sources(!heddle.kv_cache<6 x 8 x 64 x f32 cross>)
     ```
   }];
   let parameters = (ins "int64_t":$numLayers, "int64_t":$numKvHeads, "int64_t":$headDim, "::mlir::Type":$elementType,
-                        DefaultValuedParameter<"int64_t", "0">:$latent, DefaultValuedParameter<"bool", "false">:$cross);
-  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType `` custom<Cross>($cross) (`,` `latent` `=` $latent^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$latent, DefaultValuedParameter<"bool", "false">:$cross,
+                        DefaultValuedParameter<"int64_t", "0">:$begin);
+  let assemblyFormat = "`<` $numLayers `x` $numKvHeads `x` $headDim `x` $elementType `` custom<Cross>($cross) (`begin` `=` $begin^)? (`,` `latent` `=` $latent^)? `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isLatent() const { return getLatent() != 0; }
@@ -45,10 +50,12 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     // Values of a token and head that kv_append takes as key and as value: those of a latent cache share a row.
     int64_t getKeyDim() const { return isLatent() ? getLatent() : getHeadDim(); }
     int64_t getValueDim() const { return isLatent() ? getHeadDim() - getLatent() : getHeadDim(); }
-    // Bytes of a layer's plane (K or V, or the latent rows) in a page, and of a whole page.
+    // Bytes of a layer's plane (K or V, or the latent rows) in a page, and where the last layer ends.
     int64_t getPlaneBytes() const;
     int64_t getLayerBytes() const { return (isLatent() ? 1 : 2) * getPlaneBytes(); }
-    int64_t getPageBytes() const { return getNumLayers() * getLayerBytes(); }
+    int64_t getEndBytes() const { return getBegin() + getNumLayers() * getLayerBytes(); }
+    // Byte of a page at which a layer begins.
+    int64_t getLayerBegin(int64_t layer) const { return getBegin() + layer * getLayerBytes(); }
   }];
 }
 

@@ -62,43 +62,68 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     return element;
   }
 
-  // The cache has a place for each call of a layer: equal layers may be one function already. `others`: functions that do not use it.
-  FailureOr<KvCacheType> cacheType(func::FuncOp forward, Type element, const DenseSet<Operation *> &others) {
-    ModuleOp module = getOperation();
-    // num_kv_heads, head_dim, and how much of it is a latent: 0 where keys and values are cached.
-    using Shape = std::tuple<int64_t, int64_t, int64_t>;
-    Shape shape{0, 0, 0};
-    auto text = [](Shape shape) {
-      auto [heads, headDim, latent] = shape;
-      return "(" + std::to_string(heads) + ", " + std::to_string(headDim) +
-             (latent ? ", latent " + std::to_string(latent) : "") + ")";
-    };
-    WalkResult walk = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
+  // What a layer caches: num_kv_heads, head_dim, and how much of it is a latent, 0 where it is keys and values.
+  using CachedShape = std::tuple<int64_t, int64_t, int64_t>;
+
+  static std::string textOf(CachedShape shape) {
+    auto [heads, headDim, latent] = shape;
+    return "(" + std::to_string(heads) + ", " + std::to_string(headDim) +
+           (latent ? ", latent " + std::to_string(latent) : "") + ")";
+  }
+
+  std::optional<CachedShape> cachedShape(Operation *op) {
+    if (attendsToSource(op) || isInGraphEntry(op))
+      return std::nullopt;
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return CachedShape{attention.getNumKvHeads(), attention.getHeadDim(), 0};
+    if (auto latent = dyn_cast<LatentAttentionOp>(op))
+      return CachedShape{1, latent.getDims().cachedDim(), latent.getDims().rank};
+    return std::nullopt;
+  }
+
+  // A cache for the layers of each shape, one behind the other in a page, with a place for each call of a layer: equal layers may be one
+  // function already. `others`: functions that do not use them.
+  LogicalResult findCaches(func::FuncOp forward, Type element, const DenseSet<Operation *> &others,
+                           RaggedCaches &caches) {
+    llvm::MapVector<CachedShape, int64_t> layersOf;
+    DenseMap<Operation *, CachedShape> shapeOf; // of functions that attend
+    WalkResult walk = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (others.contains(op))
         return WalkResult::skip();
-      Shape wanted;
-      if (attendsToSource(op) || isInGraphEntry(op))
+      std::optional<CachedShape> shape = cachedShape(op);
+      if (!shape)
         return WalkResult::advance();
-      if (auto attention = dyn_cast<AttentionOp>(op))
-        wanted = {attention.getNumKvHeads(), attention.getHeadDim(), 0};
-      else if (auto latent = dyn_cast<LatentAttentionOp>(op))
-        wanted = {1, latent.getDims().cachedDim(), latent.getDims().rank};
-      else
-        return WalkResult::advance();
-      if (shape != Shape{0, 0, 0} && shape != wanted) {
-        op->emitError("all layers must have the same num_kv_heads and head_dim: ")
-            << text(wanted) << " after " << text(shape);
+      layersOf.insert({*shape, 0});
+      auto [known, isNew] = shapeOf.insert({op->getParentOfType<func::FuncOp>(), *shape});
+      if (!isNew && known->second != *shape) {
+        op->emitError("a layer must have one num_kv_heads and head_dim: ")
+            << textOf(*shape) << " after " << textOf(known->second);
         return WalkResult::interrupt();
       }
-      shape = wanted;
       return WalkResult::advance();
     });
     if (walk.wasInterrupted())
       return failure();
-    auto [heads, headDim, latent] = shape;
-    int64_t layers = llvm::count_if(forward.getOps<func::CallOp>(),
-                                    [](func::CallOp call) { return runsAttention(call) && !sharedFrom(call); });
-    return KvCacheType::get(&getContext(), layers, heads, headDim, element, latent, /*cross=*/false);
+    if (hasSources && layersOf.size() > 1)
+      return forward.emitError("all layers behind an encoder must have the same num_kv_heads and head_dim: ")
+             << textOf(layersOf.begin()[1].first) << " after " << textOf(layersOf.front().first);
+    for (auto call : forward.getOps<func::CallOp>())
+      if (runsAttention(call) && !sharedFrom(call))
+        ++layersOf[shapeOf.lookup(getOperation().lookupSymbol(call.getCallee()))];
+    int64_t begin = 0;
+    DenseMap<CachedShape, KvCacheType> typeOf;
+    for (auto [shape, layers] : layersOf) {
+      auto [heads, headDim, latent] = shape;
+      // What nobody calls is refused, or dead; its type is a type all the same.
+      auto type = KvCacheType::get(&getContext(), std::max<int64_t>(1, layers), heads, headDim, element, latent,
+                                   /*cross=*/false, begin);
+      begin = type.getEndBytes();
+      typeOf[shape] = type;
+      caches.own.push_back(type);
+    }
+    for (auto [func, shape] : shapeOf)
+      caches.ofLayer[func] = typeOf[shape];
+    return success();
   }
 
   // What the encoder gives is what its decoder takes: keys and values of each layer that attends to the source.
@@ -111,18 +136,22 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
                                          << ": expected a pair of one shape for each layer that attends to it";
     auto type = cast<RankedTensorType>(given.front());
     return KvCacheType::get(&getContext(), given.size() / 2, type.getDimSize(1), type.getDimSize(3), element,
-                            /*latent=*/0, /*cross=*/true);
+                            /*latent=*/0, /*cross=*/true, /*begin=*/0);
   }
 
-  // Tokens that each layer of the cache sees, 0: all; nothing where no layer has a window.
-  void noteWindows(func::FuncOp forward) {
-    SmallVector<int64_t> windows;
-    DenseMap<Operation *, size_t> places; // of the layers that append, in `windows`
+  // Tokens that each layer sees, in the order of a page, 0: all; nothing where no layer has a window.
+  void noteWindows(func::FuncOp forward, const RaggedCaches &caches) {
+    llvm::MapVector<KvCacheType, SmallVector<int64_t>> windowsOf;
+    for (KvCacheType cache : caches.own)
+      windowsOf[cache] = {};
+    DenseMap<Operation *, size_t> places; // of the layers that append, in the windows of their cache
     for (auto call : forward.getOps<func::CallOp>()) {
       if (!runsAttention(call))
         continue;
       int64_t reach = 0;
-      getOperation().lookupSymbol<func::FuncOp>(call.getCallee()).walk([&](AttentionOp op) {
+      auto callee = getOperation().lookupSymbol<func::FuncOp>(call.getCallee());
+      SmallVector<int64_t> &windows = windowsOf[caches.ofLayer.lookup(callee)];
+      callee.walk([&](AttentionOp op) {
         if (!attendsToSource(op))
           reach = op.getMask().getReach();
       });
@@ -134,6 +163,9 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       places[call] = windows.size();
       windows.push_back(reach);
     }
+    SmallVector<int64_t> windows;
+    for (const auto &[cache, ofCache] : windowsOf)
+      llvm::append_range(windows, ofCache);
     if (llvm::any_of(windows, [](int64_t window) { return window != 0; }))
       getOperation()->setAttr(kvWindowsAttr, DenseI64ArrayAttr::get(&getContext(), windows));
   }
@@ -194,14 +226,15 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       FailureOr<Type> element = storedType();
       if (failed(element))
         return signalPassFailure();
-      FailureOr<KvCacheType> own = cacheType(forward, *element, ofEncoder), cross = KvCacheType();
-      if (succeeded(own) && encoder)
-        cross = crossType(encoder, forward, *element);
-      if (failed(own) || failed(cross))
+      if (failed(findCaches(forward, *element, ofEncoder, ofForward)))
         return signalPassFailure();
-      ofForward = {*own, *cross};
-      ofOthers.cross = *cross;
-      noteWindows(forward);
+      if (encoder) {
+        FailureOr<KvCacheType> cross = crossType(encoder, forward, *element);
+        if (failed(cross))
+          return signalPassFailure();
+        ofForward.cross = ofOthers.cross = *cross;
+      }
+      noteWindows(forward, ofForward);
       head = findHead(forward);
     }
     // Once rows are flat, types do not say any more what they belong to.

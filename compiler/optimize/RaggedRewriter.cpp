@@ -93,12 +93,11 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
     return failure();
   Location loc = op.getLoc();
   Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
+  Value cache = ownCaches.front();
   KvAppendOp::create(b, loc, cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), layer);
-  auto viewType = [&](int64_t width) {
-    return RankedTensorType::get({1, 1, dynamic, width}, cacheType.getValueType());
-  };
-  auto view =
-      KvViewOp::create(b, loc, viewType(cacheType.getKeyDim()), viewType(cacheType.getValueDim()), cache, layer);
+  KvCacheType type = cacheOf(func);
+  auto viewType = [&](int64_t width) { return RankedTensorType::get({1, 1, dynamic, width}, type.getValueType()); };
+  auto view = KvViewOp::create(b, loc, viewType(type.getKeyDim()), viewType(type.getValueDim()), cache, layer);
   auto lookUp = [&](OperandRange values) {
     return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
   };
@@ -154,8 +153,8 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
         "has global tokens, which see all: some are not there yet where tokens are computed step by step");
   if (failed(beginAttention(op)))
     return failure();
-  KvAppendOp::create(b, loc, cache, toRows(loc, k), toRows(loc, v), layer);
-  KvViewOp seen = view(loc, cacheType, cache);
+  KvAppendOp::create(b, loc, ownCaches.front(), toRows(loc, k), toRows(loc, v), layer);
+  KvViewOp seen = view(loc, cacheOf(func), ownCaches.front());
   attend(op, seen.getKey(), seen.getValue());
   return success();
 }
@@ -171,7 +170,7 @@ LogicalResult RaggedRewriter::rewriteSharedAttention(AttentionOp op) {
     return op.emitError("keys of an earlier layer go with the values behind them");
   if (failed(beginAttention(op)))
     return failure();
-  KvViewOp seen = view(op.getLoc(), cacheType, cache);
+  KvViewOp seen = view(op.getLoc(), cacheOf(func), ownCaches.front());
   attend(op, seen.getKey(), seen.getValue());
   return success();
 }
@@ -209,16 +208,21 @@ void RaggedRewriter::rewriteCollapse(tensor::CollapseShapeOp op) {
   map.map(op.getResult(), collapsed);
 }
 
-// A layer's index in the cache is the number of layers called before it that append to it, or that of the one whose keys it attends to.
-static int64_t layerIndex(func::CallOp op) {
+static Operation *calleeOf(func::CallOp call) {
+  return SymbolTable::lookupNearestSymbolFrom(call, call.getCalleeAttr());
+}
+
+// A layer's index in its cache is the number of layers called before it that append to it, or that of the one whose keys it attends to.
+int64_t RaggedRewriter::layerIndex(func::CallOp op) const {
   if (func::CallOp from = sharedFrom(op))
     return layerIndex(from);
   int64_t index = 0;
+  KvCacheType cache = caches.ofLayer.lookup(calleeOf(op));
   for (Operation &before : *op->getBlock()) {
     if (&before == op)
       break;
     if (auto call = dyn_cast<func::CallOp>(before))
-      index += runsAttention(call) && !sharedFrom(call);
+      index += runsAttention(call) && !sharedFrom(call) && caches.ofLayer.lookup(calleeOf(call)) == cache;
   }
   return index;
 }
@@ -256,7 +260,11 @@ LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
       operands.push_back(map.lookup(operand));
   SmallVector<Value> extra = {sequences};
   if (isStep()) {
-    extra = {cache, arith::ConstantIndexOp::create(b, op.getLoc(), index)};
+    KvCacheType type = cacheOf(calleeOf(op));
+    auto cache = llvm::find_if(ownCaches, [&](Value value) { return value.getType() == type; });
+    if (cache == ownCaches.end())
+      return op.emitError("is of a layer whose cache has the shape of other layers");
+    extra = {*cache, arith::ConstantIndexOp::create(b, op.getLoc(), index)};
     if (cross)
       extra.push_back(cross);
   }
@@ -492,8 +500,10 @@ void RaggedRewriter::addExtra(bool isEntry, function_ref<Value(Type)> add) {
     outputRows = add(RankedTensorType::get({dynamic}, b.getI32Type()));
   if (!isStep())
     sequences = add(RankedTensorType::get({dynamic, 2}, b.getI32Type()));
+  else if (isEntry)
+    ownCaches = llvm::map_to_vector(caches.own, [&](KvCacheType type) { return add(type); });
   else
-    cache = add(cacheType);
+    ownCaches = {add(cacheOf(func))};
   if (isStep() && !isEntry)
     layer = add(b.getIndexType());
   if (crossType && (isEntry || isStep()))

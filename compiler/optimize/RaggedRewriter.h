@@ -19,10 +19,12 @@ bool runsAttention(mlir::func::CallOp call);
 // The earlier call of a layer whose keys and values this one attends to; null where it has its own.
 mlir::func::CallOp sharedFrom(mlir::func::CallOp call);
 
-// The caches of a program; null where it has none. An encoder-decoder also has the keys and values of sources, one pair for each layer that
-// attends to them, in the order of the calls.
+// The caches of a program. An encoder-decoder also has the keys and values of sources, one pair for each layer that attends to them, in the
+// order of the calls.
 struct RaggedCaches {
-  KvCacheType own, cross;
+  llvm::SmallVector<KvCacheType> own; // of a step: one for the layers of each shape, in the order of a page
+  KvCacheType cross;                  // null where there is none
+  llvm::DenseMap<mlir::Operation *, KvCacheType> ofLayer; // by function: which of `own` it appends to and reads
 };
 
 // Keys or values, (batch, heads, sequence, head_dim): those of a source, which an encoder gives, or of a layer that gives them to others, behind
@@ -37,14 +39,20 @@ llvm::SmallVector<mlir::Value> headsIn(mlir::ValueRange results);
 // them; of an encode the sequences and, where it gives keys and values of sources, the cache that it appends them to.
 class RaggedRewriter {
 public:
-  // `caches.own`: null for an encode. `head`: where @forward starts to compute the logits of a step.
-  RaggedRewriter(mlir::func::FuncOp func, RaggedCaches caches, LinearOp head)
-      : func(func), b(func.getContext()), cacheType(caches.own), crossType(caches.cross), head(head) {}
+  // `caches.own`: empty for an encode. `head`: where @forward starts to compute the logits of a step. `caches` outlive the object.
+  RaggedRewriter(mlir::func::FuncOp func, const RaggedCaches &caches, LinearOp head)
+      : func(func), b(func.getContext()), caches(caches), crossType(caches.cross), head(head) {}
 
   mlir::LogicalResult run(bool isEntry);
 
 private:
-  bool isStep() const { return bool(cacheType); }
+  bool isStep() const { return !caches.own.empty(); }
+  // The cache of a layer; a function that does not attend is given the first.
+  KvCacheType cacheOf(mlir::Operation *layer) const {
+    KvCacheType cache = caches.ofLayer.lookup(layer);
+    return cache ? cache : caches.own.front();
+  }
+  int64_t layerIndex(mlir::func::CallOp op) const;
   // Those that a function of a step takes or gives no more, since a cache has them.
   llvm::SmallVector<mlir::Value> cached(const llvm::SmallVector<mlir::Value> &heads) const {
     return isStep() ? heads : llvm::SmallVector<mlir::Value>();
@@ -79,10 +87,12 @@ private:
 
   mlir::func::FuncOp func;
   mlir::OpBuilder b;
-  KvCacheType cacheType, crossType;
+  const RaggedCaches &caches;
+  KvCacheType crossType;
   LinearOp head;
   mlir::IRMapping map;
-  mlir::Value cache, cross, layer, sequences, outputRows, lastHiddenState;
+  llvm::SmallVector<mlir::Value> ownCaches; // of @forward all, of a layer its own
+  mlir::Value cross, layer, sequences, outputRows, lastHiddenState;
   bool hasAttention = false, attendsToSource = false;
 };
 

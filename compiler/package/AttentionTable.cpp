@@ -130,7 +130,7 @@ LogicalResult AttentionCollector::cachedKeys(KvCacheType cache, Value layer, pac
     return failure();
   out.role = cache.getCross() ? package::AttentionRole::Cross : package::AttentionRole::Decoder;
   out.key_type = *type;
-  out.key_offset = number.value() * cache.getLayerBytes();
+  out.key_offset = cache.getLayerBegin(number.value());
   out.key_head_bytes = cache.getPlaneBytes() / cache.getNumKvHeads();
   out.num_kv_heads = cache.getNumKvHeads();
   out.head_dim = cache.getHeadDim();

@@ -25,18 +25,20 @@ static StringTable strings(fb::FlatBufferBuilder &b, ArrayRef<std::string> value
   return b.CreateVector(result);
 }
 
-KvCacheType heddle::kvCacheOf(ModuleOp module, bool cross) {
+SmallVector<KvCacheType> heddle::kvCachesOf(ModuleOp module, bool cross) {
+  SmallVector<KvCacheType> caches;
   func::FuncOp entry = raggedEntry(module);
   for (Type type : entry ? entry.getArgumentTypes() : TypeRange())
     if (auto cache = dyn_cast<KvCacheType>(type); cache && cache.getCross() == cross)
-      return cache;
-  return {};
+      caches.push_back(cache);
+  return caches;
 }
 
 static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp module, bool cross = false) {
-  KvCacheType cache = kvCacheOf(module, cross);
-  if (!cache)
+  SmallVector<KvCacheType> caches = kvCachesOf(module, cross);
+  if (caches.empty())
     return {};
+  KvCacheType cache = caches.front();
   auto type = cache.getBlockColumns()           ? package::KvType::Q8_0
               : cache.getElementType().isF32()  ? package::KvType::F32
               : cache.getElementType().isBF16() ? package::KvType::BF16
@@ -44,8 +46,17 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
   std::vector<uint32_t> windows;
   if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr); ofLayers && !cross)
     windows.assign(ofLayers.asArrayRef().begin(), ofLayers.asArrayRef().end());
-  return package::CreateKvPlan(b, type, cache.getPageBytes(), cache.getNumLayers(), cache.getNumKvHeads(),
-                               cache.getHeadDim(), cache.getPageBytes() / 64, b.CreateVector(windows));
+  uint32_t layers = 0;
+  std::vector<package::KvShape> shapes;
+  for (KvCacheType part : caches) {
+    layers += part.getNumLayers();
+    shapes.emplace_back(part.getNumLayers(), part.getNumKvHeads(), part.getHeadDim(), part.getLayerBytes());
+  }
+  if (shapes.size() == 1)
+    shapes.clear();
+  int64_t bytes = caches.back().getEndBytes();
+  return package::CreateKvPlan(b, type, bytes, layers, cache.getNumKvHeads(), cache.getHeadDim(), bytes / 64,
+                               b.CreateVector(windows), b.CreateVectorOfStructs(shapes));
 }
 
 static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config,

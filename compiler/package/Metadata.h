@@ -29,8 +29,9 @@ struct PackageInfo {
   std::string tokenizer;               // of what reads texts: serialised package::Tokenizer, empty without one
 };
 
-// The cache that the step takes, or that of sources which an encoder-decoder has besides; null where there is none.
-KvCacheType kvCacheOf(mlir::ModuleOp module, bool cross = false);
+// The caches that the step takes, one for the layers of each shape in the order of a page, or that of sources which an encoder-decoder has
+// besides.
+llvm::SmallVector<KvCacheType> kvCachesOf(mlir::ModuleOp module, bool cross = false);
 
 // What of a package is its own for each CPU.
 struct PackageVariant {

@@ -211,13 +211,23 @@ static SmallVector<StepFunction> stepFunctions(ModuleOp module) {
 }
 
 static Json cacheOf(ModuleOp module) {
-  KvCacheType cache = kvCacheOf(module);
-  if (!cache)
+  SmallVector<KvCacheType> caches = kvCachesOf(module);
+  if (caches.empty())
     return nullptr;
+  KvCacheType cache = caches.front();
+  int64_t layers = 0;
+  Json parts = Json::array();
+  for (KvCacheType part : caches) {
+    layers += part.getNumLayers();
+    parts.push_back(
+        {{"layers", part.getNumLayers()}, {"num_kv_heads", part.getNumKvHeads()}, {"head_dim", part.getHeadDim()}});
+  }
   Json json = {{"type", cache.getStorageName()},
-               {"layers", cache.getNumLayers()},
-               {"bytes_per_token", cache.getPageBytes() / pageTokens},
+               {"layers", layers},
+               {"bytes_per_token", caches.back().getEndBytes() / pageTokens},
                {"latent", cache.isLatent()}};
+  if (caches.size() > 1)
+    json["shapes"] = parts;
   if (cache.isLatent())
     json.update({{"kv_lora_rank", cache.getKeyDim()}, {"qk_rope_head_dim", cache.getValueDim()}});
   else

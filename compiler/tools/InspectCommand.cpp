@@ -79,12 +79,21 @@ static void addRows(const package::Package &metadata, json::Object &out) {
   out["num_layers"] = metadata.num_layers();
   out["context"] = metadata.context();
   auto describeCache = [](const package::KvPlan &kv) {
-    return json::Object{{"type", package::EnumNameKvType(kv.type())},
-                        {"num_layers", kv.num_layers()},
-                        {"num_kv_heads", kv.num_kv_heads()},
-                        {"head_dim", kv.head_dim()},
-                        {"page_bytes", kv.page_bytes()},
-                        {"bytes_per_token", kv.bytes_per_token()}};
+    json::Object described{{"type", package::EnumNameKvType(kv.type())},
+                           {"num_layers", kv.num_layers()},
+                           {"num_kv_heads", kv.num_kv_heads()},
+                           {"head_dim", kv.head_dim()},
+                           {"page_bytes", kv.page_bytes()},
+                           {"bytes_per_token", kv.bytes_per_token()}};
+    if (kv.shapes() && kv.shapes()->size()) {
+      json::Array shapes;
+      for (const package::KvShape *shape : *kv.shapes())
+        shapes.push_back(json::Object{{"num_layers", shape->num_layers()},
+                                      {"num_kv_heads", shape->num_kv_heads()},
+                                      {"head_dim", shape->head_dim()}});
+      described["shapes"] = std::move(shapes);
+    }
+    return described;
   };
   if (metadata.kv())
     out["kv_cache"] = describeCache(*metadata.kv());

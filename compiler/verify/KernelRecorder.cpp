@@ -100,13 +100,8 @@ static SmallVector<ReplayRegion> cacheRegions(KvCacheType type, int64_t layer, b
                                               int64_t position) {
   int64_t element = storedBytes(type.getElementType()), slot = position % HEDDLE_KV_PAGE_SIZE;
   int64_t dim = isValue ? type.getValueDim() : type.getKeyDim(), plane = type.getPlaneBytes() / type.getNumKvHeads();
-  ReplayRegion region{ReplayBase::Page,
-                      int32_t(feed),
-                      position / HEDDLE_KV_PAGE_SIZE,
-                      layer * type.getLayerBytes(),
-                      1,
-                      dim * element,
-                      0};
+  ReplayRegion region{
+      ReplayBase::Page, int32_t(feed), position / HEDDLE_KV_PAGE_SIZE, type.getLayerBegin(layer), 1, dim * element, 0};
   if (type.isLatent()) { // (64, latent + rotary key)
     region.offset += slot * type.getHeadDim() * element + (isValue ? type.getLatent() * element : 0);
     return {region};
@@ -134,7 +129,7 @@ static SmallVector<ReplayRegion> scaleRegions(KvCacheType type, int64_t layer, b
                                               int64_t position) {
   int64_t dim = type.getHeadDim(), plane = type.getPlaneBytes() / type.getNumKvHeads(),
           slot = position % HEDDLE_KV_PAGE_SIZE;
-  int64_t base = layer * type.getLayerBytes() + (isValue ? type.getPlaneBytes() : 0);
+  int64_t base = type.getLayerBegin(layer) + (isValue ? type.getPlaneBytes() : 0);
   cpu::PlaneOrder order = cpu::planeOrder(cpu::hasPairedPages(type), isValue);
   auto scaleOf = [&](int64_t block) { return cpu::scaleOf(order, dim, slot, block); };
   SmallVector<ReplayRegion> heads;

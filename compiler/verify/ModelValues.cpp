@@ -17,6 +17,8 @@
 using namespace mlir;
 using namespace heddle;
 
+using CacheRef = std::shared_ptr<KvCache>;
+
 //===- stored matrices ----------------------------------------------------===//
 
 namespace {
@@ -421,13 +423,14 @@ static SmallVector<RuntimeValue> encodeArguments(func::FuncOp entry, ArrayRef<st
 
 // Arguments of an entry for tokens `ids` at `positions` of their sequences, which the cache's step knows.
 static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, ArrayRef<int64_t> ids,
-                                                        ArrayRef<int64_t> positions, std::shared_ptr<KvCache> cache,
+                                                        ArrayRef<int64_t> positions, ArrayRef<CacheRef> caches,
                                                         const EncodeInputs &given = {}) {
   SmallVector<RuntimeValue> arguments;
   int64_t length = ids.size();
   for (auto [i, type] : llvm::enumerate(entry.getArgumentTypes())) {
     if (isa<KvCacheType>(type)) {
-      arguments.push_back(cache);
+      arguments.push_back(caches.front());
+      caches = caches.drop_front();
       continue;
     }
     auto tensorType = dyn_cast<ShapedType>(type); // a tensor or a buffer
@@ -472,12 +475,23 @@ static FailureOr<SmallVector<RuntimeValue>> argumentsOf(func::FuncOp entry, Arra
   return arguments;
 }
 
-static std::shared_ptr<KvCache> emptyCache(func::FuncOp entry) {
-  auto windows = entry->getParentOfType<ModuleOp>()->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr);
+// In the order of the arguments, which is that of the windows.
+static SmallVector<CacheRef> emptyCaches(func::FuncOp entry) {
+  auto attr = entry->getParentOfType<ModuleOp>()->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr);
+  ArrayRef<int64_t> windows = attr ? attr.asArrayRef() : ArrayRef<int64_t>();
+  SmallVector<CacheRef> caches;
   for (Type type : entry.getArgumentTypes())
-    if (auto cacheType = dyn_cast<KvCacheType>(type))
-      return std::make_shared<KvCache>(cacheType, windows ? windows.asArrayRef() : ArrayRef<int64_t>());
-  return nullptr;
+    if (auto cacheType = dyn_cast<KvCacheType>(type)) {
+      ArrayRef<int64_t> own = windows.take_front(cacheType.getCross() ? 0 : cacheType.getNumLayers());
+      windows = windows.drop_front(own.size());
+      caches.push_back(std::make_shared<KvCache>(cacheType, own));
+    }
+  return caches;
+}
+
+static void beginStep(ArrayRef<CacheRef> caches, ArrayRef<int64_t> sequences) {
+  for (const CacheRef &cache : caches)
+    cache->beginStep(sequences);
 }
 
 std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelInputs(const std::vector<int64_t> &ids,
@@ -485,10 +499,9 @@ std::function<FailureOr<SmallVector<RuntimeValue>>(func::FuncOp)> heddle::modelI
   return [ids, given](func::FuncOp entry) -> FailureOr<SmallVector<RuntimeValue>> {
     if (isEncode(entry))
       return encodeArguments(entry, ids, given);
-    std::shared_ptr<KvCache> cache = emptyCache(entry);
-    if (cache)
-      cache->beginStep(SmallVector<int64_t>(ids.size(), 0));
-    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), cache, given);
+    SmallVector<CacheRef> caches = emptyCaches(entry);
+    beginStep(caches, SmallVector<int64_t>(ids.size(), 0));
+    return argumentsOf(entry, ids, llvm::to_vector(llvm::seq<int64_t>(ids.size())), caches, given);
   };
 }
 
@@ -498,8 +511,8 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
   int64_t length = ids.size(), half = (length + 1) / 2;
   const std::array<std::pair<int64_t, int64_t>, 4> ends = {
       {{0, 0}, {length / 2, 1}, {length - 1, half}, {length, half}}};
-  return [ids, given, ends, cache = std::shared_ptr<KvCache>()](func::FuncOp entry, size_t step,
-                                                                StepInputs &inputs) mutable -> FailureOr<bool> {
+  return [ids, given, ends, caches = SmallVector<CacheRef>()](func::FuncOp entry, size_t step,
+                                                              StepInputs &inputs) mutable -> FailureOr<bool> {
     if (isEncode(entry)) {
       // Another order of ids is another sequence, and no row of the whole is where it was.
       std::vector<int64_t> other(ids.rbegin(), ids.rend() - ids.size() / 2);
@@ -509,8 +522,8 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
       return step == 0;
     }
     if (step == 0)
-      cache = emptyCache(entry);
-    if (!cache || step + 1 == ends.size() || ids.size() < 2)
+      caches = emptyCaches(entry);
+    if (caches.empty() || step + 1 == ends.size() || ids.size() < 2)
       return false;
     SmallVector<int64_t> sequences, tokens;
     inputs.rows.clear();
@@ -524,8 +537,8 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
         tokens.push_back(ids[position]);
       }
     }
-    cache->beginStep(sequences);
-    FailureOr<SmallVector<RuntimeValue>> arguments = argumentsOf(entry, tokens, inputs.rows, cache);
+    beginStep(caches, sequences);
+    FailureOr<SmallVector<RuntimeValue>> arguments = argumentsOf(entry, tokens, inputs.rows, caches);
     if (failed(arguments))
       return failure();
     inputs.arguments = std::move(*arguments);
@@ -535,7 +548,7 @@ std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)> heddle::model
 
 std::function<FailureOr<bool>(func::FuncOp, size_t, StepInputs &)>
 heddle::modelChunks(const std::vector<int64_t> &ids, int64_t rows, const EncodeInputs &given) {
-  return [ids, rows, given, begin = int64_t(0), cache = std::shared_ptr<KvCache>()](
+  return [ids, rows, given, begin = int64_t(0), caches = SmallVector<CacheRef>()](
              func::FuncOp entry, size_t step, StepInputs &inputs) mutable -> FailureOr<bool> {
     int64_t length = ids.size();
     if (isEncode(entry)) { // whole, whatever its length
@@ -544,16 +557,16 @@ heddle::modelChunks(const std::vector<int64_t> &ids, int64_t rows, const EncodeI
       return step == 0;
     }
     if (step == 0) {
-      cache = emptyCache(entry);
+      caches = emptyCaches(entry);
       begin = 0;
     }
     if (begin == length)
       return false;
     int64_t end = std::min(begin + rows, begin + 1 == length ? length : length - 1);
     inputs.rows = llvm::to_vector(llvm::seq(begin, end));
-    cache->beginStep(SmallVector<int64_t>(end - begin, 0));
+    beginStep(caches, SmallVector<int64_t>(end - begin, 0));
     FailureOr<SmallVector<RuntimeValue>> arguments =
-        argumentsOf(entry, ArrayRef(ids).slice(begin, end - begin), inputs.rows, cache);
+        argumentsOf(entry, ArrayRef(ids).slice(begin, end - begin), inputs.rows, caches);
     if (failed(arguments))
       return failure();
     inputs.arguments = std::move(*arguments);

@@ -353,8 +353,18 @@ Status checkCache(const package::KvPlan &kv, const std::string &path, const std:
   if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
       kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
     return wrong(path, (name + ".page_bytes").c_str(), double(kv.page_bytes()), "at least 64 * bytes_per_token");
+  uint64_t layers = 0, bytes = 0;
+  for (unsigned i = 0; kv.shapes() && i < kv.shapes()->size(); ++i) {
+    const package::KvShape &shape = *kv.shapes()->Get(i);
+    if (shape.layer_bytes() == 0 || shape.num_layers() > (kv.page_bytes() - bytes) / shape.layer_bytes())
+      return wrong(path, (name + ".shapes").c_str(), i, "layers of a page");
+    layers += shape.num_layers();
+    bytes += shape.num_layers() * shape.layer_bytes();
+  }
+  if (layers && (layers != kv.num_layers() || bytes != kv.page_bytes()))
+    return wrong(path, (name + ".shapes").c_str(), double(layers), "all layers, which fill a page");
   if (kv.windows() && kv.windows()->size() &&
-      (kv.windows()->size() != kv.num_layers() || kv.page_bytes() % kv.num_layers()))
+      (kv.windows()->size() != kv.num_layers() || (!layers && kv.page_bytes() % kv.num_layers())))
     return wrong(path, (name + ".windows").c_str(), kv.windows()->size(),
                  "one for each of the layers, which divide a page");
   if (kv.type() > package::KvType::MAX)

@@ -107,10 +107,18 @@ void addRows(const package::Package &metadata, std::string &out) {
       format("%llu bytes, %llu read per token", (unsigned long long)metadata.weights_size(),
              (unsigned long long)metadata.bytes_per_token()));
   auto addCache = [&](const char *key, const package::KvPlan *kv) {
-    if (kv)
-      add(out, key,
-          format("%s, %u KV heads of %u, %llu bytes per token", package::EnumNameKvType(kv->type()), kv->num_kv_heads(),
-                 kv->head_dim(), (unsigned long long)kv->bytes_per_token()));
+    if (!kv)
+      return;
+    std::string heads = format("%u KV heads of %u", kv->num_kv_heads(), kv->head_dim());
+    if (kv->shapes() && kv->shapes()->size()) {
+      heads.clear();
+      for (const package::KvShape *shape : *kv->shapes())
+        heads += format("%s%u layers of %u KV heads of %u", heads.empty() ? "" : ", ", shape->num_layers(),
+                        shape->num_kv_heads(), shape->head_dim());
+    }
+    add(out, key,
+        format("%s, %s, %llu bytes per token", package::EnumNameKvType(kv->type()), heads.c_str(),
+               (unsigned long long)kv->bytes_per_token()));
   };
   addCache("kv cache", metadata.kv());
   addCache("source cache", encoder ? encoder->cross() : nullptr);

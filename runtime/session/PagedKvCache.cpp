@@ -11,9 +11,10 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
                             Device *newDevice) {
   device = newDevice;
   pageBytes = layout.bytes;
-  layerBytes = layout.windows.empty() ? 0 : pageBytes / layout.windows.size();
   allHaveWindows = !layout.windows.empty();
-  for (size_t layer = 0; layer < layout.windows.size(); ++layer) {
+  for (uint64_t layer = 0, end = 0; layer < layout.windows.size(); ++layer) {
+    uint64_t begin = end;
+    end += layout.layerBytes.empty() ? pageBytes / layout.windows.size() : layout.layerBytes[layer];
     int64_t tokens = layout.windows[layer];
     auto known =
         std::find_if(windows.begin(), windows.end(), [&](const Window &window) { return window.tokens == tokens; });
@@ -21,9 +22,9 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
         (known == windows.end() && windows.size() == 64)) // more lengths than bits: the rest keeps its pages
       allHaveWindows = false;
     else if (known == windows.end())
-      windows.push_back({tokens, {layer}});
+      windows.push_back({tokens, {{begin, end}}});
     else
-      known->layers.push_back(layer);
+      known->layers.push_back({begin, end});
   }
   stride = (pageBytes + 4095) / 4096 * 4096;
   pagesPerSequence = (context + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
@@ -98,8 +99,8 @@ int64_t PagedKvCache::pagesBefore(const Window &window, int32_t sequence) const 
 // The whole system pages within the layers' parts. A device keeps its memory.
 void PagedKvCache::discard(const Window &window, const uint8_t *page) {
   discarded[indexOf(page)] |= uint64_t(1) << (&window - windows.data());
-  for (size_t layer : window.layers) {
-    uint64_t begin = (layer * layerBytes + 4095) / 4096 * 4096, end = (layer + 1) * layerBytes / 4096 * 4096;
+  for (const LayerRange &layer : window.layers) {
+    uint64_t begin = (layer.begin + 4095) / 4096 * 4096, end = layer.end / 4096 * 4096;
     if (!device && begin < end)
       memory.discard(indexOf(page) * stride + begin, end - begin);
   }

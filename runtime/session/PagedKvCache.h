@@ -18,11 +18,12 @@
 
 namespace heddle {
 
-// A page: the layers one after the other, in equal parts.
+// A page: the layers one after the other.
 struct KvPageLayout {
   uint64_t bytes = 0;
   std::vector<int64_t>
       windows; // (layers): tokens that a layer sees, the newest included, 0: all; empty: all layers see all
+  std::vector<uint64_t> layerBytes{}; // (layers): of each; empty: equal parts
 };
 
 class PagedKvCache {
@@ -56,10 +57,13 @@ public:
   int64_t pagesInUse() const { return numPages() - numFree - uncommitted; }
 
 private:
+  struct LayerRange {
+    uint64_t begin, end; // bytes of a page
+  };
   // Layers with the same window.
   struct Window {
     int64_t tokens;
-    std::vector<size_t> layers;
+    std::vector<LayerRange> layers;
   };
   // Pages of a sequence that lie wholly before what its next token sees.
   int64_t pagesBefore(const Window &window, int32_t sequence) const;
@@ -78,7 +82,6 @@ private:
   uint64_t committed = 0; // bytes of `memory`
   DeviceMemory deviceMemory;
   uint64_t pageBytes = 0, stride = 0; // stride: pageBytes rounded up to 4096
-  uint64_t layerBytes = 0;            // of a page
   std::vector<Window> windows;        // of different lengths
   bool allHaveWindows = false;
   ReservedArray<int64_t> recycled;   // (maxSequences): sum of pagesBefore() when recycle() last ran

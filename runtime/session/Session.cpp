@@ -18,6 +18,10 @@ KvPageLayout pageLayout(const package::KvPlan &plan) {
   layout.bytes = plan.page_bytes();
   if (plan.windows())
     layout.windows.assign(plan.windows()->begin(), plan.windows()->end());
+  // Only windows ask where a layer lies.
+  for (unsigned i = 0; !layout.windows.empty() && plan.shapes() && i < plan.shapes()->size(); ++i)
+    layout.layerBytes.insert(layout.layerBytes.end(), plan.shapes()->Get(i)->num_layers(),
+                             plan.shapes()->Get(i)->layer_bytes());
   return layout;
 }
 

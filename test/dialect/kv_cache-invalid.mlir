@@ -33,3 +33,8 @@ func.func private @of_two_heads(!heddle.kv_cache<1 x 2 x 576 x f32, latent = 512
 
 // expected-error @+1 {{a cache of latents (512) is of the tokens of a step, not of a source}}
 func.func private @latents_of_a_source(!heddle.kv_cache<1 x 1 x 576 x f32 cross, latent = 512>)
+
+// -----
+
+// expected-error @+1 {{begin (4096) must be 0, or a byte of a page of a step's tokens}}
+func.func private @behind_a_source(!heddle.kv_cache<1 x 1 x 64 x f32 cross begin = 4096>)

@@ -13,3 +13,6 @@ func.func private @cross(!heddle.kv_cache<6 x 8 x 64 x f32 cross>, !heddle.kv_ca
 
 // CHECK: func.func private @blocks(!heddle.kv_cache<2 x 8 x 96 x i8>)
 func.func private @blocks(!heddle.kv_cache<2 x 8 x 96 x i8>)
+
+// CHECK: func.func private @parts(!heddle.kv_cache<2 x 8 x 96 x bf16>, !heddle.kv_cache<1 x 4 x 192 x bf16 begin = 393216>)
+func.func private @parts(!heddle.kv_cache<2 x 8 x 96 x bf16>, !heddle.kv_cache<1 x 4 x 192 x bf16 begin = 393216>)

@@ -61,14 +61,11 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?
 
 // -----
 
-func.func private @two_heads(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
+func.func private @two_shapes(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>, %k: tensor<?x1x?x4xf32>) -> tensor<?x2x?x4xf32> {
   %0 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
-  return %0 : tensor<?x2x?x4xf32>
-}
-func.func private @one_head(%q: tensor<?x2x?x4xf32>, %k: tensor<?x1x?x4xf32>) -> tensor<?x2x?x4xf32> {
-  // expected-error @+1 {{all layers must have the same num_kv_heads and head_dim: (1, 4) after (2, 4)}}
-  %0 = heddle.attention %q, %k, %k <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x1x?x4xf32>, tensor<?x1x?x4xf32> -> tensor<?x2x?x4xf32>
-  return %0 : tensor<?x2x?x4xf32>
+  // expected-error @+1 {{a layer must have one num_kv_heads and head_dim: (1, 4) after (2, 4)}}
+  %1 = heddle.attention %0, %k, %k <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x1x?x4xf32>, tensor<?x1x?x4xf32> -> tensor<?x2x?x4xf32>
+  return %1 : tensor<?x2x?x4xf32>
 }
 func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> { return %q : tensor<?x2x?x4xf32> }
 

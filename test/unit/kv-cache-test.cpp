@@ -3,6 +3,7 @@
 #include "test/unit/TestModel.h"
 
 #include <gtest/gtest.h>
+#include <numeric>
 #include <sys/mman.h>
 
 using namespace heddle;
@@ -13,8 +14,11 @@ namespace {
 constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SIZE;
 
 struct Cache : PagedKvCache {
-  explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1) {
-    KvPageLayout layout = {windows.size() * partBytes, windows};
+  // `layerBytes`: of each layer, where they differ.
+  explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1, const std::vector<uint64_t> &layerBytes = {}) {
+    KvPageLayout layout = {windows.size() * partBytes, windows, layerBytes};
+    if (!layerBytes.empty())
+      layout.bytes = std::accumulate(layerBytes.begin(), layerBytes.end(), uint64_t(0));
     EXPECT_TRUE(create(layout, sequences, longContext).isOk());
   }
   // Takes `count` tokens in one step, whose pages are written.
@@ -105,6 +109,19 @@ TEST(PagedKvCache, layersWithAWindowGiveTheirPartOfAPageBack) {
     EXPECT_EQ(residentPages(old + layer * partBytes, partBytes), 0u);
     EXPECT_EQ(residentPages(recent + layer * partBytes, partBytes), 2u);
   }
+}
+
+// As many layers with a window, whose parts are smaller, lie behind those that see all.
+TEST(PagedKvCache, layersOfDifferentShapesGiveTheirOwnPartBack) {
+  Cache cache({0, 100}, 1, {4 * partBytes, partBytes});
+  for (int i = 0; i < 640; ++i)
+    cache.grow(0, 1, 7);
+  const uint8_t *old = cache.pages(0)[2], *recent = cache.pages(0)[9];
+  EXPECT_EQ(cache.pageStride(), 5 * partBytes);
+  EXPECT_EQ(residentPages(old, 4 * partBytes), 8u);
+  EXPECT_EQ(old[4 * partBytes - 1], 7);
+  EXPECT_EQ(residentPages(old + 4 * partBytes, partBytes), 0u);
+  EXPECT_EQ(residentPages(recent + 4 * partBytes, partBytes), 2u);
 }
 
 TEST(PagedKvCache, sharedPagesStayUntilNobodySeesThem) {

@@ -39,7 +39,7 @@ FailureOr<ArrayRef<func::FuncOp>> KernelLibrary::kernels(Operation *op) {
 
 // Of a token's keys and values in one layer.
 static int64_t cachedBytes(KvCacheType cache) {
-  return cache.getPageBytes() / HEDDLE_KV_PAGE_SIZE / cache.getNumLayers();
+  return cache.getLayerBytes() / HEDDLE_KV_PAGE_SIZE;
 }
 
 // Reads rows and writes what the cache holds of them.

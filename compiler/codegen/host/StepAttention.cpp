@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace heddle;
 
 std::pair<Value, Value> StepLauncher::planes(KvCacheType cache, Value layer) {
-  Value key = b.mul(toInteger(b, layer), cache.getLayerBytes());
+  Value key = b.add(b.mul(toInteger(b, layer), cache.getLayerBytes()), cache.getBegin());
   return {key, b.add(key, cache.getPlaneBytes())};
 }
 

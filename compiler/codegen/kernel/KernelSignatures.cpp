@@ -371,6 +371,13 @@ KvAppendSpec heddle::specOf(KvAppendOp op) {
   return spec;
 }
 
+std::string heddle::signatureOf(KvAppendOp op) {
+  KvAppendSpec spec = specOf(op);
+  std::string value = spec.valueDim() == spec.headDim ? "" : "_v" + std::to_string(spec.valueDim());
+  return llvm::formatv("kv_append{0}_kv{1}_d{2}{3}", op.getCache().getType().getCross() ? "_sources" : "",
+                       spec.numKvHeads, spec.headDim, value);
+}
+
 void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned tile) {
   spec.tileRows = schedule.getTiles()[tile].getRows().front();
   for (TileAttr registers : schedule.getTiles())

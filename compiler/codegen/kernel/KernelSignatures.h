@@ -35,6 +35,7 @@ std::string signatureOf(OnlineAttentionOp op);
 std::string signatureOf(CombineSplitsOp op);
 std::string signatureOf(FlashAttentionOp op);
 std::string signatureOf(RaggedAttentionOp op);
+std::string signatureOf(KvAppendOp op);
 std::string signatureOf(RotateAppendOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);

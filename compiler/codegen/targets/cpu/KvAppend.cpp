@@ -168,7 +168,7 @@ public:
   explicit KvAppend(const CpuTarget &target) : target(target) {}
 
 protected:
-  FailureOr<std::string> nameOf(KvAppendOp op) const override { return std::string("kv_append"); }
+  FailureOr<std::string> nameOf(KvAppendOp op) const override { return signatureOf(op); }
   FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override {
     return oneKernel(module.once(name, [&] { return buildKvAppend(module.code, name, specOf(op), target); }));
   }

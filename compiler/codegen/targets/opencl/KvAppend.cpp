@@ -150,9 +150,7 @@ public:
   using DeviceEmitterOf::DeviceEmitterOf;
 
 protected:
-  FailureOr<std::string> nameOf(KvAppendOp op) const override {
-    return std::string(op.getCache().getType().getCross() ? "kv_append_sources" : "kv_append");
-  }
+  FailureOr<std::string> nameOf(KvAppendOp op) const override { return signatureOf(op); }
   FailureOr<Kernels> build(KvAppendOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
 };
 
