@@ -112,6 +112,7 @@ int64_t partsOf(const TensorRule &rule, const ModelConfig &config, int64_t layer
 }
 
 int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
+  LayerShape shape = config.shapeOf(layer);
   StageConfig stage = config.stages.empty() ? StageConfig() : config.stages[static_cast<size_t>(layer)];
   switch (dim) {
   case ConfigDim::None:
@@ -157,19 +158,19 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::Heads:
     return config.numHeads;
   case ConfigDim::KvHeads:
-    return config.numKvHeads;
+    return shape.numKvHeads;
   case ConfigDim::Buckets:
     return config.relativeBuckets;
   case ConfigDim::Queries:
-    return config.numHeads * config.headDim;
+    return config.numHeads * shape.headDim;
   case ConfigDim::KeyValues:
-    return config.numKvHeads * config.headDim;
+    return shape.numKvHeads * shape.headDim;
   case ConfigDim::QueriesKeysValues:
-    return (config.numHeads + 2 * config.numKvHeads) * config.headDim;
+    return (config.numHeads + 2 * shape.numKvHeads) * shape.headDim;
   case ConfigDim::HeadDim:
-    return config.headDim;
+    return shape.headDim;
   case ConfigDim::Intermediate:
-    return config.intermediateSize;
+    return shape.intermediateSize;
   case ConfigDim::EncoderPositions:
     return config.encoder.contextLength + config.firstPosition;
   case ConfigDim::EncoderIntermediate:
@@ -183,7 +184,7 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::Seen:
     return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size());
   case ConfigDim::GateAndUp:
-    return 2 * config.intermediateSize;
+    return 2 * shape.intermediateSize;
   case ConfigDim::Experts:
     return config.moe.numExperts;
   case ConfigDim::ExpertGateAndUp:
@@ -251,6 +252,7 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
   bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];
   bool hasOwnKeys = static_cast<size_t>(layer) >= config.keyLayers.size() || config.keyLayers[layer] == layer;
+  bool hasOwnValues = hasOwnKeys && !config.shapeOf(layer).keysAreValues;
   switch (rule.when) {
   case When::Always:
     return true;
@@ -348,6 +350,12 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return hasOwnKeys;
   case When::OwnKeyBias:
     return hasOwnKeys && config.attentionBias;
+  case When::LayerInputs:
+    return config.layerInputs.size > 0;
+  case When::OwnValues:
+    return hasOwnValues;
+  case When::OwnValueBias:
+    return hasOwnValues && config.attentionBias;
   case When::ActivationTensors:
     return config.hasActivationTensors;
   }

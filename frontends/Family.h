@@ -126,6 +126,9 @@ enum class When : uint8_t {
   Merged /* another stage follows */,
   OwnKeys /* the layer attends to keys and values of its own */,
   OwnKeyBias,
+  OwnValues /* and has a projection of values */,
+  OwnValueBias,
+  LayerInputs /* each layer gets an embedding of its own for each token */,
   ActivationTensors /* ModelConfig::hasActivationTensors */,
 };
 
@@ -358,6 +361,7 @@ struct Family {
   // A token's position counts the tokens before it that are not masked, instead of all.
   bool positionsSkipMasked = false;
   BiasRules biases;
+  bool layersDiffer = false; // a GGUF file may say heads of keys and the width of feed-forward blocks of each layer
   WindowRules windows;
   RopeRules rope;
   ExpertNames experts;

@@ -119,15 +119,24 @@ private:
 };
 
 Status ConfigChecker::checkHeads() {
-  if (config.numHeads % config.numKvHeads != 0)
-    return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
-                                           fieldName(config, "num_key_value_heads") + " (" +
-                                           std::to_string(config.numKvHeads) + ")");
-  if (config.numHeads * config.headDim > maxRowValues)
-    return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") by " + fieldName(config, "head_dim") +
-                                           " (" + std::to_string(config.headDim) + ") is " +
-                                           std::to_string(config.numHeads * config.headDim) + ", expected at most " +
-                                           std::to_string(maxRowValues));
+  for (int64_t layer = -1; layer < static_cast<int64_t>(config.layerShapes.size()); ++layer) {
+    LayerShape shape = config.shapeOf(layer);
+    std::string where = layer < 0 ? "" : " of layer " + std::to_string(layer);
+    for (auto [name, size] : {std::pair<const char *, int64_t>{"num_key_value_heads", shape.numKvHeads},
+                              {"head_dim", shape.headDim},
+                              {"intermediate_size", shape.intermediateSize}})
+      if (layer >= 0 && size < 1)
+        return fail(name, "is " + std::to_string(size) + where + ", expected a positive number");
+    if (config.numHeads % shape.numKvHeads != 0)
+      return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
+                                             fieldName(config, "num_key_value_heads") + where + " (" +
+                                             std::to_string(shape.numKvHeads) + ")");
+    if (config.numHeads * shape.headDim > maxRowValues)
+      return fail("num_attention_heads",
+                  "(" + std::to_string(config.numHeads) + ") by " + fieldName(config, "head_dim") + where + " (" +
+                      std::to_string(shape.headDim) + ") is " + std::to_string(config.numHeads * shape.headDim) +
+                      ", expected at most " + std::to_string(maxRowValues));
+  }
   const LatentConfig &latent = config.latent;
   if (latent.enabled && latent.kvLoraRank + latent.qkRopeHeadDim > maxLatentDim)
     return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " +
@@ -228,8 +237,11 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
   if (config.latent.enabled && (rope.rotaryDim != config.latent.qkRopeHeadDim || rope.rotaryDim % 2 != 0))
     return fail("qk_rope_head_dim",
                 "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
-  if (rope.rotaryDim < 2 || rope.rotaryDim > config.headDim || rope.rotaryDim % 2 != 0)
-    return failPartial("and " + fieldName(config, "head_dim") + " (" + std::to_string(config.headDim) + ") give " +
+  int64_t headDim = config.headDim;
+  for (const LayerShape &shape : config.layerShapes)
+    headDim = std::max(headDim, shape.headDim);
+  if (rope.rotaryDim < 2 || rope.rotaryDim > headDim || rope.rotaryDim % 2 != 0)
+    return failPartial("and " + fieldName(config, "head_dim") + " (" + std::to_string(headDim) + ") give " +
                        std::to_string(rope.rotaryDim) +
                        " rotary dimensions, expected an even number from 2 to head_dim");
   return checkScaling(rope);

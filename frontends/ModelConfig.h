@@ -92,6 +92,12 @@ struct DistanceConfig {
   bool isNormed = false;                  // norm_rel_ebd
 };
 
+// Of a layer, where a model's layers differ.
+struct LayerShape {
+  int64_t numKvHeads = 0, headDim = 0, intermediateSize = 0;
+  bool keysAreValues = false; // attention_k_eq_v: there is one projection for both
+};
+
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
 struct StreamConfig {
   int64_t count = 0, active = 0; // altup_num_inputs, altup_active_idx
@@ -226,9 +232,10 @@ struct ModelConfig {
   std::string license; // as the files state it; empty where they do not
   int64_t vocabSize = 0, hiddenSize = 0, intermediateSize = 0;
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
-  int64_t numPredictionLayers = 0; // behind the last, which no program reads
-  int64_t headDim = 0;             // of queries and keys
-  int64_t contextLength = 0;       // max_position_embeddings
+  int64_t numPredictionLayers = 0;     // behind the last, which no program reads
+  int64_t headDim = 0;                 // of queries and keys
+  std::vector<LayerShape> layerShapes; // (num_hidden_layers); empty: all layers are of the sizes above
+  int64_t contextLength = 0;           // max_position_embeddings
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
@@ -336,6 +343,11 @@ struct ModelConfig {
   // What else stands there, and would change what is generated, but is not applied: "num_beams 4".
   std::vector<std::string> notApplied;
 
+  // Of a layer, or of what is of none.
+  LayerShape shapeOf(int64_t layer) const {
+    bool isKnown = layer >= 0 && static_cast<size_t>(layer) < layerShapes.size();
+    return isKnown ? layerShapes[static_cast<size_t>(layer)] : LayerShape{numKvHeads, headDim, intermediateSize};
+  }
   // Whether some layer's tokens attend within a window.
   bool hasWindows() const;
   // Whether it gives hidden states of whole texts and generates nothing: an encoder, or a decoder that embeds texts.

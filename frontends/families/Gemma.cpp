@@ -5,20 +5,12 @@
 // Gemma 2 (arXiv:2408.00118) and Gemma 3 text (arXiv:2503.19786): norms before and after each block, scores and logits softcapped (2), norms of query and key heads (3), windows and rotary embeddings that alternate by layer.
 // EmbeddingGemma (arXiv:2509.20354): Gemma 3 as an encoder, whose windows lie on both sides.
 
-#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
-#include "frontends/gguf/GgufModel.h"
-#include "frontends/huggingface/Config.h"
+#include "frontends/families/GemmaLayers.h"
 
 #include <cmath>
 
 namespace heddle {
-
-static constexpr TensorRule sandwichNormRules[] = {
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
-};
 
 static void readScales(JsonObject &object, ModelConfig &config) {
   config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));

@@ -5,42 +5,13 @@
 // residual of low rank (LAuReL, arXiv:2411.07501); each layer gets an embedding of its own for each token; gates of the first layers keep what lies far
 // above their mean; the last layers attend to keys and values of earlier ones. What GGUF has no keys for is that of the published models.
 
-#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
-#include "frontends/gguf/GgufModel.h"
-#include "frontends/huggingface/Config.h"
+#include "frontends/families/GemmaLayers.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace heddle {
-
-static constexpr TensorRule attentionRules3n[] = {
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
-     When::OwnKeys},
-    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
-     When::OwnKeys},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
-    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
-     When::AttentionBias},
-    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
-     When::OwnKeyBias},
-    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", ConfigDim::KeyValues, ConfigDim::None,
-     When::OwnKeyBias},
-    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
-     When::OutputBias},
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
-     When::OwnKeys},
-};
-
-static constexpr TensorRule normRules[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
-};
 
 static constexpr TensorRule streamRules[] = {
     {"model.altup_projections.@.weight", "altup_proj.weight", ConfigDim::Hidden, ConfigDim::Hidden, When::Always,
@@ -59,40 +30,7 @@ static constexpr TensorRule streamRules[] = {
     {"model.layers.#.laurel.post_laurel_norm.weight", "blk.#.laurel_post_norm.weight", ConfigDim::Hidden},
 };
 
-static constexpr TensorRule layerInputRules[] = {
-    {"model.embed_tokens_per_layer.weight", "per_layer_token_embd.weight", ConfigDim::LayerInputVocab,
-     ConfigDim::LayerInputs},
-    {"model.per_layer_model_projection.weight", "per_layer_model_proj.weight", ConfigDim::LayerInputs,
-     ConfigDim::Hidden},
-    {"model.per_layer_projection_norm.weight", "per_layer_proj_norm.weight", ConfigDim::LayerInput},
-    {"model.layers.#.per_layer_input_gate.weight", "blk.#.inp_gate.weight", ConfigDim::LayerInput, ConfigDim::Hidden},
-    {"model.layers.#.per_layer_projection.weight", "blk.#.proj.weight", ConfigDim::Hidden, ConfigDim::LayerInput},
-    {"model.layers.#.post_per_layer_input_norm.weight", "blk.#.post_norm.weight", ConfigDim::Hidden},
-};
-
-// Checkpoints hold projections also of the layers that attend to others' keys. Towers stand beside the text, with what embeds their tokens.
-static constexpr UnreadTensor unreadTensors[] = {
-    {"model.layers.#.self_attn.k_proj.*"},
-    {"model.layers.#.self_attn.v_proj.*"},
-    {"model.layers.#.self_attn.k_norm.*"},
-    {"blk.#.attn_k.*"},
-    {"blk.#.attn_v.*"},
-    {"blk.#.attn_k_norm.*"},
-    {"model.vision_tower.*", /*isLoss=*/true},
-    {"model.audio_tower.*", /*isLoss=*/true},
-    {"model.embed_vision.*", /*isLoss=*/true},
-    {"model.embed_audio.*", /*isLoss=*/true},
-};
-
 static constexpr int64_t mostStreams = 64;
-
-static int64_t readWithin(JsonObject &object, const char *key, int64_t fallback, int64_t low, int64_t high) {
-  int64_t value = object.integer(key).value_or(fallback);
-  if (value < low || value > high)
-    object.fail(key,
-                "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high));
-  return value;
-}
 
 // intermediate_size may name that of each layer.
 static void readSizes(JsonObject &object, ModelConfig &config) {
@@ -102,15 +40,17 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
   if (widths.size() > 1 && widths.size() != static_cast<size_t>(config.numHiddenLayers))
     object.fail("intermediate_size", "has " + std::to_string(widths.size()) + " entries, expected num_hidden_layers (" +
                                          std::to_string(config.numHiddenLayers) + ")");
-  for (int64_t width : widths)
-    if (width != config.intermediateSize)
-      return object.unsupported("intermediate_size", "holds " + std::to_string(width) + " beside " +
-                                                         std::to_string(config.intermediateSize) +
-                                                         ", which is not supported; expected layers of one width");
   config.normEps = object.number("rms_norm_eps").value_or(defaults.normEps);
   config.numKvHeads = object.integer("num_key_value_heads").value_or(defaults.numKvHeads);
   config.headDim = object.integer("head_dim").value_or(defaults.headDim);
   checkEvenHeads(object, config);
+  for (int64_t width : widths) {
+    if (width < 1 || width > 1 << 24)
+      return object.fail("intermediate_size", "holds " + std::to_string(width) + ", expected 1 to 2^24");
+    config.layerShapes.push_back({config.numKvHeads, config.headDim, width});
+  }
+  if (std::all_of(widths.begin(), widths.end(), [&](int64_t width) { return width == config.intermediateSize; }))
+    config.layerShapes.clear();
 }
 
 // How many standard deviations above its mean a normal variable is with probability 1 - share.
@@ -145,37 +85,6 @@ static void readSparsity(JsonObject &object, ModelConfig &config) {
   }
 }
 
-// Of the last layers each attends to what the last layer of its kind before them does. Gives the first that has none, or -1.
-static int64_t shareKeys(ModelConfig &config, int64_t shared) {
-  int64_t layers = config.numHiddenLayers;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    int64_t from = layer;
-    if (layer >= layers - shared) {
-      from = layers - shared - 1;
-      while (from >= 0 && (config.layerWindow[from] > 0) != (config.layerWindow[layer] > 0))
-        --from;
-      if (from < 0)
-        return layer;
-    }
-    config.keyLayers.push_back(from);
-  }
-  return -1;
-}
-
-static std::string noneBefore(int64_t shared, int64_t layer) {
-  return "is " + std::to_string(shared) + ": no layer before the last " + std::to_string(shared) +
-         " is of the kind of layer " + std::to_string(layer);
-}
-
-static void readSharedKeys(JsonObject &object, ModelConfig &config) {
-  const char *key = "num_kv_shared_layers";
-  int64_t shared = readWithin(object, key, 15, 0, config.numHiddenLayers - 1);
-  if (!object.status().isOk())
-    return;
-  if (int64_t layer = shareKeys(config, shared); layer >= 0)
-    object.fail(key, noneBefore(shared, layer));
-}
-
 static void readRest(JsonObject &object, ModelConfig &config) {
   config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
   config.attentionScale = 1.0;
@@ -187,25 +96,12 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   streams.laurelRank = readWithin(object, "laurel_rank", 64, 1, 1 << 16);
   config.layerInputs.vocabSize = readWithin(object, "vocab_size_per_layer_input", 262144, 1, 1 << 24);
   config.layerInputs.size = readWithin(object, "hidden_size_per_layer_input", 256, 1, 1 << 12);
-  readSharedKeys(object, config);
+  readSharedKeys(object, config, "num_kv_shared_layers", 15);
   readSparsity(object, config);
 }
 
 constexpr int64_t publishedSparseLayers = 10, publishedKeyLayers = 20;
 constexpr double publishedCutoff = 1.6448533535003662; // of a share of 0.95
-
-static int64_t rowsOf(const Checkpoint &tensors, const char *name) {
-  const TensorInfo *tensor = tensors.find(name);
-  return tensor && tensor->shape.size() == 2 ? tensor->shape[0] : 0;
-}
-
-static int64_t integerWithin(GgufKeys &keys, const char *key, int64_t fallback, int64_t low, int64_t high) {
-  int64_t value = keys.integer(key, fallback);
-  if (value < low || value > high)
-    keys.fail(keys.full(key) + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
-              std::to_string(high));
-  return value;
-}
 
 // Cutoffs are in the file, -infinity for none.
 static void readGgufSparsity(GgufKeys &keys, ModelConfig &config, const GgufCount &layers) {
@@ -236,22 +132,17 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   config.ropes.push_back(local);
   rotateWindowsApart(config);
   StreamConfig &streams = config.streams;
-  streams.count = integerWithin(keys, "altup.num_inputs", 4, 1, mostStreams);
-  streams.active = integerWithin(keys, "altup.active_idx", 0, 0, std::max<int64_t>(1, streams.count) - 1);
+  streams.count = readWithin(keys, "altup.num_inputs", 4, 1, mostStreams);
+  streams.active = readWithin(keys, "altup.active_idx", 0, 0, std::max<int64_t>(1, streams.count) - 1);
   streams.laurelRank = rowsOf(tensors, "blk.0.laurel_l.weight");
   config.layerInputs.vocabSize = rowsOf(tensors, "per_layer_token_embd.weight");
-  config.layerInputs.size = integerWithin(keys, "embedding_length_per_layer_input", 256, 1, 1 << 12);
-  const char *key = "attention.shared_kv_layers";
+  config.layerInputs.size = readWithin(keys, "embedding_length_per_layer_input", 256, 1, 1 << 12);
   int64_t fewer = std::max<int64_t>(0, config.numHiddenLayers - publishedKeyLayers);
-  int64_t shared = integerWithin(keys, key, fewer, 0, config.numHiddenLayers - 1);
+  readSharedKeys(keys, config, "attention.shared_kv_layers", fewer);
   if (!keys.status().isOk())
     return;
-  if (int64_t layer = shareKeys(config, shared); layer >= 0)
-    keys.fail(keys.full(key) + " " + noneBefore(shared, layer));
   readGgufSparsity(keys, config, layers);
 }
-
-using LayerValues = ModelBuilder::LayerValues;
 
 // What a stream says of how the streams mix: (batch, sequence, number of streams).
 static TensorHandle routing(ModelBuilder &b, TensorHandle x) {
@@ -278,18 +169,6 @@ static LayerValues correct(ModelBuilder &b, const LayerValues &predicted, Tensor
   return corrected;
 }
 
-// `heads`: keys and values of another layer; where it is empty, those of this one are put into it.
-static TensorHandle attention(ModelBuilder &b, TensorHandle x, LayerValues &heads) {
-  const ModelConfig &c = b.config();
-  auto project = [&](const char *name, int64_t count) { return b.splitHeads(b.linear(x, name), count); };
-  TensorHandle q = b.rope(b.rmsNorm(project("self_attn.q_proj", c.numHeads), "self_attn.q_norm"));
-  if (heads.empty()) {
-    heads.push_back(b.rope(b.rmsNorm(project("self_attn.k_proj", c.numKvHeads), "self_attn.k_norm")));
-    heads.push_back(b.rmsNorm(project("self_attn.v_proj", c.numKvHeads), "self_attn.v_norm"));
-  }
-  return b.linear(b.mergeHeads(b.attention(q, heads[0], heads[1])), "self_attn.o_proj");
-}
-
 static TensorHandle feedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   TensorHandle gate = b.linear(x, "mlp.gate_proj");
   if (std::optional<double> cutoff = b.config().gateCutoffs[layer])
@@ -302,7 +181,7 @@ static TensorHandle activate(ModelBuilder &b, int64_t layer, TensorHandle x, Lay
   TensorHandle normed = b.rmsNorm(x, "input_layernorm");
   TensorHandle narrow = b.linear(b.linear(normed, "laurel.linear_left"), "laurel.linear_right");
   TensorHandle laurel = b.add(normed, b.rmsNorm(narrow, "laurel.post_laurel_norm"));
-  x = b.add(x, b.rmsNorm(attention(b, normed, heads), "post_attention_layernorm"));
+  x = b.add(x, b.rmsNorm(keySharingAttention(b, layer, normed, heads), "post_attention_layernorm"));
   x = b.scale(b.add(x, laurel), std::sqrt(0.5));
   TensorHandle fed = feedForward(b, layer, b.rmsNorm(x, "pre_feedforward_layernorm"));
   return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
@@ -316,26 +195,10 @@ static LayerValues layer3n(ModelBuilder &b, int64_t layer, const LayerValues &st
   TensorHandle active = corrected[c.active];
   if (c.scalesCorrected)
     active = b.scaleColumns(active, "altup.correct_output_scale");
-  TensorHandle gated = b.glu(b.linear(active, "per_layer_input_gate"), layerInput);
-  TensorHandle given = b.rmsNorm(b.linear(gated, "per_layer_projection"), "post_per_layer_input_norm");
+  TensorHandle given = ofLayerInput(b, active, layerInput);
   for (int64_t i = 1; i < c.count; ++i)
     corrected[i] = b.add(corrected[i], given);
   return corrected;
-}
-
-// What each layer gets of its own for each token: numbers of a table, and of a projection of what all layers get.
-static LayerValues layerInputs(ModelBuilder &b, TensorHandle embedded) {
-  const ModelConfig &c = b.config();
-  int64_t width = c.layerInputs.size;
-  TensorHandle tokens = b.embedIds("model.embed_tokens_per_layer.weight", std::sqrt(static_cast<double>(width)));
-  TensorHandle projected = b.scale(b.linear(embedded, "model.per_layer_model_projection"),
-                                   1.0 / std::sqrt(static_cast<double>(c.hiddenSize)));
-  TensorHandle normed = b.rmsNorm(b.splitHeads(projected, c.numHiddenLayers), "model.per_layer_projection_norm");
-  TensorHandle all = b.add(b.mergeHeads(normed), tokens);
-  LayerValues inputs;
-  for (int64_t layer = 0; layer < c.numHiddenLayers; ++layer)
-    inputs.push_back(b.scale(b.columns(all, layer * width, (layer + 1) * width), std::sqrt(0.5)));
-  return inputs;
 }
 
 static constexpr double leastMeanSquare = 1e-5;
@@ -348,27 +211,9 @@ static void build(ModelBuilder &b) {
     TensorHandle other = b.linear(embedded, "model.altup_projections." + std::to_string(i));
     streams.push_back(b.withMagnitudeOf(other, embedded, leastMeanSquare));
   }
-  std::vector<LayerValues> headsOf(static_cast<size_t>(c.numHiddenLayers)); // of each layer that others attend to
-  for (int64_t layer = 0; layer < c.numHiddenLayers; ++layer) {
-    int64_t from = c.keyLayers[layer];
-    bool gives = from == layer && std::count(c.keyLayers.begin(), c.keyLayers.end(), layer) > 1;
-    LayerValues taken = streams;
-    taken.push_back(inputs[layer]);
-    if (from != layer)
-      taken.insert(taken.end(), headsOf[from].begin(), headsOf[from].end());
-    LayerValues given =
-        b.layer(layer, "model.layers." + std::to_string(layer) + ".", taken, [&](const LayerValues &values) {
-          auto rest = values.begin() + c.streams.count;
-          LayerValues heads(rest + 1, values.end());
-          LayerValues results = layer3n(b, layer, LayerValues(values.begin(), rest), *rest, heads);
-          if (gives)
-            results.insert(results.end(), heads.begin(), heads.end());
-          return results;
-        });
-    auto rest = given.begin() + c.streams.count;
-    streams.assign(given.begin(), rest);
-    headsOf[layer].assign(rest, given.end());
-  }
+  streams = keySharingLayers(b, streams, inputs, [&](int64_t layer, const LayerValues &values, LayerValues &heads) {
+    return layer3n(b, layer, LayerValues(values.begin(), values.end() - 1), values.back(), heads);
+  });
   // A function of its own, so that what begins the logits is the head.
   TensorHandle x = b.layer(c.numHiddenLayers, "model.", streams, [&](const LayerValues &streams) {
     TensorHandle sum = streams[0];
@@ -386,8 +231,9 @@ static constexpr Family describeGemma3n() {
   row.modelType = "gemma3n_text";
   row.wrapper = "gemma3n";
   row.gguf = "gemma3n";
-  row.unread = unreadTensors;
-  row.rules = {embeddingRules, attentionRules3n, normRules, feedForwardRules, streamRules, layerInputRules};
+  row.unread = keySharingUnread;
+  row.rules = {embeddingRules,   attentionNormRules, keySharingAttentionRules, sandwichNormRules,
+               feedForwardRules, streamRules,        layerInputRules};
   row.defaults.vocabSize = 262400;
   row.defaults.hiddenSize = 2048;
   row.defaults.intermediateSize = 16384;
@@ -406,6 +252,7 @@ static constexpr Family describeGemma3n() {
   row.windows.use = WindowUse::Stated;
   row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 5;
+  row.layersDiffer = true;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
   row.readers.huggingFaceRest = readRest;

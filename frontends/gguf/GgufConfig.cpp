@@ -71,12 +71,14 @@ public:
 private:
   // What is the same in every layer: stored as one number, or as an array of equal ones.
   int64_t uniform(const char *key, int64_t fallback);
+  std::vector<int64_t> ofLayers(const char *key, int64_t fallback);
   bool isArray(const char *key) const;
   GgufCount layers() const {
     return {config.numHiddenLayers + config.numPredictionLayers, "layers", keys.full("block_count")};
   }
   bool knowsPrediction() const;
   void readPredictionLayers();
+  void readShapes();
   void readSizes();
   bool hasExpertsOnly() const;
   void readExperts();
@@ -128,6 +130,36 @@ void ConfigReader::readPredictionLayers() {
   config.numHiddenLayers -= layers;
 }
 
+// A number of each layer, which the file has once where all are equal.
+std::vector<int64_t> ConfigReader::ofLayers(const char *key, int64_t fallback) {
+  constexpr int64_t mostLayers = 4096; // which is checked later
+  size_t count = static_cast<size_t>(std::clamp<int64_t>(config.numHiddenLayers, 1, mostLayers));
+  if (!isArray(key))
+    return std::vector<int64_t>(count, fallback ? keys.integer(key, fallback) : keys.integer(key));
+  Expected<std::vector<int64_t>> numbers = file.integers(keys.full(key), layers());
+  keys.adopt(numbers.status());
+  return numbers && numbers->size() == count ? *numbers : std::vector<int64_t>(count, 1);
+}
+
+// Heads of keys and widths; the family adds what else differs.
+void ConfigReader::readShapes() {
+  std::vector<int64_t> kvHeads = ofLayers("attention.head_count_kv", config.numHeads),
+                       widths = ofLayers("feed_forward_length", 0);
+  config.numKvHeads = kvHeads.front();
+  config.intermediateSize = widths.front();
+  config.headDim = keys.integer("attention.key_length", 0);
+  auto areEqual = [](const std::vector<int64_t> &numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) { return number == numbers.front(); });
+  };
+  for (size_t layer = 0; layer < widths.size() && !(areEqual(kvHeads) && areEqual(widths)); ++layer) {
+    if (kvHeads[layer] < 1 || kvHeads[layer] > 1 << 16 || widths[layer] < 1 || widths[layer] > 1 << 24)
+      return keys.fail(keys.full("block_count") + ": layer " + std::to_string(layer) + " has " +
+                       std::to_string(kvHeads[layer]) + " heads of keys and a width of " +
+                       std::to_string(widths[layer]) + ", expected 1 to 2^16 and 1 to 2^24");
+    config.layerShapes.push_back({kvHeads[layer], config.headDim, widths[layer]});
+  }
+}
+
 void ConfigReader::readSizes() {
   config.contextLength = keys.integer("context_length");
   config.hiddenSize = keys.integer("embedding_length");
@@ -135,8 +167,12 @@ void ConfigReader::readSizes() {
   if (knowsPrediction())
     readPredictionLayers();
   config.numHeads = uniform("attention.head_count", 0);
-  config.numKvHeads = uniform("attention.head_count_kv", config.numHeads);
-  config.intermediateSize = uniform("feed_forward_length", 0);
+  if (family.layersDiffer) {
+    readShapes();
+  } else {
+    config.numKvHeads = uniform("attention.head_count_kv", config.numHeads);
+    config.intermediateSize = uniform("feed_forward_length", 0);
+  }
   // `keys` adds the prefix again.
   std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
   config.normEps = keys.number(eps.c_str(), family.defaults.normEps);

@@ -6,12 +6,14 @@ namespace heddle {
 
 namespace {
 
+constexpr int64_t mostFactors = 1 << 15;
+
 // The numbers of a small f32 tensor, if the file has it.
-std::vector<double> readFactors(GgufKeys &keys, const GgufFile &file, const char *name, const ModelConfig &config) {
+std::vector<double> readFactors(GgufKeys &keys, const GgufFile &file, const char *name) {
   const TensorInfo *tensor = file.tensors().find(name);
   if (!tensor)
     return {};
-  if (tensor->type != TensorType::F32 || tensor->shape.size() != 1 || tensor->shape[0] > config.headDim) {
+  if (tensor->type != TensorType::F32 || tensor->shape.size() != 1 || tensor->shape[0] > mostFactors) {
     keys.fail(std::string("tensor '") + name + "' has type " + tensorTypeInfo(tensor->type).name + " and shape " +
               shapeText(tensor->shape) + ", expected f32 factors, half as many as rotary dimensions");
     return {};
@@ -56,12 +58,12 @@ void readGgufRopes(GgufKeys &keys, ModelConfig &config) {
   rope.rotaryDim = keys.integer("rope.dimension_count", config.headDim);
   rope.interleaved = family.rope.interleavedInGguf;
   readScaling(keys, config, rope);
-  if (std::vector<double> divisors = readFactors(keys, file, "rope_freqs.weight", config); !divisors.empty())
+  if (std::vector<double> divisors = readFactors(keys, file, "rope_freqs.weight"); !divisors.empty())
     rope.shortFactor = std::move(divisors);
   if (file.tensors().find("rope_factors_long.weight")) {
     rope.scaling = RopeScalingKind::Longrope;
-    rope.longFactor = readFactors(keys, file, "rope_factors_long.weight", config);
-    rope.shortFactor = readFactors(keys, file, "rope_factors_short.weight", config);
+    rope.longFactor = readFactors(keys, file, "rope_factors_long.weight");
+    rope.shortFactor = readFactors(keys, file, "rope_factors_short.weight");
     rope.originalContext = keys.integer("rope.scaling.original_context_length", config.contextLength);
     rope.factor = rope.originalContext > 0
                       ? static_cast<double>(config.contextLength) / static_cast<double>(rope.originalContext)

@@ -47,6 +47,8 @@ const char *ropeKey(const JsonObject &object);
 // One rotary embedding: `rope` holds type, factors and perhaps theta; `config` what stands outside of it.
 RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &model, double theta);
 
+// Of rotations by type of layer, once config.ropes has them: the reference reads truncate beside the types alone.
+void readCommonTruncate(JsonObject &ropes, ModelConfig &config);
 // config.ropes of a family whose layers that see all tokens and those with a window rotate apart: one object within rope_parameters for
 // either or, in older files, bases under keys of their own, and rope_scaling, which those with a window take only if `scalesBoth`.
 void readRopesByType(JsonObject &object, ModelConfig &config, double fullTheta, double slidingTheta, bool scalesBoth);

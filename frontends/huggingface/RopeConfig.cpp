@@ -117,6 +117,12 @@ RopeConfig readRope(JsonObject &rope, JsonObject &config, const ModelConfig &mod
   return out;
 }
 
+void readCommonTruncate(JsonObject &ropes, ModelConfig &config) {
+  bool truncate = ropes.flag("truncate", true);
+  for (RopeConfig &rope : config.ropes)
+    rope.truncate = truncate;
+}
+
 void readRopesByType(JsonObject &object, ModelConfig &config, double fullTheta, double slidingTheta, bool scalesBoth) {
   JsonObject ropes = object.object("rope_parameters"), scaling = object.object("rope_scaling");
   const char *types[] = {"full_attention", "sliding_attention"};
@@ -135,6 +141,8 @@ void readRopesByType(JsonObject &object, ModelConfig &config, double fullTheta, 
   JsonObject full = ropes.object(types[0]), sliding = ropes.object(types[1]);
   config.ropes = {readRope(isScaled ? scaling : full, object, config, fullTheta),
                   readRope(isScaled && scalesBoth ? scaling : sliding, object, config, slidingTheta)};
+  if (isNew)
+    readCommonTruncate(ropes, config);
   for (const JsonObject *part : {&ropes, &scaling, &full, &sliding})
     object.adopt(*part);
 }

@@ -162,7 +162,8 @@ TensorHandle ModelImporter::ofPrefix(TensorHandle heads, const char *own) {
   if (!entryNumbers || !model.checkpoint.find(name))
     return heads;
   adaptedNames.insert(name);
-  return splitHeads(wrap(ofVirtual(unwrap(mergeHeads(heads)), name, virtualKeep)), config().numKvHeads);
+  int64_t count = config().shapeOf(layerIndex).numKvHeads;
+  return splitHeads(wrap(ofVirtual(unwrap(mergeHeads(heads)), name, virtualKeep)), count);
 }
 
 Value ModelImporter::adapterMask() {

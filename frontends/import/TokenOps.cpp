@@ -183,8 +183,10 @@ Value heddle::tableAdded(OpBuilder &b, Location loc, Value x, Value table) {
 }
 
 Value heddle::columnsScaled(OpBuilder &b, Location loc, Value x, Value factors) {
+  bool isOne = cast<RankedTensorType>(factors.getType()).getDimSize(0) == 1;
+  AffineMap place = isOne ? AffineMap::get(3, 0, b.getAffineConstantExpr(0)) : mapOf(b, 3, {2});
   return generic(
-      b, loc, roomLike(b, loc, x), {x, factors}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+      b, loc, roomLike(b, loc, x), {x, factors}, {b.getMultiDimIdentityMap(3), place},
       [&](OpBuilder &b, ValueRange e) -> Value { return arith::MulFOp::create(b, loc, e[0], widened(b, loc, e[1])); });
 }
 

@@ -88,6 +88,17 @@ Fields describeConfig(const ModelConfig &config) {
   out.add("num_attention_heads", config.numHeads);
   out.add("num_key_value_heads", config.numKvHeads);
   out.add("head_dim", config.headDim);
+  if (!config.layerShapes.empty()) {
+    std::vector<int64_t> kvHeads, headDims, widths;
+    for (const LayerShape &shape : config.layerShapes) {
+      kvHeads.push_back(shape.numKvHeads);
+      headDims.push_back(shape.headDim);
+      widths.push_back(shape.intermediateSize);
+    }
+    out.add("layer_kv_heads", kvHeads);
+    out.add("layer_head_dims", headDims);
+    out.add("layer_intermediate_sizes", widths);
+  }
   out.add("max_position_embeddings", config.contextLength);
   out.add("norm_eps", config.normEps);
   out.add("hidden_act", activationName(config.activation));
@@ -200,7 +211,7 @@ void printJson(const Model &model) {
 void printText(const Model &model) {
   Fields config = describe(model);
   for (const auto &[key, json] : config.members())
-    if (key != "layer_windows" && key != "layer_chunks" && key != "rope")
+    if (key.substr(0, 6) != "layer_" && key != "layer_chunks" && key != "rope")
       printf("%-26s %s\n", key.c_str(), json.c_str());
   for (const RopeConfig &rope : model.config.ropes)
     printf("%-26s %s\n", "rope", describeRope(rope).c_str());

@@ -24,6 +24,7 @@ import transformers
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tools"))
 import make_gguf  # noqa: E402
 
+GEMMA4 = {"global_head_dim": 512, "final_logit_softcapping": 30.0}
 LLAMA = {"rope_theta": 1e6, "rms_norm_eps": 1e-5}
 # (model_type, what differs from the defaults of the model's config class). Figures are those of the published config.json.
 SHAPES = {
@@ -40,6 +41,13 @@ SHAPES = {
     "qwen1.5-moe": ("qwen2_moe", {"num_hidden_layers": 24, "num_key_value_heads": 16, "max_position_embeddings": 8192, "rope_theta": 1e6}),
     "gemma3-4b": ("gemma3_text", {"vocab_size": 262208, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
                                   "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 1024}),
+    # The parts of Gemma 4's small models, keys that layers share and embeddings of each layer; and of its large ones, keys that are values.
+    "gemma4-small": ("gemma4_text", {**GEMMA4, "hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 35, "num_key_value_heads": 1,
+                                     "num_kv_shared_layers": 20, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 256,
+                                     "layer_types": 7 * [*4 * ["sliding_attention"], "full_attention"]}),
+    "gemma4-large": ("gemma4_text", {**GEMMA4, "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 60, "num_attention_heads": 32,
+                                     "num_key_value_heads": 16, "num_global_key_value_heads": 4, "attention_k_eq_v": True, "sliding_window": 1024,
+                                     "hidden_size_per_layer_input": 0}),
     "gemma2-2b": ("gemma2", {"max_position_embeddings": 8192}),
     "phi3-mini": ("phi3", {"sliding_window": None}),
     "phi2": ("phi", {"vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -83,6 +91,7 @@ KEYS = {
                          "final_logit_softcapping": float(c["final_logit_softcapping"])},
     "gemma3_text": lambda c: {**sliding(c), "rope.freq_base": 1e6},
 }
+NAMES = json.loads(make_gguf.NAMES.read_text()) | {"gemma4_text": make_gguf.GEMMA4}
 # What transformers calls a tensor now, as gguf-names.json has it.
 RENAMED = {"mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
 F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
@@ -92,7 +101,7 @@ BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, 
 
 def tensors_of(family, config, model):
     """GGUF's names and shapes."""
-    names = json.loads(make_gguf.NAMES.read_text())[family]["names"]
+    names = NAMES[family]["names"]
     tied = config.tie_word_embeddings
     found = {}
     for name, tensor in model.state_dict().items():
@@ -113,6 +122,8 @@ def tensors_of(family, config, model):
         if family == "gpt2" and re.search(r"(attn_qkv|attn_output|ffn_up|ffn_down)\.weight", gguf):
             shape.reverse()  # convolutions of one tap
         found[gguf] = [size for size in shape if size > 1] or [1]
+    if family == "gemma4_text":
+        found["rope_freqs.weight"] = [config.per_layer_config["full_attention"].head_dim // 2]
     return found
 
 
@@ -152,7 +163,7 @@ def write(path, keys, tensors, wanted, rng):
             file.seek(len(head) + offset)
             left, deviation = math.prod(shape), 0.05 if len(shape) == 1 else 0.8 / math.sqrt(shape[-1])
             if len(shape) == 1:
-                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + ("norm" in name and name.endswith("weight"))
+                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm.*weight$|layer_output_scale|rope_freqs", name))
                 file.write(numbers.astype(np.float32).tobytes())
                 left = 0
             while left:
@@ -177,7 +188,7 @@ def main():
         model = transformers.AutoModelForCausalLM.from_config(config)
     known = make_gguf.Config({key: value for key, value in {**json.loads(config.to_json_string()), **differing}.items() if value is not None})
     extra = KEYS[family](known) if family in KEYS else make_gguf.FAMILIES[family](known)[0]
-    architecture = json.loads(make_gguf.NAMES.read_text())[family]["architecture"]
+    architecture = NAMES[family]["architecture"]
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
     keys |= {f"{architecture}.{key}": value for key, value in {**make_gguf.common_keys(known), **extra}.items() if value is not None}
     write(options.out, keys, tensors_of(family, config, model), TYPES[options.type], np.random.default_rng(1))

@@ -171,12 +171,12 @@ def gemma4(c):
             "attention.shared_kv_layers": c["num_kv_shared_layers"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"]}
     if c["final_logit_softcapping"]:
         keys["final_logit_softcapping"] = c["final_logit_softcapping"]
-    if c["num_global_key_value_heads"]:
+    if c.get("num_global_key_value_heads"):
         keys["attention.head_count_kv"] = [c["num_key_value_heads"] if near else c["num_global_key_value_heads"] for near in sliding]
     if c["use_double_wide_mlp"]:
         own = layers - c["num_kv_shared_layers"]
         keys["feed_forward_length"] = [c["intermediate_size"] * (1 if layer < own else 2) for layer in range(layers)]
-    if c["num_experts"]:
+    if c.get("num_experts"):
         keys |= {"expert_count": c["num_experts"], "expert_used_count": c["top_k_experts"], "expert_feed_forward_length": c["moe_intermediate_size"]}
     return keys, {}
 

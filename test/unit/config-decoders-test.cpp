@@ -311,6 +311,62 @@ TEST(DecoderConfig, gptOss) {
        {"gpt_oss", {{"attention_bias", false}}, "self_attn.k_proj.bias' and 7 more are not part of a model"}});
 }
 
+TEST(DecoderConfig, gemma4) {
+  ModelConfig config = familyConfig("gemma4_text");
+  EXPECT_EQ(config.attentionScale, 1.0);
+  EXPECT_EQ(config.embeddingScale, 8.0);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{8, 8, 0, 8, 0}));
+  EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 1, 0, 1, 0}));
+  EXPECT_EQ(config.keyLayers, (std::vector<int64_t>{0, 1, 2, 3, 4}));
+  ASSERT_EQ(config.layerShapes.size(), 5u);
+  EXPECT_EQ(config.shapeOf(1).numKvHeads, 2);
+  EXPECT_EQ(config.shapeOf(1).headDim, 16);
+  EXPECT_FALSE(config.shapeOf(1).keysAreValues);
+  EXPECT_EQ(config.shapeOf(2).numKvHeads, 1);
+  EXPECT_EQ(config.shapeOf(2).headDim, 32);
+  EXPECT_TRUE(config.shapeOf(2).keysAreValues);
+  // A quarter of the pairs rotates, by the frequencies of the whole head.
+  std::vector<float> frequencies = config.ropes[0].stated;
+  ASSERT_EQ(frequencies.size(), 16u);
+  EXPECT_FLOAT_EQ(frequencies[3], std::pow(1e6f, -6.0f / 32.0f));
+  EXPECT_EQ(frequencies[4], 0.0f);
+  // As transformers writes it: what differs, layer by layer.
+  nlohmann::json wide = {{"head_dim", 32}, {"num_key_value_heads", 1}};
+  config = familyConfig("gemma4_text", {{"global_head_dim", nullptr},
+                                        {"num_global_key_value_heads", nullptr},
+                                        {"per_layer_config", {{"2", wide}, {"4", wide}}}});
+  EXPECT_EQ(config.shapeOf(2).headDim, 32);
+  EXPECT_EQ(config.shapeOf(2).numKvHeads, 1);
+  EXPECT_EQ(config.shapeOf(3).headDim, 16);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 32);
+  config = familyConfig("gemma4_text_shared");
+  EXPECT_EQ(config.keyLayers, (std::vector<int64_t>{0, 1, 2, 3, 2, 3}));
+  EXPECT_EQ(config.layerInputs.size, 8);
+  EXPECT_EQ(config.shapeOf(3).intermediateSize, 16);
+  EXPECT_EQ(config.shapeOf(4).intermediateSize, 32);
+  expectRefusals(
+      {{"gemma4_text", {{"global_head_dim", 0}}, "global_head_dim is 0, expected 1 to 65536"},
+       {"gemma4_text", {{"global_head_dim", 31}}, "and factor must be positive, and global_head_dim even"},
+       {"gemma4_text", {{"num_global_key_value_heads", 3}}, "must be a multiple of num_key_value_heads of layer 2 (3)"},
+       {"gemma4_text",
+        {{"per_layer_config",
+          {{"2", {{"head_dim", 32}, {"num_key_value_heads", 1}, {"rms_norm_eps", 0.5}}}, {"4", wide}}}},
+        "has rms_norm_eps of a layer, which is not supported; expected head_dim and num_key_value_heads"},
+       {"gemma4_text",
+        {{"per_layer_config", {{"2", {{"head_dim", 16}, {"num_key_value_heads", 1}}}, {"4", wide}}}},
+        "per_layer_config has heads of several widths in layers of one kind, which is not supported"},
+       {"gemma4_text", {{"enable_moe_block", true}}, "enable_moe_block is true"},
+       {"gemma4_text", {{"use_bidirectional_attention", "all"}}, "use_bidirectional_attention is 'all'"},
+       {"gemma4_text",
+        {{"attention_k_eq_v", false}},
+        "model.layers.2.self_attn.k_proj.weight has shape (32, 64), the config asks for (64, 64)"},
+       {"gemma4_text", {{"hidden_size_per_layer_input", 8}}, "is missing"},
+       {"gemma4_text_shared",
+        {{"use_double_wide_mlp", false}},
+        "model.layers.4.mlp.gate_proj.weight has shape (32, 64), the config asks for (16, 64)"},
+       {"gemma4_text_shared", {{"num_kv_shared_layers", 6}}, "num_kv_shared_layers is 6, expected 0 to 5"}});
+}
+
 TEST(DecoderConfig, gemma3n) {
   ModelConfig config = familyConfig("gemma3n_text");
   EXPECT_EQ(config.intermediateSize, 64);
@@ -359,7 +415,10 @@ TEST(DecoderConfig, gemma3n) {
         "intermediate_size has 2 entries, expected num_hidden_layers (6)"},
        {"gemma3n_text",
         {{"intermediate_size", {64, 64, 64, 64, 64, 32}}},
-        "intermediate_size holds 32 beside 64, which is not supported; expected layers of one width"},
+        "model.layers.5.mlp.gate_proj.weight has shape (64, 32), the config asks for (32, 32)"},
+       {"gemma3n_text",
+        {{"intermediate_size", {64, 64, 64, 64, 64, 0}}},
+        "intermediate_size holds 0, expected 1 to 2^24"},
        {"gemma3n_text", {{"num_kv_shared_layers", 2}}, "model.layers.3.self_attn.k_proj.weight is missing"}});
 }
 

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <map>
 #include <tuple>
 
 using namespace heddle;
@@ -52,11 +53,12 @@ TEST_P(FamilyConfig, isRead) {
   json said = json::parse(file);
   bool hasTowers = said.contains("text_config"); // texts beside images
   EXPECT_EQ(config.vocabSize, takesImages && !hasTowers ? 1 : 256);
-  // Two layers attend to nobody's keys but their own.
+  // Two layers attend to nobody's keys but their own, and are of one shape.
   bool sharesKeys = GetParam() == "gemma3n_text";
+  const std::map<std::string, int64_t> layers = {{"gemma3n_text", 6}, {"gemma4_text", 5}, {"gemma4_text_shared", 6}};
   EXPECT_EQ(model->config.hiddenSize, sharesKeys ? 32 : 64);
-  EXPECT_EQ(model->config.numHiddenLayers, sharesKeys ? 6 : 2);
-  EXPECT_EQ(model->config.numHeads, 4);
+  EXPECT_EQ(model->config.numHiddenLayers, layers.count(GetParam()) ? layers.at(GetParam()) : 2);
+  EXPECT_EQ(model->config.numHeads, GetParam() == "gemma4_text_shared" ? 2 : 4);
   EXPECT_EQ(model->config.headDim, sharesKeys ? 8 : 16);
   json context =
       takesImages ? json(config.image.specialTokens ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12

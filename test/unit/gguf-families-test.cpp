@@ -71,11 +71,12 @@ GgufBuilder familyFile(const std::string &family) {
   for (const auto &[key, value] : keys.items()) {
     if (value.is_boolean())
       file.set(prefix + key, 7, bytesOf<uint8_t>(value.get<bool>()));
-    else if (value.is_array()) { // of flags
-      std::string flags;
-      for (bool flag : value)
-        flags += char(flag);
-      file.set(prefix + key, 9, bytesOf<uint32_t>(7) + bytesOf<uint64_t>(flags.size()) + flags);
+    else if (value.is_array()) { // of flags, or of numbers
+      bool areFlags = value.front().is_boolean();
+      std::string each;
+      for (const json &entry : value)
+        each += areFlags ? std::string(1, char(entry.get<bool>())) : bytesOf<int32_t>(entry.get<int32_t>());
+      file.set(prefix + key, 9, bytesOf<uint32_t>(areFlags ? 7 : 5) + bytesOf<uint64_t>(value.size()) + each);
     } else if (value.is_number_float())
       file.f32(prefix + key, value);
     else

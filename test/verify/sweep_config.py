@@ -86,11 +86,16 @@ def values_of(key, value):
     return [True, 2, 0.7] if value is None else []
 
 
+def part_of(config, key):
+    """What a config holds under a key. Of a key whose value each layer has for itself transformers refuses to tell one."""
+    return getattr(config, "__dict__", {}).get(key)
+
+
 def changes_of(raw, config, path=()):
     """Lists of (path of a key, value): what is changed together; the value `...` leaves the key out."""
     known = config.to_dict() if hasattr(config, "to_dict") else dict(config or {})
     for key, value in sorted((known | raw).items()):
-        part = getattr(config, key, None)
+        part = part_of(config, key)
         if OTHER.search(key) or key in ("rope_parameters", "rope_scaling", "rope_theta"):
             continue
         if isinstance(value, dict):
@@ -149,7 +154,7 @@ def odd_shape(raw, config, draw, path=()):
            (r"^rotary_dim$", lambda: draw.choice((4, head_dim)))]
     changes = []
     for key, value in sorted(known.items()):
-        if hasattr(part := getattr(config, key, None), "to_dict"):
+        if hasattr(part := part_of(config, key), "to_dict"):
             changes += odd_shape(raw.get(key, {}), part, draw, (*path, key))
         elif isinstance(value, list) and "layer" in key and len(value) == count and key in raw:
             changes.append(((*path, key), (value * layers)[:layers]))
