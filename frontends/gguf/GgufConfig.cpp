@@ -280,11 +280,12 @@ void ConfigReader::checkDense() {
       if (!keys.has(key.c_str()))
         continue;
       std::string stated = keys.full(key.c_str()) + " is " + std::to_string(keys.integer(key.c_str())) + ", but ";
-      const TensorInfo *tensor = file.tensors().find(name + ".weight");
+      std::string weight = name + ".weight";
+      const TensorInfo *tensor = file.tensors().find(weight);
       if (!tensor)
-        keys.fail(stated + "there is no tensor " + name + ".weight");
+        keys.fail(stated.append("there is no tensor ").append(weight));
       else if (tensor->shape.size() == 2 && tensor->shape[axis] != keys.integer(key.c_str()))
-        keys.fail(stated + "tensor " + name + ".weight has " + std::to_string(tensor->shape[axis]) + what);
+        keys.fail(stated.append("tensor ").append(weight).append(" has ") + std::to_string(tensor->shape[axis]) + what);
     }
 }
 
