@@ -237,9 +237,12 @@ Status ConfigChecker::checkRope(const RopeConfig &rope) {
   if (config.latent.enabled && (rope.rotaryDim != config.latent.qkRopeHeadDim || rope.rotaryDim % 2 != 0))
     return fail("qk_rope_head_dim",
                 "is " + std::to_string(config.latent.qkRopeHeadDim) + ", expected an even number, all of it rotated");
-  int64_t headDim = config.headDim;
-  for (const LayerShape &shape : config.layerShapes)
-    headDim = std::max(headDim, shape.headDim);
+  // Of the narrowest head that rotates so.
+  std::optional<int64_t> narrowest;
+  for (size_t layer = 0; layer < config.layerShapes.size(); ++layer)
+    if (config.layerRope[layer] == &rope - config.ropes.data())
+      narrowest = std::min(narrowest.value_or(maxRowValues), config.layerShapes[layer].headDim);
+  int64_t headDim = narrowest.value_or(config.headDim);
   if (rope.rotaryDim < 2 || rope.rotaryDim > headDim || rope.rotaryDim % 2 != 0)
     return failPartial("and " + fieldName(config, "head_dim") + " (" + std::to_string(headDim) + ") give " +
                        std::to_string(rope.rotaryDim) +

@@ -67,19 +67,9 @@ static void buildGemma(ModelBuilder &b) {
 }
 
 static constexpr Family describeGemma(const char *modelType, const char *gguf) {
-  Family row;
-  row.modelType = modelType;
-  row.gguf = gguf;
-  row.defaults.numKvHeads = 4;
-  row.defaults.headDim = 256;
+  Family row = describeGemmaKin(modelType, gguf);
   row.defaults.slidingWindow = 4096;
-  row.defaults.activation = Activation::GeluTanh;
-  row.defaults.tied = true;
-  row.activationKey = "hidden_activation";
   row.normWeightOffset = 1.0;
-  row.biases.attentionKey = "attention_bias";
-  row.windows.use = WindowUse::Stated;
-  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.readers.huggingFaceRest = readScales;
   row.build = buildGemma;
   return row;

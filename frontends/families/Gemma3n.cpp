@@ -227,32 +227,17 @@ static void build(ModelBuilder &b) {
 }
 
 static constexpr Family describeGemma3n() {
-  Family row;
-  row.modelType = "gemma3n_text";
-  row.wrapper = "gemma3n";
-  row.gguf = "gemma3n";
-  row.unread = keySharingUnread;
+  Family row = describeKeySharing("gemma3n_text", "gemma3n");
   row.rules = {embeddingRules,   attentionNormRules, keySharingAttentionRules, sandwichNormRules,
                feedForwardRules, streamRules,        layerInputRules};
   row.defaults.vocabSize = 262400;
   row.defaults.hiddenSize = 2048;
   row.defaults.intermediateSize = 16384;
   row.defaults.numLayers = 35;
-  row.defaults.numHeads = 8;
   row.defaults.numKvHeads = 2;
-  row.defaults.headDim = 256;
   row.defaults.context = 32768;
-  row.defaults.slidingWindow = 512;
-  row.defaults.ropeTheta = 1e6;
   row.defaults.finalSoftcap = 30.0;
-  row.defaults.activation = Activation::GeluTanh;
-  row.defaults.tied = true;
-  row.activationKey = "hidden_activation";
-  row.biases.attentionKey = "attention_bias";
-  row.windows.use = WindowUse::Stated;
-  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 5;
-  row.layersDiffer = true;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRopes = readGlobalAndLocalRopes;
   row.readers.huggingFaceRest = readRest;

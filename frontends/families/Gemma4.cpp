@@ -190,32 +190,15 @@ static void build(ModelBuilder &b) {
 }
 
 static constexpr Family describeGemma4() {
-  Family row;
-  row.modelType = "gemma4_text";
-  row.wrapper = "gemma4";
-  row.unread = keySharingUnread;
+  Family row = describeKeySharing("gemma4_text", "gemma4");
   row.rules = {embeddingRules,   attentionNormRules, keySharingAttentionRules, sandwichNormRules,
                feedForwardRules, scalarRules,        layerInputRules};
   row.defaults.vocabSize = 262144;
   row.defaults.hiddenSize = 2304;
   row.defaults.intermediateSize = 9216;
   row.defaults.numLayers = 30;
-  row.defaults.numHeads = 8;
-  row.defaults.numKvHeads = 4;
-  row.defaults.headDim = 256;
   row.defaults.context = 131072;
-  row.defaults.slidingWindow = 512;
-  row.defaults.ropeTheta = 1e6;
-  row.defaults.activation = Activation::GeluTanh;
-  row.defaults.tied = true;
-  row.activationKey = "hidden_activation";
-  row.biases.attentionKey = "attention_bias";
-  row.biases.inOutput = true;
-  row.windows.use = WindowUse::Stated;
-  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 6;
-  row.gguf = "gemma4";
-  row.layersDiffer = true;
   row.readers.huggingFaceRopes = readLayers;
   row.readers.huggingFaceRest = readRest;
   row.readers.ggufSizes = readGgufSizes;

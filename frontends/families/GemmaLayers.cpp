@@ -7,21 +7,15 @@
 
 namespace heddle {
 
-static std::string expected(int64_t value, int64_t low, int64_t high) {
-  return "is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " + std::to_string(high);
-}
-
 int64_t readWithin(JsonObject &object, const char *key, int64_t fallback, int64_t low, int64_t high) {
-  int64_t value = object.integer(key).value_or(fallback);
-  if (value < low || value > high)
-    object.fail(key, expected(value, low, high));
-  return value;
+  return object.bounded(key, object.integer(key).value_or(fallback), low, high);
 }
 
 int64_t readWithin(GgufKeys &keys, const char *key, int64_t fallback, int64_t low, int64_t high) {
   int64_t value = keys.integer(key, fallback);
   if (value < low || value > high)
-    keys.fail(keys.full(key) + " " + expected(value, low, high));
+    keys.fail(keys.full(key) + " is " + std::to_string(value) + ", expected " + std::to_string(low) + " to " +
+              std::to_string(high));
   return value;
 }
 

@@ -67,6 +67,34 @@ inline constexpr UnreadTensor keySharingUnread[] = {
     {"model.embed_audio.*", /*isLoss=*/true},
 };
 
+// What the rows of Gemma's models have in common, from the second generation on.
+constexpr Family describeGemmaKin(const char *modelType, const char *gguf) {
+  Family row;
+  row.modelType = modelType;
+  row.gguf = gguf;
+  row.defaults.numKvHeads = 4;
+  row.defaults.headDim = 256;
+  row.defaults.activation = Activation::GeluTanh;
+  row.defaults.tied = true;
+  row.activationKey = "hidden_activation";
+  row.biases.attentionKey = "attention_bias";
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  return row;
+}
+
+// Of those whose layers share keys.
+constexpr Family describeKeySharing(const char *modelType, const char *gguf) {
+  Family row = describeGemmaKin(modelType, gguf);
+  row.wrapper = gguf;
+  row.unread = keySharingUnread;
+  row.defaults.numHeads = 8;
+  row.defaults.slidingWindow = 512;
+  row.defaults.ropeTheta = 1e6;
+  row.layersDiffer = true;
+  return row;
+}
+
 // An integer between `low` and `high`; where it is not, the reader fails.
 int64_t readWithin(JsonObject &object, const char *key, int64_t fallback, int64_t low, int64_t high);
 int64_t readWithin(GgufKeys &keys, const char *key, int64_t fallback, int64_t low, int64_t high);

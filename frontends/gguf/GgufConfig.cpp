@@ -147,7 +147,6 @@ void ConfigReader::readShapes() {
                        widths = ofLayers("feed_forward_length", 0);
   config.numKvHeads = kvHeads.front();
   config.intermediateSize = widths.front();
-  config.headDim = keys.integer("attention.key_length", 0);
   auto areEqual = [](const std::vector<int64_t> &numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) { return number == numbers.front(); });
   };
@@ -156,7 +155,7 @@ void ConfigReader::readShapes() {
       return keys.fail(keys.full("block_count") + ": layer " + std::to_string(layer) + " has " +
                        std::to_string(kvHeads[layer]) + " heads of keys and a width of " +
                        std::to_string(widths[layer]) + ", expected 1 to 2^16 and 1 to 2^24");
-    config.layerShapes.push_back({kvHeads[layer], config.headDim, widths[layer]});
+    config.layerShapes.push_back({kvHeads[layer], 0, widths[layer]}); // head_dim is known later
   }
 }
 
@@ -182,6 +181,8 @@ void ConfigReader::readSizes() {
     return family.readers.ggufSizes(keys, config);
   int64_t evenHead = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
   config.headDim = keys.integer("attention.key_length", evenHead);
+  for (LayerShape &shape : config.layerShapes)
+    shape.headDim = config.headDim;
   if (int64_t valueDim = keys.integer("attention.value_length", config.headDim); valueDim != config.headDim)
     keys.fail(keys.full("attention.value_length") + " is " + std::to_string(valueDim) + ", expected that of keys, " +
               std::to_string(config.headDim));

@@ -131,6 +131,16 @@ ModelConfig configOf(const GgufBuilder &file) {
   return model ? model->config : ModelConfig();
 }
 
+// Where layers differ, each rotation is within the heads of its own layers.
+TEST(GgufConfig, rotationsAreNoWiderThanTheHeadsThatTurn) {
+  GgufBuilder file = familyFile("gemma4_text");
+  file.u32("gemma4.rope.dimension_count_swa", 32); // as wide as the other heads
+  TemporaryFolder folder;
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.message().find("(16) give 32 rotary dimensions"), std::string::npos) << model.message();
+}
+
 // A file that says how tokens are pooled embeds texts, unless somebody wants it to generate.
 TEST(GgufConfig, decodersThatEmbedTexts) {
   GgufBuilder file = familyFile("qwen3");
