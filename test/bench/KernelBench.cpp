@@ -27,7 +27,7 @@ static int64_t number(const char *text) {
   return std::strtoll(text, nullptr, 10);
 }
 
-static void measure(const MatmulRun &run, void *kernel, const MatmulSpec &spec, int64_t scratchBytes, int64_t rows) {
+static void measure(MatmulRun &run, void *kernel, const MatmulSpec &spec, int64_t scratchBytes, int64_t rows) {
   Turn turn = run.turn(kernel, rows, run.numPanels(), scratchBytes);
   setRepeats(1, turn, 0.05);
   takeTurns(1, 20, {&turn});
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
   for (int i = 5; i < argc; ++i)
     maxRows = std::max(maxRows, number(argv[i]));
   // One matrix, which stays in a cache that holds it.
-  MatmulRun run(spec, maxRows, 1, 0, scratchBytes);
+  MatmulRun run(spec, maxRows, 1, 0);
   for (int i = 5; i < argc; ++i)
     measure(run, library.find<void>("kernel"), spec, scratchBytes, number(argv[i]));
 }

@@ -22,3 +22,10 @@ TEST(Target, IntelMultipliesBf16OnTilesOrNotAtAll) {
   EXPECT_TRUE(x86Target("native", "znver4", avx512).hasBf16Dot());
   EXPECT_TRUE(x86Target("native", "cooperlake", avx512).hasBf16Dot());
 }
+
+TEST(Target, SchedulesKnowProcessorsByTheFirstOfTheirKind) {
+  EXPECT_EQ(x86Target("native", "emeraldrapids", avx512).tune, "sapphirerapids");
+  EXPECT_EQ(x86Target("native", "graniterapids", avx512).tune, "sapphirerapids");
+  EXPECT_EQ(x86Target("native", "znver4", avx512).tune, "znver4");
+  EXPECT_EQ(x86Target("native", "icelake-server", avx512).tune, "");
+}

@@ -43,17 +43,23 @@ unsigned CpuTarget::vectorRegisters() const {
   return isX86() && !hasAvx512() ? 16 : 32;
 }
 
-// Processors whose timing schedules know: Zen 4 has the instructions of Zen 5, Zen 1 and 2 those of Zen 3.
+// Servers of Golden Cove and its successors.
+static bool isGoldenCove(llvm::StringRef cpu) {
+  return llvm::is_contained({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"},
+                            cpu);
+}
+
+// Processors whose timing schedules know: Zen 4 has the instructions of Zen 5, Zen 1 and 2 those of Zen 3. All of Golden Cove's are one.
 static std::string tuneOf(llvm::StringRef cpu) {
+  if (isGoldenCove(cpu))
+    return "sapphirerapids";
   return llvm::is_contained({"znver1", "znver2", "znver4"}, cpu) ? cpu.str() : "";
 }
 
 // Golden Cove and its successors leave products of bf16 to AMX: vdpbf16ps makes half as many of them as multiply-adds make of f32 (165 and 335
 // GFLOP/s on two cores of an Emerald Rapids, heddle-peaks). Where a hypervisor hides AMX, kernels take f32 and bytes.
 static void dropSlowBf16(llvm::StringRef cpu, std::vector<std::string> &features) {
-  bool leavesBf16ToAmx =
-      llvm::is_contained({"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d", "diamondrapids"}, cpu);
-  if (leavesBf16ToAmx && !llvm::is_contained(features, "amx-bf16"))
+  if (isGoldenCove(cpu) && !llvm::is_contained(features, "amx-bf16"))
     llvm::erase(features, "avx512bf16");
 }
 

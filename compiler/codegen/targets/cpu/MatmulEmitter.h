@@ -106,6 +106,7 @@ private:
   // bf16 with AMX
   bool usesTileUnit() const { return isBf16() && target.hasBf16Tiles(); }
   void emitTileUnit();
+  void forPairs(mlir::Value begin, mlir::Value end, llvm::function_ref<void(mlir::Value panel, int64_t panels)> body);
   void emitTileUnitSlab(mlir::Value begin, mlir::Value end);
   mlir::Value packedColumns(mlir::Value panel, mlir::Value column);
   void emitTileUnitRows(const LineBlock &block, mlir::Value panel, mlir::Value rowBegin, mlir::Value rowEnd,
@@ -114,6 +115,10 @@ private:
   void emitTileUnitBlock(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height,
                          int64_t rowTiles, mlir::Value sums);
   void configureTiles(mlir::Value height, int64_t rowTiles);
+  int64_t mostStreamedRows() const;
+  void emitStreamedPanels(mlir::Value begin, mlir::Value end);
+  void addStreamedPanels(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rowTiles);
+  void finishRow(mlir::Value sums, mlir::Value panel, int64_t panels, mlir::Value row);
   bool stagesActivations() const;
   int64_t stagedStride() const;
   void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
