@@ -89,6 +89,15 @@ static std::vector<std::string> known(llvm::function_ref<bool(const char *featur
   return features;
 }
 
+#if !defined(__aarch64__)
+// By LLVM's name. A hypervisor may show the number of an older processor and features that it never had: vectors of half precision came with Golden
+// Cove's servers.
+static llvm::StringRef hostProcessor() {
+  llvm::StringRef cpu = llvm::sys::getHostCPUName();
+  return hasCpuFeature("avx512fp16") && !cpu.starts_with("znver") ? "sapphirerapids" : cpu;
+}
+#endif
+
 static CpuTarget hostTarget() {
   // The runtime's own question, so that what is compiled for this machine runs on it: a CPU with AMX is none where the
   // operating system does not permit its state.
@@ -97,7 +106,7 @@ static CpuTarget hostTarget() {
   return armTarget("native", std::move(features));
 #else
   // A hypervisor may hide features that the name would imply; timing is the processor's, whatever is hidden of it.
-  return x86Target("native", llvm::sys::getHostCPUName(), std::move(features));
+  return x86Target("native", hostProcessor(), std::move(features));
 #endif
 }
 
