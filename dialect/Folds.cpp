@@ -190,7 +190,7 @@ void GluOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext
 // The softmax over one expert is 1, whatever the router says.
 static LogicalResult runTheOnlyExpert(MoeOp op, PatternRewriter &rewriter) {
   RoutingAttr routing = op.getRoutingAttr();
-  if (op.getGates().size() != 1 ||
+  if (op.getGates().size() != 1 || op.getScales() ||
       (routing && (routing.getSigmoid() || routing.getScaleValue() != 1.0 || routing.getCapacity())))
     return rewriter.notifyMatchFailure(op, "there is a choice, a weight that is not 1, or a capacity");
   if (op.getUps().empty() || op.getGating())

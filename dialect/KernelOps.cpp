@@ -143,6 +143,9 @@ LogicalResult RouteExpertsOp::verify() {
     return emitOpError("top_k (") << topK << ") must be 1 to num_experts (" << experts << ")";
   if (getCorrection() && shaped(getCorrection()).getShape() != ArrayRef<int64_t>(experts)) // route_experts_c4
     return emitOpError("correction must be (") << experts << ")";
+  if (Value scales = getScales(); scales && (shaped(scales).getShape() != ArrayRef<int64_t>(experts) ||
+                                             !shaped(scales).getElementType().isF32())) // route_experts_c5
+    return emitOpError("scales must be f32 (") << experts << "), got " << scales.getType();
   if (failed(verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK))) // route_experts_c4
     return failure();
   return verifyResults(*this);

@@ -122,7 +122,7 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSe
                 " (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
     For a token, experts are its top_k largest logits, descending (ties: the lower index), and weights their softmax over all
-    experts, with `normalize` divided by their sum; `correction` and `routing` are as in `moe`. An entry is a token and one of its experts. The list of entries is
+    experts, with `normalize` divided by their sum; `correction`, `scales` and `routing` are as in `moe`. An entry is a token and one of its experts. The list of entries is
     sorted by expert, then by token: entries [offsets[e], offsets[e + 1]) are expert e's, entry i is of token row_index[i]
     with weight row_scale[i]. With a capacity, entries beyond it are not listed; their expert is num_experts. It is that of a sequence of the step or
     encode that computes the rows.
@@ -133,6 +133,7 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSe
         row is written, row_index i32 and row_scale f32 (rows, top_k), of which entry i is element i.
       * C3: 1 <= top_k <= num_experts.
       * C4: correction is (num_experts); num_experts is a multiple of num_groups, the top_groups hold at least top_k experts.
+      * C5: scales are f32 (num_experts).
 
     ```mlir
     func.func @two_of_eight(%logits: tensor<?x8xf32>, %e: tensor<?x2xi32>, %w: tensor<?x2xf32>, %f: tensor<?x9xi32>)
@@ -145,11 +146,12 @@ def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSe
     }
     ```
   }];
-  let arguments = (ins Heddle_Buffer:$logits, Optional<Heddle_Buffer>:$correction, Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts,
-                       I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing);
+  let arguments = (ins Heddle_Buffer:$logits, Optional<Heddle_Buffer>:$correction, Optional<Heddle_Buffer>:$scales,
+                       Variadic<Heddle_Buffer>:$inits, I64Attr:$num_experts, I64Attr:$top_k, BoolAttr:$normalize, OptionalAttr<Heddle_RoutingAttr>:$routing);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = [{
-    `ins` `(` $logits (`correction` $correction^)? `:` type($logits) (`,` type($correction)^)? `)` (`routing` $routing^)?
+    `ins` `(` $logits (`correction` $correction^)? `:` type($logits) (`,` type($correction)^)? `)`
+    (`scales` `(` $scales^ `:` type($scales) `)`)? (`routing` $routing^)?
     `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
   }];
   let hasVerifier = 1;

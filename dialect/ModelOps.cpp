@@ -396,6 +396,11 @@ LogicalResult MoeOp::verify() {
         return emitOpError(role) << " bias " << bias.getType() << " must be as long as " << matrix.getType()
                                  << " has rows";
   }
+  if (Value rows = getRouterInput(); rows && rows.getType() != getInput().getType()) // moe_c8
+    return emitOpError("router_input ") << rows.getType() << " must have the type of the input, "
+                                        << getInput().getType();
+  if (getScales() && shaped(getScales()).getDimSize(0) != experts) // moe_c9
+    return emitOpError("scales (") << shaped(getScales()).getDimSize(0) << ") must be num_experts (" << experts << ")";
   return verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK); // moe_c5
 }
 

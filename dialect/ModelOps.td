@@ -390,8 +390,9 @@ def Heddle_SoftcapOp : Heddle_TiledModelOp<"softcap", [SameOperandsAndResultType
 def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
   let summary = "Mixture of gated feed-forward experts with top-k routing (Jiang et al. 2024, arXiv:2401.04088)";
   let description = [{
-    p = softmax(input @ router^T + router_bias), or sigmoid; for the top_k experts of a token with the greatest p_e + correction_e (ties:
-    the lower index), optionally divided by the sum of their p and multiplied by `routing`'s scale:
+    p = softmax(input @ router^T + router_bias), or sigmoid, where router_input takes the place of input if it is there; for the top_k experts of a
+    token with the greatest p_e + correction_e (ties: the lower index), optionally divided by the sum of their p and multiplied by `routing`'s
+    scale and by the expert's own of `scales`:
     result = sum_e p_e * down_e(activation(gate_e(input)) * up_e(input)), where gate_e, up_e and down_e add their biases, and `gating`
     bounds the gated activation; with `routing`'s scalesInput p_e multiplies input there and nothing else. Without `ups` the rows of gate_e are in turn those of a gate and those of an up projection, or, where it has as
     many rows as down_e has columns, nothing multiplies the activation: down_e(activation(gate_e(input))).
@@ -411,6 +412,8 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
         at least two; `jitter` excludes a correction.
       * C6: router_bias is (num_experts).
       * C7: gate_biases, up_biases and down_biases are none, or one for each gate, up or down, as long as it has rows.
+      * C8: router_input has the type of input.
+      * C9: scales is (num_experts).
 
     Canonical form: a single expert, chosen by softmax, not scaled and without a capacity, with gates and ups of their own and without gating, is `linear` and
     `glu`; weights are read as they are stored, not
@@ -426,8 +429,9 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     }
     ```
   }];
-  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<1DTensorOf<[AnyFloat]>>:$router_bias,
-                       Optional<1DTensorOf<[AnyFloat]>>:$correction, Variadic<2DTensorOf<[AnyFloat]>>:$gates,
+  let arguments = (ins TensorOf<[F32]>:$input, 2DTensorOf<[AnyFloat]>:$router, Optional<TensorOf<[F32]>>:$router_input,
+                       Optional<1DTensorOf<[AnyFloat]>>:$router_bias, Optional<1DTensorOf<[AnyFloat]>>:$correction,
+                       Optional<1DTensorOf<[AnyFloat]>>:$scales, Variadic<2DTensorOf<[AnyFloat]>>:$gates,
                        Variadic<2DTensorOf<[AnyFloat]>>:$ups, Variadic<2DTensorOf<[AnyFloat]>>:$downs,
                        Variadic<1DTensorOf<[AnyFloat]>>:$gate_biases, Variadic<1DTensorOf<[AnyFloat]>>:$up_biases,
                        Variadic<1DTensorOf<[AnyFloat]>>:$down_biases, I64Attr:$top_k, BoolAttr:$normalize,
@@ -441,10 +445,13 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     bool alternates() { return getUps().empty() && !isUngated(); }
     // Tokens of a sequence that an expert computes; 0: all.
     int64_t getCapacity() { return getRouting() ? getRouting()->getCapacity() : 0; }
+    // What the router multiplies.
+    ::mlir::Value getRoutedRows() { return getRouterInput() ? getRouterInput() : getInput(); }
   }];
   let assemblyFormat = [{
-    $activation $input `,` $router (`router_bias` `(` $router_bias^ `:` type($router_bias) `)`)?
-    (`correction` `(` $correction^ `:` type($correction) `)`)? (`routing` $routing^)? (`gating` $gating^)?
+    $activation $input `,` $router (`router_input` `(` $router_input^ `:` type($router_input) `)`)?
+    (`router_bias` `(` $router_bias^ `:` type($router_bias) `)`)? (`correction` `(` $correction^ `:` type($correction) `)`)?
+    (`scales` `(` $scales^ `:` type($scales) `)`)? (`routing` $routing^)? (`gating` $gating^)?
     `gates` `(` $gates `:` type($gates) `)` (`ups` `(` $ups^ `:` type($ups) `)`)? `downs` `(` $downs `:` type($downs) `)`
     (`gate_biases` `(` $gate_biases^ `:` type($gate_biases) `)`)? (`up_biases` `(` $up_biases^ `:` type($up_biases) `)`)?
     (`down_biases` `(` $down_biases^ `:` type($down_biases) `)`)? attr-dict `:` type($input) `,` type($router) `->` type($result)

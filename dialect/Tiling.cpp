@@ -41,7 +41,9 @@ static std::optional<int64_t> loopOf(Operation *op, unsigned operand, int64_t di
   bool isPositions = isa<RopeOp>(op) && operand == 1; // (batch, sequence) of loops batch, heads, sequence
   if (isPositions)
     return dim == 0 ? 0 : 2;
-  bool followsResult = operand == 0 || isa<GluOp>(op);
+  auto moe = dyn_cast<MoeOp>(op);
+  bool isRouted = moe && op->getOperand(operand) == moe.getRouterInput();
+  bool followsResult = operand == 0 || isRouted || isa<GluOp>(op);
   return followsResult && dim < numLoops(op) ? std::optional<int64_t>(dim) : std::nullopt;
 }
 

@@ -274,6 +274,7 @@ struct ExpertNames {
   // Those that every token passes, and what gives the number whose sigmoid multiplies what they give; null: nothing does.
   const char *shared = "shared_experts", *sharedGate = nullptr;
   const char *correction = "gate.e_score_correction_bias"; // what is added to scores where experts are chosen
+  const char *scales = nullptr; // numbers that multiply the weights of those that are chosen; null: there are none
   // Of a layer ('#'), behind which stand `gate`, `up` and `down`: matrices (experts x intermediate, hidden) that hold all experts, one below another;
   // null: there are none.
   const char *rowsOfAll = nullptr;

@@ -138,8 +138,10 @@ static LogicalResult isExplained(Operation *op) {
 static LogicalResult readsStoredWeights(Operation *op) {
   if (!isa<LinearOp, MoeOp>(op))
     return success();
+  auto moe = dyn_cast<MoeOp>(op);
   for (Value weight : op->getOperands().drop_front())
-    if (Operation *source = weight.getDefiningOp(); source && !isa<WeightOp>(source))
+    if (Operation *source = weight.getDefiningOp();
+        source && !isa<WeightOp>(source) && !(moe && weight == moe.getRouterInput()))
       return op->emitError("reads '") << source->getName()
                                       << "' as a weight after stage optimize: weights stay in the model's file";
   return success();

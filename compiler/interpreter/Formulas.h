@@ -22,10 +22,11 @@ void normalise(llvm::MutableArrayRef<double> x, llvm::ArrayRef<double> weight, d
 // exp(v) / sum exp(v), in place.
 void softmax(llvm::MutableArrayRef<double> values);
 
-// The experts of a token and their weights, as `moe` chooses them from the router's logits; `correction` may be empty.
+// The experts of a token and their weights, as `moe` chooses them from the router's logits; `correction` and `scales` may be empty.
 llvm::SmallVector<std::pair<int64_t, double>> routeToken(llvm::ArrayRef<double> logits,
-                                                         llvm::ArrayRef<double> correction, int64_t topK,
-                                                         bool normalize, RoutingAttr routing);
+                                                         llvm::ArrayRef<double> correction,
+                                                         llvm::ArrayRef<double> scales, int64_t topK, bool normalize,
+                                                         RoutingAttr routing);
 
 // One query of one head against the keys of its sequence.
 struct AttentionRow {

@@ -148,16 +148,18 @@ static LogicalResult routeExperts(Frame &frame, RouteExpertsOp op) {
   for (Value init : op.getInits())
     out.push_back(frame.tensor(init));
   Tensor &experts = out[0], &weights = out[1], &offsets = out[2], &rowIndex = out[3], &rowScale = out[4];
-  ArrayRef<double> correction;
+  ArrayRef<double> correction, scales;
   if (op.getCorrection())
     correction = frame.tensor(op.getCorrection()).reals;
+  if (op.getScales())
+    scales = frame.tensor(op.getScales()).reals;
   // All rows are of one sequence.
   int64_t capacity = op.getRouting() ? op.getRouting()->getCapacity() : 0;
   SmallVector<int64_t> taken(numExperts);
   for (int64_t row = 0; row < rows; ++row) {
     ArrayRef<double> rowLogits = ArrayRef(logits.reals).slice(row * numExperts, numExperts);
     for (auto [i, chosen] :
-         llvm::enumerate(routeToken(rowLogits, correction, topK, op.getNormalize(), op.getRoutingAttr()))) {
+         llvm::enumerate(routeToken(rowLogits, correction, scales, topK, op.getNormalize(), op.getRoutingAttr()))) {
       bool isDropped = ++taken[chosen.first] > capacity && capacity;
       experts.integers[row * topK + i] = isDropped ? numExperts : chosen.first;
       weights.setReal(row * topK + i, chosen.second);

@@ -285,7 +285,8 @@ static void weighByNeighbours(ArrayRef<int64_t> order, ArrayRef<double> logits, 
 }
 
 SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logits, ArrayRef<double> correction,
-                                                           int64_t topK, bool normalize, RoutingAttr routing) {
+                                                           ArrayRef<double> scales, int64_t topK, bool normalize,
+                                                           RoutingAttr routing) {
   SmallVector<double> p(logits);
   if (routing && routing.getSigmoid())
     for (double &x : p)
@@ -303,7 +304,7 @@ SmallVector<std::pair<int64_t, double>> heddle::routeToken(ArrayRef<double> logi
   double scale = (routing ? routing.getScaleValue() : 1) / (normalize ? sum : 1);
   SmallVector<std::pair<int64_t, double>> experts;
   for (int64_t e : ArrayRef(order).take_front(topK))
-    experts.push_back({e, p[e] * scale});
+    experts.push_back({e, p[e] * scale * (scales.empty() ? 1 : scales[e])});
   return experts;
 }
 
@@ -319,9 +320,12 @@ double heddle::activateGated(ActivationKind kind, GatingAttr gating, double gate
 static LogicalResult moe(Frame &frame, MoeOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &router = frame.tensor(op.getRouter());
   int64_t width = input.lastDim();
-  ArrayRef<double> correction;
+  const Tensor &routed = frame.tensor(op.getRoutedRows());
+  ArrayRef<double> correction, scales;
   if (op.getCorrection())
     correction = frame.tensor(op.getCorrection()).reals;
+  if (op.getScales())
+    scales = frame.tensor(op.getScales()).reals;
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), input.shape);
   int64_t rank = input.shape.size(), sequence = rank > 1 ? input.shape[rank - 2] : 1;
   SmallVector<int64_t> taken; // tokens of the sequence that chose each expert
@@ -331,9 +335,9 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
     const double *x = &input.reals[row * width];
     SmallVector<double> logits;
     for (int64_t e = 0; e < router.dim(0); ++e)
-      logits.push_back(dot(x, &router.reals[e * width], width) +
+      logits.push_back(dot(&routed.reals[row * width], &router.reals[e * width], width) +
                        (op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0));
-    for (auto [e, p] : routeToken(logits, correction, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
+    for (auto [e, p] : routeToken(logits, correction, scales, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
       if (++taken[e] > op.getCapacity() && op.getCapacity())
         continue;
       // Row `i` of a product with its bias.

@@ -285,12 +285,12 @@ bool MoeMatcher::emit() {
       tokenOf(root->getResult(0), symbols, symbols.size() - 1) != token)
     return because("its result counts tokens otherwise than its rows");
   Value routerBias = router.getBiases().empty() ? Value() : router.getBiases()[0];
-  Value result =
-      MoeOp::create(b, root->getLoc(), input.getType(), input, router.getWeights()[0], routerBias, routing->correction,
-                    ofExperts(&MoeExpert::gate), ofExperts(&MoeExpert::up), ofExperts(&MoeExpert::down),
-                    ofExperts(&MoeExpert::gateBias), ofExperts(&MoeExpert::upBias), ofExperts(&MoeExpert::downBias),
-                    b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize), routing->attr, first.gating,
-                    ActivationKindAttr::get(b.getContext(), first.activation));
+  Value result = MoeOp::create(
+      b, root->getLoc(), input.getType(), input, router.getWeights()[0], /*router_input=*/Value(), routerBias,
+      routing->correction, /*scales=*/Value(), ofExperts(&MoeExpert::gate), ofExperts(&MoeExpert::up),
+      ofExperts(&MoeExpert::down), ofExperts(&MoeExpert::gateBias), ofExperts(&MoeExpert::upBias),
+      ofExperts(&MoeExpert::downBias), b.getI64IntegerAttr(routing->topK), b.getBoolAttr(routing->normalize),
+      routing->attr, first.gating, ActivationKindAttr::get(b.getContext(), first.activation));
   if (isJoined)
     result = tensor::CollapseShapeOp::create(b, root->getLoc(), result, SmallVector<ReassociationIndices>{{0, 1}, {2}});
   if (result.getType() != type)

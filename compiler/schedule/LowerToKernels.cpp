@@ -276,16 +276,17 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   int64_t topK = op.getTopK(), experts = typeOf(op.getRouter()).getDimSize(0);
   Type f32 = b.getF32Type(), i32 = b.getI32Type();
   Value logits = emptyRows(loc, rows, experts, f32);
-  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getInput(), Value(), Value(), Value(),
+  logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getRoutedRows(), Value(), Value(), Value(),
                                   router->getResult(), bias, Value(), logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
                                   ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(), UnitAttr(), UnitAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
+  Value scales = op.getScales() ? packVectors(op, op.getScales()) : Value();
   SmallVector<Value> inits = {emptyRows(loc, rows, topK, i32), emptyRows(loc, rows, topK, f32),
                               emptyRows(loc, rows, experts + 1, i32), emptyRows(loc, rows, topK, i32),
                               emptyRows(loc, rows, topK, f32)};
-  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, inits,
+  return RouteExpertsOp::create(b, loc, TypeRange(ValueRange(inits)), logits, correction, scales, inits,
                                 b.getI64IntegerAttr(experts), op.getTopKAttr(), op.getNormalizeAttr(),
                                 op.getRoutingAttr());
 }

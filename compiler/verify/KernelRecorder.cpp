@@ -201,11 +201,14 @@ static std::vector<int32_t> integersOf(const RuntimeValue &value) {
   return std::vector<int32_t>(integers.begin(), integers.end());
 }
 
-// @step(ids, positions, output_rows, cache, logits, last_hidden_state), before the logits the adapters of rows where it has them, and what embeddings are given
+// @step(ids, positions, output_rows, caches…, logits, last_hidden_state), before the logits the adapters of rows where it has them, and what embeddings are given
 std::string KernelRecorder::stepFeeds(ArrayRef<RuntimeValue> arguments) {
   const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(arguments[3]);
-  auto entry = raggedEntry(module);
-  size_t first = cast<ShapedType>(entry.getArgumentTypes()[4]).getElementType().isInteger() ? 5 : 4;
+  ArrayRef<Type> types = raggedEntry(module).getArgumentTypes();
+  size_t first = 3;
+  while (isa<KvCacheType>(types[first]))
+    ++first;
+  first += cast<ShapedType>(types[first]).getElementType().isInteger();
   if (arguments.size() > first + 2)
     ++first;
   logits = std::get<Buffer>(arguments[first]);

@@ -3,10 +3,12 @@
 // Gemma 4 text. Layers that see all tokens have wider heads than those with a window, fewer of keys, and may take values of the keys' projection;
 // of such a head a share of the pairs rotates. The last layers may attend to keys and values of earlier ones, with feed-forward blocks twice as
 // wide, and each layer may get an embedding of its own for each token (Gemma 3n). What a layer gives is multiplied by a number of its own.
+// Beside the feed-forward block of each layer may stand experts, which have norms of their own, as has their router.
 
 #include "bytes/Text.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/GemmaLayers.h"
+#include "frontends/huggingface/Config.h"
 
 #include <cmath>
 
@@ -14,6 +16,35 @@ namespace heddle {
 
 static constexpr TensorRule scalarRules[] = {
     {"model.layers.#.layer_scalar", "blk.#.layer_output_scale.weight", ConfigDim::One},
+};
+
+// The feed-forward block stands beside experts, too.
+static constexpr TensorRule feedForwardRules4[] = {
+    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+};
+
+static constexpr TensorRule expertRules4[] = {
+    {"model.layers.#.post_feedforward_layernorm_1.weight", "blk.#.post_ffw_norm_1.weight", ConfigDim::Hidden,
+     ConfigDim::None, When::Sparse},
+    {"model.layers.#.pre_feedforward_layernorm_2.weight", "blk.#.pre_ffw_norm_2.weight", ConfigDim::Hidden,
+     ConfigDim::None, When::Sparse},
+    {"model.layers.#.post_feedforward_layernorm_2.weight", "blk.#.post_ffw_norm_2.weight", ConfigDim::Hidden,
+     ConfigDim::None, When::Sparse},
+    {"model.layers.#.router.scale", "blk.#.ffn_gate_inp.scale", ConfigDim::Hidden, ConfigDim::None, When::Sparse},
+    {"model.layers.#.router.proj.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
+     When::Sparse},
+    {"model.layers.#.router.per_expert_scale", "blk.#.ffn_down_exps.scale", ConfigDim::Experts, ConfigDim::None,
+     When::Sparse},
+    {"model.layers.#.experts.@.gate_up_proj.weight", "blk.#.ffn_gate_up_exps.weight", ConfigDim::ExpertGateAndUp,
+     ConfigDim::Hidden, When::FusedGates},
+    {"model.layers.#.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
 constexpr int64_t mostHeads = 1 << 16, widestHead = 1 << 16;
@@ -112,16 +143,30 @@ static void widenSharing(ModelConfig &config) {
       config.layerShapes[layer].intermediateSize *= 2;
 }
 
+// In every layer, or in none.
+static void readExperts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  moe.splitGates = true; // two of the one matrix of a checkpoint
+  if (!object.boolean("enable_moe_block").value_or(false)) {
+    for (const char *key : {"num_experts", "top_k_experts", "moe_intermediate_size"})
+      object.pass(key);
+    return;
+  }
+  moe.numExperts = readSize(object, config, "num_local_experts", 0);
+  moe.expertsPerToken = readSize(object, config, "num_experts_per_tok", 0);
+  moe.intermediateSize = readSize(object, config, "moe_intermediate_size", 0);
+  if (moe.numExperts < 1)
+    object.fail("num_experts", "is " + std::to_string(moe.numExperts) + ", expected at least 1");
+  moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
 static void readRest(JsonObject &object, ModelConfig &config) {
   config.embeddingScale = std::sqrt(static_cast<double>(config.hiddenSize));
   config.attentionScale = 1.0;
   config.finalSoftcap = readSoftcap(object, "final_logit_softcapping", config.family->defaults.finalSoftcap);
   config.layerInputs.vocabSize = readWithin(object, "vocab_size_per_layer_input", 262144, 1, 1 << 24);
   config.layerInputs.size = readWithin(object, "hidden_size_per_layer_input", 256, 0, 1 << 12);
-  if (object.boolean("enable_moe_block").value_or(false))
-    object.unsupported("enable_moe_block", "is true: experts beside the feed-forward block are not supported");
-  for (const char *key : {"num_experts", "top_k_experts", "moe_intermediate_size"})
-    object.pass(key);
+  readExperts(object, config);
   std::string ahead = object.string("use_bidirectional_attention").value_or("vision");
   if (ahead != "vision") // of images, which are not read
     object.unsupported("use_bidirectional_attention",
@@ -161,18 +206,27 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   rotateWindowsApart(config);
   config.layerInputs.size = readWithin(keys, "embedding_length_per_layer_input", 0, 0, 1 << 12);
   config.layerInputs.vocabSize = rowsOf(tensors, "per_layer_token_embd.weight");
-  if (keys.integer("expert_count", 0) > 0)
-    keys.unsupported(keys.full("expert_count") + " is " + std::to_string(keys.integer("expert_count", 0)) +
-                     ": experts beside the feed-forward block are not supported");
+  config.moe.splitGates = !tensors.find("blk.0.ffn_gate_up_exps.weight");
   readSharedKeys(keys, config, "attention.shared_kv_layers", 0);
+}
+
+// The block, and what the experts add to it; their router reads the residual itself, normed for it alone.
+static TensorHandle feedForward4(ModelBuilder &b, int64_t layer, TensorHandle x) {
+  const ModelConfig &c = b.config();
+  TensorHandle dense = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
+  if (!c.moe.layerIsMoe[layer])
+    return dense;
+  TensorHandle routed = b.scale(b.scaleColumns(b.rmsNorm(x, "router.norm"), "router.scale"),
+                                1.0 / std::sqrt(static_cast<double>(c.hiddenSize)));
+  TensorHandle chosen = b.moe(b.rmsNorm(x, "pre_feedforward_layernorm_2"), c.family->experts.block, routed);
+  return b.add(b.rmsNorm(dense, "post_feedforward_layernorm_1"), b.rmsNorm(chosen, "post_feedforward_layernorm_2"));
 }
 
 static LayerValues layer4(ModelBuilder &b, int64_t layer, const LayerValues &values, LayerValues &heads) {
   TensorHandle x = values.front();
   TensorHandle attended = keySharingAttention(b, layer, b.rmsNorm(x, "input_layernorm"), heads);
   x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
-  TensorHandle fed = gatedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
-  x = b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
+  x = b.add(x, b.rmsNorm(feedForward4(b, layer, x), "post_feedforward_layernorm"));
   if (b.config().layerInputs.size)
     x = b.add(x, ofLayerInput(b, x, values.back()));
   return {b.scaleColumns(x, "layer_scalar")};
@@ -189,10 +243,23 @@ static void build(ModelBuilder &b) {
   finishDecoder(b, b.rmsNorm(given.front(), c.family->finalNorm));
 }
 
+static constexpr KeyName keyNames[] = {
+    {"num_local_experts", "num_experts"},
+    {"num_experts_per_tok", "top_k_experts"},
+};
+
 static constexpr Family describeGemma4() {
   Family row = describeKeySharing("gemma4_text", "gemma4");
-  row.rules = {embeddingRules,   attentionNormRules, keySharingAttentionRules, sandwichNormRules,
-               feedForwardRules, scalarRules,        layerInputRules};
+  row.rules = {embeddingRules, attentionNormRules, keySharingAttentionRules, sandwichNormRules, feedForwardRules4,
+               expertRules4,   scalarRules,        layerInputRules};
+  row.keyNames = keyNames;
+  row.experts.block = "";
+  row.experts.router = "router.proj";
+  row.experts.gateAndUp = "gate_up_proj";
+  row.experts.gateThenUp = true;
+  row.experts.scales = "router.per_expert_scale";
+  row.experts.fusedGateAndUp = "experts.gate_up_proj";
+  row.experts.fusedDown = "experts.down_proj";
   row.defaults.vocabSize = 262144;
   row.defaults.hiddenSize = 2304;
   row.defaults.intermediateSize = 9216;

@@ -158,8 +158,8 @@ public:
   // Rows [begin, begin + rows) of the matrix `name`, as a weight of its own; `transposed`: as (columns, rows).
   virtual TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed = false) = 0;
   // The experts of the layer, under the family's names for them; `block`: ExpertNames::block of this layer. Where the config corrects scores,
-  // ExpertNames::correction does.
-  virtual TensorHandle moe(TensorHandle x, const std::string &block) = 0;
+  // ExpertNames::correction does. `routed`: what the router reads; null: x.
+  virtual TensorHandle moe(TensorHandle x, const std::string &block, TensorHandle routed = {}) = 0;
   // The one expert `expert`, times the sigmoid of what `gate`, a matrix of one row, gives.
   virtual TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) = 0;
 

@@ -196,7 +196,7 @@ bool ConfigReader::hasExpertsOnly() const {
   bool hasExperts = false;
   for (const TensorRules &rules : family.rules)
     for (const TensorRule &rule : rules) {
-      if (rule.when == When::Dense)
+      if (rule.when == When::Dense || rule.rows == ConfigDim::Intermediate)
         return false;
       hasExperts |= rule.rows == ConfigDim::Experts;
     }

@@ -96,7 +96,8 @@ Status checkShape(const Checkpoint &checkpoint, const std::string &name, const T
 Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
   int64_t experts = config.moe.numExperts, wide = config.moe.intermediateSize, hidden = config.hiddenSize;
-  for (int64_t layer = 0; names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
+  bool isFused = names.gateAndUp && !config.moe.splitGates;
+  for (int64_t layer = 0; isFused && layer < config.numHiddenLayers; ++layer) {
     std::string block = "model.layers." + std::to_string(layer) + "." + names.block + "experts.";
     for (bool isDown : {false, true})
       for (bool isBias : {false, true}) {
@@ -156,7 +157,8 @@ Status cutGateAndUp(Checkpoint &checkpoint, const std::string &gateAndUp, const 
 Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
   const MoeConfig &moe = config.moe;
-  for (int64_t layer = 0; names.gate && !names.gateAndUp && layer < config.numHiddenLayers; ++layer) {
+  bool isApart = names.gate && (!names.gateAndUp || moe.splitGates);
+  for (int64_t layer = 0; isApart && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".", block = base + names.block;
     bool isDense = moe.numExperts == 0;
     int64_t sharedWidth = isDense ? config.intermediateSize : moe.sharedIntermediateSize;

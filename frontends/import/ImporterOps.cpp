@@ -368,7 +368,7 @@ TensorHandle ModelImporter::latentAttention(TensorHandle query, TensorHandle lat
                                         LatentFormAttr::get(b.getContext(), LatentForm::Materialised)));
 }
 
-TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
+TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block, TensorHandle routed) {
   Value x = unwrap(input);
   const ExpertNames &names = config().family->experts;
   bool isFused = names.gateAndUp && !config().moe.splitGates;
@@ -400,6 +400,7 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
   }
   const MoeConfig &moe = config().moe;
   Value correction = moe.hasCorrection ? weight(block + names.correction) : Value();
+  Value scales = names.scales ? weight(block + names.scales) : Value();
   RoutingAttr routing;
   if (moe.sigmoidScores || moe.numGroups > 1 || moe.routedScale != 1.0 || moe.capacity || moe.jitter || moe.scalesInput)
     routing = RoutingAttr::get(b.getContext(), moe.sigmoidScores, moe.numGroups, moe.topGroups,
@@ -410,9 +411,9 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block) {
     gating = GatingAttr::get(b.getContext(), b.getF64FloatAttr(moe.gateLimit), b.getF64FloatAttr(moe.gateAlpha),
                              b.getF64FloatAttr(moe.upOffset));
   ActivationKind kind = activationKind(config().activation);
-  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, routerBias, correction, gates, ups, downs, gateBiases,
-                            upBiases, downBiases, b.getI64IntegerAttr(moe.expertsPerToken),
-                            b.getBoolAttr(moe.normTopkProb), routing, gating,
+  return wrap(MoeOp::create(b, loc, x.getType(), x, routerWeight, routed.value ? unwrap(routed) : Value(), routerBias,
+                            correction, scales, gates, ups, downs, gateBiases, upBiases, downBiases,
+                            b.getI64IntegerAttr(moe.expertsPerToken), b.getBoolAttr(moe.normTopkProb), routing, gating,
                             ActivationKindAttr::get(b.getContext(), kind)));
 }
 
@@ -424,8 +425,8 @@ TensorHandle ModelImporter::gatedExpert(TensorHandle input, const std::string &e
   Value router = weight(gate + ".weight"), gates = matrix(names.gate), ups = matrix(names.up);
   // Of one expert each token chooses that one, by a score that its sigmoid is.
   auto routing = RoutingAttr::get(b.getContext(), /*sigmoid=*/true, 1, 1, FloatAttr(), 0, FloatAttr());
-  return wrap(MoeOp::create(b, loc, x.getType(), x, router, Value(), Value(), gates, ups, matrix(names.down),
-                            ValueRange(), ValueRange(), ValueRange(), b.getI64IntegerAttr(1), b.getBoolAttr(false),
-                            routing, GatingAttr(),
+  return wrap(MoeOp::create(b, loc, x.getType(), x, router, Value(), Value(), Value(), Value(), gates, ups,
+                            matrix(names.down), ValueRange(), ValueRange(), ValueRange(), b.getI64IntegerAttr(1),
+                            b.getBoolAttr(false), routing, GatingAttr(),
                             ActivationKindAttr::get(b.getContext(), activationKind(config().activation))));
 }

@@ -91,7 +91,7 @@ public:
                                const std::vector<TensorHandle> &keyUps,
                                const std::vector<TensorHandle> &valueUps) override;
   TensorHandle weightRows(const std::string &name, int64_t begin, int64_t rows, bool transposed) override;
-  TensorHandle moe(TensorHandle x, const std::string &block) override;
+  TensorHandle moe(TensorHandle x, const std::string &block, TensorHandle routed) override;
   TensorHandle gatedExpert(TensorHandle x, const std::string &expert, const std::string &gate) override;
   void finish(TensorHandle x, const std::string &head, const std::string &bias) override;
   void output(const std::string &name, TensorHandle x, bool squeezed) override;

@@ -58,6 +58,8 @@ func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 4 x 16 x f32 
 // CHECK-DAG: func.func @route_e8_k2_normalize(
 // CHECK-DAG: func.func private @route_e8_k2_normalize_experts_device(
 // CHECK-DAG: func.func private @route_e8_k2_normalize_weights_device(
+// CHECK-DAG: func.func @route_e8_k2_normalize_scaled(
+// CHECK-DAG: func.func private @route_e8_k2_normalize_scaled_weights_device(
 // CHECK-DAG: func.func @group_e8_k2(
 // CHECK-DAG: func.func private @group_e8_k2_offsets_device(
 // CHECK-DAG: func.func private @group_e8_k2_rows_device(
@@ -65,7 +67,10 @@ func.func @step(%x: memref<?x64xf32>, %cache: !heddle.kv_cache<2 x 4 x 16 x f32 
 // CHECK-DAG: func.func @experts_f32_n16_k32_silu_e8(
 // CHECK-DAG: func.func @experts_f32_n32_k16_e8_add(
 func.func @step(%logits: memref<?x8xf32>, %e: memref<?x2xi32>, %w: memref<?x2xf32>, %f: memref<?x9xi32>, %i: memref<?x2xi32>,
-                %s: memref<?x2xf32>, %x: memref<?x32xf32>, %up: memref<32768xi8>, %h: memref<?x32xf32>, %down: memref<16384xi8>) {
+                %s: memref<?x2xf32>, %x: memref<?x32xf32>, %up: memref<32768xi8>, %h: memref<?x32xf32>, %down: memref<16384xi8>, %p: memref<8xf32>) {
+  heddle.route_experts ins(%logits : memref<?x8xf32>) scales(%p : memref<8xf32>)
+    outs(%e, %w, %f, %i, %s : memref<?x2xi32>, memref<?x2xf32>, memref<?x9xi32>, memref<?x2xi32>, memref<?x2xf32>)
+    {num_experts = 8, top_k = 2, normalize = true}
   heddle.route_experts ins(%logits : memref<?x8xf32>)
     outs(%e, %w, %f, %i, %s : memref<?x2xi32>, memref<?x2xf32>, memref<?x9xi32>, memref<?x2xi32>, memref<?x2xf32>)
     {num_experts = 8, top_k = 2, normalize = true}

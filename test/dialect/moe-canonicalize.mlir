@@ -31,6 +31,14 @@ func.func @scaled_expert(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %u: tens
   return %0 : tensor<?x8xf32>
 }
 
+// CHECK-LABEL: @expert_with_a_scale
+// CHECK: heddle.moe
+func.func @expert_with_a_scale(%x: tensor<?x8xf32>, %router: tensor<1x8xf32>, %s: tensor<1xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  %0 = heddle.moe <silu> %x, %router scales(%s : tensor<1xf32>) gates(%u : tensor<3x8xf32>) ups(%u : tensor<3x8xf32>)
+    downs(%d : tensor<8x3xf32>) {top_k = 1, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return %0 : tensor<?x8xf32>
+}
+
 // CHECK-LABEL: @best_of_two
 // CHECK: heddle.moe
 func.func @best_of_two(%x: tensor<?x8xf32>, %router: tensor<2x8xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {

@@ -109,5 +109,21 @@ func.func @moe_c7_length(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %b: tensor<3x
 
 // -----
 
+func.func @moe_c8(%x: tensor<?x8xf32>, %h: tensor<?x7xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{router_input 'tensor<?x7xf32>' must have the type of the input, 'tensor<?x8xf32>'}}
+  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<?x7xf32>) gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+func.func @moe_c9(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %s: tensor<3xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{scales (3) must be num_experts (1)}}
+  %0 = heddle.moe <silu> %x, %r scales(%s : tensor<3xf32>) gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{limit (0.000000e+00) and alpha (1.000000e+00) must be positive, offset (1.000000e+00) finite}}
 func.func private @gating_c1() attributes {gating = #heddle.gating<limit = 0.0, alpha = 1.0, offset = 1.0>}

@@ -22,3 +22,19 @@ func.func @route_experts_c3(%l: tensor<?x8xf32>, %e: tensor<?x9xi32>, %w: tensor
   %0:5 = heddle.route_experts ins(%l : tensor<?x8xf32>) outs(%e, %w, %o, %i, %s : tensor<?x9xi32>, tensor<?x9xf32>, tensor<?x9xi32>, tensor<?x9xi32>, tensor<?x9xf32>) {num_experts = 8 : i64, top_k = 9 : i64, normalize = true} -> tensor<?x9xi32>, tensor<?x9xf32>, tensor<?x9xi32>, tensor<?x9xi32>, tensor<?x9xf32>
   return
 }
+
+// -----
+
+func.func @route_experts_c5(%l: memref<?x8xf32>, %p: memref<7xf32>, %e: memref<?x2xi32>, %w: memref<?x2xf32>, %o: memref<?x9xi32>, %i: memref<?x2xi32>, %s: memref<?x2xf32>) {
+  // expected-error @+1 {{scales must be f32 (8), got 'memref<7xf32>'}}
+  heddle.route_experts ins(%l : memref<?x8xf32>) scales(%p : memref<7xf32>) outs(%e, %w, %o, %i, %s : memref<?x2xi32>, memref<?x2xf32>, memref<?x9xi32>, memref<?x2xi32>, memref<?x2xf32>) {num_experts = 8 : i64, top_k = 2 : i64, normalize = true}
+  return
+}
+
+// -----
+
+func.func @route_experts_c5_type(%l: memref<?x8xf32>, %p: memref<8xbf16>, %e: memref<?x2xi32>, %w: memref<?x2xf32>, %o: memref<?x9xi32>, %i: memref<?x2xi32>, %s: memref<?x2xf32>) {
+  // expected-error @+1 {{scales must be f32 (8), got 'memref<8xbf16>'}}
+  heddle.route_experts ins(%l : memref<?x8xf32>) scales(%p : memref<8xbf16>) outs(%e, %w, %o, %i, %s : memref<?x2xi32>, memref<?x2xf32>, memref<?x9xi32>, memref<?x2xi32>, memref<?x2xf32>) {num_experts = 8 : i64, top_k = 2 : i64, normalize = true}
+  return
+}

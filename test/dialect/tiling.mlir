@@ -75,6 +75,19 @@ module attributes {transform.with_named_sequence} {
     return %0 : tensor<?x8xf32>
   }
 
+  // What the router reads is cut with what the experts read; numbers of the experts are not.
+  // CHECK-LABEL: @rows_of_the_router
+  // CHECK-SAME: %[[X:[^:]*]]: tensor<5x8xf32>, %[[H:[^:]*]]: tensor<5x8xf32>, {{.*}}, %[[S:[^:]*]]: tensor<2xf32>
+  // CHECK: scf.for
+  // CHECK: %[[PART:.*]] = tensor.extract_slice %[[X]]
+  // CHECK: %[[ROUTED:.*]] = tensor.extract_slice %[[H]]
+  // CHECK: heddle.moe <silu> %[[PART]], %{{.*}} router_input(%[[ROUTED]] : tensor<?x8xf32>) scales(%[[S]] : tensor<2xf32>)
+  func.func @rows_of_the_router(%x: tensor<5x8xf32>, %h: tensor<5x8xf32>, %router: tensor<2x8xf32>, %u: tensor<3x8xf32>, %d: tensor<8x3xf32>, %s: tensor<2xf32>) -> tensor<5x8xf32> {
+    %0 = heddle.moe <silu> %x, %router router_input(%h : tensor<5x8xf32>) scales(%s : tensor<2xf32>) gates(%u, %u : tensor<3x8xf32>, tensor<3x8xf32>)
+      ups(%u, %u : tensor<3x8xf32>, tensor<3x8xf32>) downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 1, normalize = true} : tensor<5x8xf32>, tensor<2x8xf32> -> tensor<5x8xf32>
+    return %0 : tensor<5x8xf32>
+  }
+
   // What an expert has room for is counted within a sequence, which no tile cuts.
   // CHECK-LABEL: @experts_by_sequences
   // CHECK: scf.for

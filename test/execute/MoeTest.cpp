@@ -18,8 +18,8 @@
 using namespace heddle;
 using namespace heddle::test;
 
-using RouteFunction = void(const float *logits, const float *correction, int32_t *experts, float *weights,
-                           int64_t rowBegin, int64_t rowEnd);
+using RouteFunction = void(const float *logits, const float *correction, const float *scales, int32_t *experts,
+                           float *weights, int64_t rowBegin, int64_t rowEnd);
 using GroupFunction = void(int32_t *experts, const float *weights, int32_t *offsets, int32_t *rowIndex, float *rowScale,
                            int64_t rows, const heddle_sequence *sequences, int64_t numSequences);
 using IndexedMatmul = void(const void *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
@@ -79,13 +79,37 @@ TEST_P(MoeTest, RoutesToTheLargestLogits) {
     for (int64_t e = 0; e < spec.numExperts; ++e)                     // pairs of equals
       logits[3 * spec.numExperts + e] = float(e / 2 % 3);
     std::vector<int32_t> experts(rows * spec.topK, -1);
-    route(logits.data(), nullptr, experts.data(), weights.data(), 0, 2);
-    route(logits.data(), nullptr, experts.data(), weights.data(), 2, rows - 1);
+    route(logits.data(), nullptr, nullptr, experts.data(), weights.data(), 0, 2);
+    route(logits.data(), nullptr, nullptr, experts.data(), weights.data(), 2, rows - 1);
     for (int64_t row = 0; row < rows - 1; ++row) {
       SCOPED_TRACE("spec " + std::to_string(i) + ", row " + std::to_string(row));
       expectRouted(spec, &logits[row * spec.numExperts], &experts[row * spec.topK], &weights[row * spec.topK]);
     }
     EXPECT_EQ(experts[(rows - 1) * spec.topK], -1); // outside the slice
+  }
+}
+
+// An expert's own number multiplies its weight behind the sum, and does not change which is chosen.
+TEST_P(MoeTest, ScalesWeightsOfTheChosen) {
+  MoeRouteSpec spec{20, 3, true, 2.0f};
+  spec.hasScales = true;
+  KernelLibrary library(GetParam());
+  buildMoeRoute(library.module(), "route", spec);
+  ASSERT_TRUE(library.load());
+  const int64_t rows = 4;
+  Random random(5);
+  std::vector<float> logits(rows * spec.numExperts), scales(spec.numExperts), weights(rows * spec.topK, -1);
+  for (float &logit : logits)
+    logit = 4 * random.uniform();
+  for (float &scale : scales)
+    scale = 1.5f + random.uniform();
+  std::vector<int32_t> experts(rows * spec.topK, -1);
+  library.find<RouteFunction>("route")(logits.data(), nullptr, scales.data(), experts.data(), weights.data(), 0, rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = row * spec.topK; i < (row + 1) * spec.topK; ++i)
+      weights[i] /= scales[experts[i]];
+    SCOPED_TRACE("row " + std::to_string(row));
+    expectRouted(spec, &logits[row * spec.numExperts], &experts[row * spec.topK], &weights[row * spec.topK]);
   }
 }
 
@@ -97,12 +121,12 @@ TEST_P(MoeTest, ASparseMixerWeighsNeighbours) {
   buildMoeRoute(library.module(), "route", spec);
   ASSERT_TRUE(library.load());
   Random random(1);
-  std::vector<float> logits(2 * 20, 1.0f), weights(2 * 3);
-  std::vector<int32_t> experts(2 * 3, -1);
+  std::vector<float> logits(40, 1.0f), weights(6); // of two rows
+  std::vector<int32_t> experts(6, -1);
   logits[17] = 10, logits[2] = 9, logits[19] = 8;
   for (int64_t e = 0; e < 20; ++e)
     logits[20 + e] = random.uniform(); // either sign
-  library.find<RouteFunction>("route")(logits.data(), nullptr, experts.data(), weights.data(), 0, 2);
+  library.find<RouteFunction>("route")(logits.data(), nullptr, nullptr, experts.data(), weights.data(), 0, 2);
   for (int64_t row = 0; row < 2; ++row) {
     const float *l = &logits[row * 20];
     std::vector<int32_t> order = ranked(l, 20);
@@ -132,7 +156,7 @@ TEST_P(MoeTest, ExpertsOfOtherGroupsAreNotChosen) {
   const float correction[] = {-0.9f, -0.9f, -0.9f, 0.25f, -0.8f, 0.5f};
   std::vector<int32_t> experts(3, -1);
   std::vector<float> weights(3);
-  library.find<RouteFunction>("route")(logits.data(), correction, experts.data(), weights.data(), 0, 1);
+  library.find<RouteFunction>("route")(logits.data(), correction, nullptr, experts.data(), weights.data(), 0, 1);
   EXPECT_EQ(experts, (std::vector<int32_t>{5, 3, 4}));
 }
 
@@ -143,7 +167,7 @@ TEST_P(MoeTest, NaNLogitsGiveValidExpertsAndNaNWeights) {
   ASSERT_TRUE(library.load());
   std::vector<float> logits(20, std::numeric_limits<float>::quiet_NaN()), weights(3);
   std::vector<int32_t> experts(3, -1);
-  library.find<RouteFunction>("route")(logits.data(), nullptr, experts.data(), weights.data(), 0, 1);
+  library.find<RouteFunction>("route")(logits.data(), nullptr, nullptr, experts.data(), weights.data(), 0, 1);
   EXPECT_EQ(experts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_TRUE(std::isnan(weights[0]));
 }

@@ -355,7 +355,7 @@ TEST(DecoderConfig, gemma4) {
        {"gemma4_text",
         {{"per_layer_config", {{"2", {{"head_dim", 16}, {"num_key_value_heads", 1}}}, {"4", wide}}}},
         "per_layer_config has heads of several widths in layers of one kind, which is not supported"},
-       {"gemma4_text", {{"enable_moe_block", true}}, "enable_moe_block is true"},
+       {"gemma4_text", {{"enable_moe_block", true}}, "num_experts is missing"},
        {"gemma4_text", {{"use_bidirectional_attention", "all"}}, "use_bidirectional_attention is 'all'"},
        {"gemma4_text",
         {{"attention_k_eq_v", false}},

@@ -64,6 +64,37 @@ TEST(ExpertsConfig, ernie) {
                   {"ernie4_5_moe", {{"use_bias", true}}, "self_attn.q_proj.bias is missing"}});
 }
 
+// Beside the feed-forward block of every layer, in two tensors, whose rows are split.
+TEST(ExpertsConfig, gemma4) {
+  TemporaryFolder folder;
+  Expected<Model> model = readFamily(folder, "gemma4_text_moe");
+  ASSERT_TRUE(model) << model.message();
+  const MoeConfig &moe = model->config.moe;
+  EXPECT_EQ(moe.layerIsMoe, std::vector<bool>(3, true));
+  EXPECT_EQ(moe.numExperts, 4);
+  EXPECT_EQ(moe.expertsPerToken, 2);
+  EXPECT_EQ(moe.intermediateSize, 24);
+  EXPECT_EQ(model->config.shapeOf(0).intermediateSize, 16);
+  EXPECT_TRUE(moe.normTopkProb && moe.splitGates);
+  const TensorInfo *fused = model->checkpoint.find("model.layers.1.experts.3.up_proj.weight");
+  ASSERT_TRUE(fused);
+  EXPECT_EQ(fused->shape, (std::vector<int64_t>{24, 64}));
+  EXPECT_FALSE(fused->transposed);
+  EXPECT_EQ(fused->offset - model->checkpoint.find("model.layers.1.experts.0.gate_proj.weight")->offset,
+            sizeof(float) * 7 * 24 * 64);
+  // Without them their sizes do not count.
+  EXPECT_EQ(familyConfig("gemma4_text", {{"num_experts", 4}, {"top_k_experts", 9}}).moe.numExperts, 0);
+  expectRefusals(
+      {{"gemma4_text_moe", {{"num_experts", 0}}, "num_experts is 0, expected at least 1"},
+       {"gemma4_text_moe", {{"num_experts", 5000}}, "num_experts is 5000, expected 0 to 4096"},
+       {"gemma4_text_moe", {{"num_experts", 5}}, "experts.gate_up_proj has shape (4, 48, 64), the config asks for"},
+       {"gemma4_text_moe", {{"top_k_experts", 5}}, "top_k_experts is 5, expected 1 to num_experts (4)"},
+       {"gemma4_text_moe", {{"top_k_experts", nullptr}}, "top_k_experts is missing"},
+       {"gemma4_text_moe", {{"moe_intermediate_size", nullptr}}, "moe_intermediate_size is missing"},
+       {"gemma4_text_moe", {{"moe_intermediate_size", 0}}, "moe_intermediate_size is 0, expected 1 to"},
+       {"gemma4_text_moe", {{"enable_moe_block", false}}, "are not part"}});
+}
+
 TEST(ExpertsConfig, glm4Moe) {
   ModelConfig config = familyConfig("glm4_moe");
   EXPECT_TRUE(config.normsHeads && config.attentionBias && config.moe.sigmoidScores);

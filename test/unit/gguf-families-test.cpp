@@ -141,6 +141,33 @@ TEST(GgufConfig, rotationsAreNoWiderThanTheHeadsThatTurn) {
   EXPECT_NE(model.message().find("(16) give 32 rotary dimensions"), std::string::npos) << model.message();
 }
 
+// Experts stand beside the feed-forward block; their gates and ups may lie in one tensor.
+TEST(GgufConfig, gemma4Experts) {
+  GgufBuilder file = familyFile("gemma4_text_moe");
+  MoeConfig moe = configOf(file).moe;
+  EXPECT_TRUE(moe.splitGates && moe.normTopkProb);
+  EXPECT_EQ(moe.layerIsMoe, std::vector<bool>(3, true));
+  EXPECT_EQ(moe.numExperts, 4);
+  EXPECT_EQ(moe.expertsPerToken, 2);
+  EXPECT_EQ(moe.intermediateSize, 24);
+  for (auto &tensor : file.tensors)
+    if (tensor.name.find("ffn_gate_exps") != std::string::npos) {
+      tensor.name.replace(tensor.name.find("gate"), 4, "gate_up");
+      tensor.dims[1] *= 2;
+      tensor.data += tensor.data;
+    }
+  auto isUp = [](const auto &tensor) { return tensor.name.find("ffn_up_exps") != std::string::npos; };
+  file.tensors.erase(std::remove_if(file.tensors.begin(), file.tensors.end(), isUp), file.tensors.end());
+  EXPECT_FALSE(configOf(file).moe.splitGates);
+  file.u32("gemma4.expert_feed_forward_length", 32);
+  TemporaryFolder folder;
+  Expected<Model> model = readModel(folder.write("m.gguf", file.bytes()));
+  ASSERT_FALSE(model);
+  EXPECT_NE(model.message().find("ffn_gate_up_exps.weight) has shape (48, 64), the config asks for (64, 64)"),
+            std::string::npos)
+      << model.message();
+}
+
 // A file that says how tokens are pooled embeds texts, unless somebody wants it to generate.
 TEST(GgufConfig, decodersThatEmbedTexts) {
   GgufBuilder file = familyFile("qwen3");

@@ -247,6 +247,20 @@ TEST(Interpreter, MoeOfASparseMixer) {
              {100 / (1 + std::exp(-1.0)) + 7}, 1e-4);
 }
 
+TEST(Interpreter, MoeWhoseRouterReadsOtherRows) {
+  // Logits (0, ln 3) of the second input, not of the first: p = (1, 3) / 4, times 5 and 7.
+  Evaluation run(R"(
+    func.func @main(%x: tensor<1x1xf32>, %h: tensor<1x1xf32>, %r: tensor<2x1xf32>, %s: tensor<2xf32>, %g: tensor<1x1xf32>, %a: tensor<1x1xf32>, %b: tensor<1x1xf32>)
+        -> tensor<1x1xf32> {
+      %0 = heddle.moe <relu> %x, %r router_input(%h : tensor<1x1xf32>) scales(%s : tensor<2xf32>) gates(%g, %g : tensor<1x1xf32>, tensor<1x1xf32>)
+        downs(%a, %b : tensor<1x1xf32>, tensor<1x1xf32>) {top_k = 2 : i64, normalize = true} : tensor<1x1xf32>, tensor<2x1xf32> -> tensor<1x1xf32>
+      return %0 : tensor<1x1xf32>
+    })");
+  expectNear(run.reals({run.f32({1, 1}, {2}), run.f32({1, 1}, {1}), run.f32({2, 1}, {0, std::log(3.0)}),
+                        run.f32({2}, {5, 7}), run.f32({1, 1}, {1}), run.f32({1, 1}, {10}), run.f32({1, 1}, {100})}),
+             {2 * (10 * 0.25 * 5 + 100 * 0.75 * 7)}, 1e-3);
+}
+
 //===- calls and errors ---------------------------------------------------===//
 
 TEST(Interpreter, WeightsAreReadThroughTheCallback) {

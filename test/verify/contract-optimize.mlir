@@ -23,6 +23,20 @@ func.func @step(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
 
 // -----
 
+// A router's rows are computed, as are those of the experts; their numbers are stored.
+func.func @step(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
+  %r = heddle.weight "r" <type = "f32", file = 0, offset = 0> : tensor<1x4xf32>
+  %g = heddle.weight "g" <type = "f32", file = 0, offset = 64> : tensor<4x4xf32>
+  %s = arith.constant dense<2.0> : tensor<1xf32>
+  %h = arith.addf %x, %x : tensor<?x4xf32>
+  // expected-error @+1 {{reads 'arith.constant' as a weight after stage optimize: weights stay in the model's file}}
+  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<?x4xf32>) scales(%s : tensor<1xf32>) gates(%g : tensor<4x4xf32>) ups(%g : tensor<4x4xf32>) downs(%g : tensor<4x4xf32>)
+    {top_k = 1 : i64, normalize = true} : tensor<?x4xf32>, tensor<1x4xf32> -> tensor<?x4xf32>
+  return %0 : tensor<?x4xf32>
+}
+
+// -----
+
 func.func @step(%x: tensor<?x4xf32>) -> tensor<?x2xf32> {
   %stored = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<4x2xf32>
   %init = tensor.empty() : tensor<2x4xf32>

@@ -24,6 +24,7 @@ places = {
     "texts/dense_embed after-import": "bug-dense-bias",
     "qwen2 after-import": "bug-bias bug-value-group",
     "qwen3_moe after-import": "bug-top-k bug-experts bug-expert-halves bug-normalize",
+    "gemma4_text_moe after-import": "bug-expert-scales bug-router-input",
     "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale bug-rope-offset",
     "deepseek_v3 after-import": "bug-routing-scale bug-groups bug-correction bug-shared-expert",
 }

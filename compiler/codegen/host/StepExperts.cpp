@@ -23,6 +23,7 @@ LogicalResult StepLauncher::lowerRoute(RouteExpertsOp op) {
   RouteCall choice;
   choice.logits = pointer(op.getLogits());
   choice.correction = pointer(op.getCorrection());
+  choice.scales = pointer(op.getScales());
   choice.experts = inits[0];
   choice.weights = inits[1];
   std::tie(choice.rowBegin, choice.rowEnd) = share(count);

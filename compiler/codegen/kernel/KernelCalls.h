@@ -390,14 +390,16 @@ struct LatentAttentionCall {
 struct RouteCall {
   mlir::Value logits;     // const float *, (rowEnd, numExperts)
   mlir::Value correction; // const float *, (numExperts), or null
+  mlir::Value scales;     // const float *, (numExperts): of the experts' weights, or null
   mlir::Value experts;    // int32_t *, (rowEnd, topK): the greatest scores, descending; of equal ones the lower index
   mlir::Value weights;    // float *, (rowEnd, topK): their softmax over all experts (or sigmoid), in f32
   mlir::Value rowBegin, rowEnd;
 
   static constexpr Parameter<RouteCall> parameters[] = {
-      {ParameterKind::Pointer, &RouteCall::logits},     {ParameterKind::Pointer, &RouteCall::correction},
-      {ParameterKind::Pointer, &RouteCall::experts},    {ParameterKind::Pointer, &RouteCall::weights},
-      {ParameterKind::PartBegin, &RouteCall::rowBegin}, {ParameterKind::PartEnd, &RouteCall::rowEnd},
+      {ParameterKind::Pointer, &RouteCall::logits},  {ParameterKind::Pointer, &RouteCall::correction},
+      {ParameterKind::Pointer, &RouteCall::scales},  {ParameterKind::Pointer, &RouteCall::experts},
+      {ParameterKind::Pointer, &RouteCall::weights}, {ParameterKind::PartBegin, &RouteCall::rowBegin},
+      {ParameterKind::PartEnd, &RouteCall::rowEnd},
   };
 };
 

@@ -183,6 +183,7 @@ MoeRouteSpec heddle::specOf(RouteExpertsOp op) {
   RoutingAttr routing = op.getRoutingAttr();
   MoeRouteSpec spec{int64_t(op.getNumExperts()), int64_t(op.getTopK()), op.getNormalize()};
   spec.hasCorrection = bool(op.getCorrection());
+  spec.hasScales = bool(op.getScales());
   if (!routing)
     return spec;
   spec.scale = routing.getScaleValue();
@@ -208,6 +209,8 @@ std::string heddle::signatureOf(RouteExpertsOp op) {
     name += llvm::formatv("_c{0}", spec.capacity);
   if (spec.jitter)
     name += llvm::formatv("_j{0}", llvm::utohexstr(llvm::bit_cast<uint32_t>(*spec.jitter)));
+  if (spec.hasScales)
+    name += "_scaled";
   return name;
 }
 

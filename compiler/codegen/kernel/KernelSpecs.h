@@ -178,6 +178,7 @@ struct MoeRouteSpec {
   int64_t numGroups = 1, topGroups = 1;
   int64_t capacity = 0; // tokens of a sequence that an expert computes, the first that choose it; 0: all
   std::optional<float> jitter = std::nullopt; // weights are those of a sparse mixer (RoutingAttr)
+  bool hasScales = false; // each expert multiplies its weight, once that is normalised, by a number of its own
 };
 
 } // namespace heddle

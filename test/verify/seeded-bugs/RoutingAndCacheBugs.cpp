@@ -45,6 +45,20 @@ static const Bug bugs[] = {
          op.getCorrectionMutable().clear();
        return bool(op);
      }},
+    {"bug-expert-scales", "an expert's own number does not multiply its weight",
+     [](ModuleOp module) {
+       auto op = find<MoeOp>(module, [](MoeOp op) { return bool(op.getScales()); });
+       if (op)
+         op.getScalesMutable().clear();
+       return bool(op);
+     }},
+    {"bug-router-input", "a router reads what its experts do",
+     [](ModuleOp module) {
+       auto op = find<MoeOp>(module, [](MoeOp op) { return bool(op.getRouterInput()); });
+       if (op)
+         op.getRouterInputMutable().clear();
+       return bool(op);
+     }},
     {"bug-shared-expert", "the expert that every token passes is forgotten",
      [](ModuleOp module) {
        auto op = find<arith::AddFOp>(module, [](arith::AddFOp op) {

@@ -29,6 +29,10 @@ struct Scratch {
 };
 } // namespace
 
+static Value loadIndex(KernelBuilder &b, Value address) {
+  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, address));
+}
+
 static void copyLogits(KernelBuilder &b, const MoeRouteSpec &spec, Value logits, const Scratch &scratch) {
   b.loop(b.index(0), b.index(spec.numExperts), 1, [&](Value expert) {
     Value offset = b.mul(expert, 4);
@@ -137,6 +141,23 @@ static void keepTopGroups(KernelBuilder &b, const MoeRouteSpec &spec, const Scra
   });
 }
 
+// Divides the weights of a row's experts by `divisor`, if there is one, and multiplies them by what scales them.
+static void scaleWeights(KernelBuilder &b, const MoeRouteSpec &spec, Value scales, Value divisor, Value rowExperts,
+                         Value rowWeights) {
+  b.loop(b.index(0), b.index(spec.topK), 1, [&](Value i) {
+    Value place = b.mul(i, 4), address = b.at(rowWeights, place), weight = b.load(b.f32, address);
+    if (divisor)
+      weight = arith::DivFOp::create(b, weight, divisor);
+    if (spec.scale != 1)
+      weight = b.mul(weight, b.real(spec.scale));
+    if (spec.hasScales) {
+      Value expert = loadIndex(b, b.at(rowExperts, place));
+      weight = b.mul(weight, b.load(b.f32, b.at(scales, b.mul(expert, 4))));
+    }
+    b.store(weight, address);
+  });
+}
+
 func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRouteSpec &spec) {
   KernelBuilder b(module, name, parameterTypes<RouteCall>(module.getContext()));
   auto call = argumentsOf<RouteCall>(b.function);
@@ -171,13 +192,7 @@ func::FuncOp heddle::buildMoeRoute(ModuleOp module, StringRef name, const MoeRou
           b.store(exponential, b.at(rowWeights, b.mul(i, 4)));
           return SmallVector<Value>{b.add(carried[0], exponential)};
         });
-    b.loop(b.index(0), b.index(spec.topK), 1, [&](Value i) {
-      Value address = b.at(rowWeights, b.mul(i, 4));
-      Value weight = b.load(b.f32, address), divisor = spec.normalize ? sum[0] : total;
-      if (divisor)
-        weight = arith::DivFOp::create(b, weight, divisor);
-      b.store(spec.scale == 1 ? weight : b.mul(weight, b.real(spec.scale)), address);
-    });
+    scaleWeights(b, spec, call.scales, spec.normalize ? sum[0] : total, rowExperts, rowWeights);
   });
   return b.finish();
 }
@@ -187,10 +202,6 @@ static Value increment(KernelBuilder &b, Value address) {
   Value old = b.load(b.i32, address);
   b.store(b.add(old, b.int32(1)), address);
   return old;
-}
-
-static Value loadIndex(KernelBuilder &b, Value address) {
-  return arith::ExtUIOp::create(b, b.i64, b.load(b.i32, address));
 }
 
 // Where `capacity` tokens before it in the sequence chose an entry's expert, no expert is the entry's. `used`: (numExperts) counts.

@@ -167,7 +167,7 @@ static FailureOr<std::string> emitExperts(Location loc, const Target &target, St
   });
 }
 
-// (logits, [correction]) -> weights (top_k, rows) f32
+// (logits, [correction], [scales (num_experts)]) -> weights (top_k, rows) f32
 static FailureOr<std::string> emitWeights(Location loc, const Target &target, StringRef symbol,
                                           const MoeRouteSpec &spec) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
@@ -196,6 +196,9 @@ static FailureOr<std::string> emitWeights(Location loc, const Target &target, St
       scores.stage(weight, spec.topK);
     }
     Expr result = weight(place, row);
+    ImageParam scales;
+    if (spec.hasScales)
+      scales = b.input("scales", Halide::Float(32), {spec.numExperts});
     if (spec.normalize) {
       Func sum = b.func("sum");
       RDom i(0, int(spec.topK), "i");
@@ -203,8 +206,14 @@ static FailureOr<std::string> emitWeights(Location loc, const Target &target, St
       sum(whole, row) += weight(i, row);
       result /= scores.stage(sum, 1)(0, row);
     }
+    if (spec.scale != 1)
+      result *= spec.scale;
+    if (spec.hasScales) {
+      auto scaleAt = [&](Expr e) { return Halide::select(scores.isAt(e, place), scales(e), 0.0f); };
+      result *= scores.stage(scores.sumOver("own_scale", place, scaleAt), spec.topK)(place, row);
+    }
     Func out = b.func("out");
-    out(place, row) = spec.scale == 1 ? result : result * spec.scale;
+    out(place, row) = result;
     out.output_buffer().dim(0).set_bounds(0, int(spec.topK));
     out.output_buffer().dim(1).set_min(0);
     out.bound(place, 0, int(spec.topK));
@@ -341,15 +350,17 @@ FailureOr<func::FuncOp> RouteExperts::buildChoice(Location loc, const MoeRouteSp
     return failure();
   HostKernelOf<RouteCall, Enqueuer> host(loc, module.code, name);
   const RouteCall &call = host.call;
-  auto choose = [&](StringRef symbol, BufferElement element, Value out) {
+  auto choose = [&](StringRef symbol, BufferElement element, Value scales, Value out) {
     host.addRows(f32Element, call.logits, spec.numExperts, host.constant(spec.numExperts), call.rowEnd);
     if (spec.hasCorrection)
       host.addVector(f32Element, call.correction, host.constant(spec.numExperts));
+    if (scales)
+      host.addVector(f32Element, scales, host.constant(spec.numExperts));
     host.addRows(element, out, spec.topK, host.constant(spec.topK), call.rowEnd);
     host.enqueue(symbol);
   };
-  choose(experts, i32Element, call.experts);
-  choose(weights, f32Element, call.weights);
+  choose(experts, i32Element, /*scales=*/Value(), call.experts);
+  choose(weights, f32Element, spec.hasScales ? call.scales : Value(), call.weights);
   return host.finish();
 }
 
