@@ -384,7 +384,7 @@ def PlanMemory : StagePass<"heddle-plan-memory", "::mlir::ModuleOp", "Schedule">
   let description = [{
     Offsets are multiples of the rows of a step, so that one plan serves every length: `heddle.row_offset` bytes per row on each
     allocation, the total on the module. What does not depend on the rows lies behind (`heddle.offset`, `heddle.fixed_bytes`). Buffers that do not live at the same time share bytes; a layer's lie behind its
-    caller's. Rows that tile units read 16 at a time lie a line further apart where their length would bring these into the same sets of a cache.
+    caller's. Rows that products of blocks of rows read 16 at a time, or write, lie a line further apart where their length would bring these into the same sets of a cache.
     The scratch memory of a thread (`heddle.thread_bytes`) is the largest that a schedule asks for. Example: test/schedule/plan-memory.mlir.
 
     ```mlir

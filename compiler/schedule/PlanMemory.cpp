@@ -41,25 +41,32 @@ static int64_t bytesOf(MemRefType type) {
   return llvm::alignTo(rows * bytesOfRow(type), 64);
 }
 
-// Tiles of AMX read a line of 16 rows at a time. Where rows lie a multiple of 1 KiB apart, these lines fall into few sets of a cache, which
-// holds no more of them than it has ways: such rows get a line more.
-static void spreadRows(ModuleOp module) {
+// Gives rows that kernels alone read and write a line more, if they lie a multiple of 1 KiB apart.
+static void spread(Value rows, bool isRounded) {
   constexpr int64_t line = 64, apart = 1024;
+  auto alloc = rows.getDefiningOp<memref::AllocOp>();
+  if (!alloc || !llvm::all_of(alloc->getUsers(), llvm::IsaPred<PackedMatmulOp, KernelCallOp>))
+    return;
+  MemRefType type = alloc.getType();
+  bool isRows = type.getRank() == 2 && type.isDynamicDim(0) && type.getLayout().isIdentity();
+  bool isOfType = isRounded ? type.getElementType().isBF16() : type.getElementType().isF32();
+  if (!isRows || !isOfType || bytesOfRow(type) % apart)
+    return;
+  int64_t stride = type.getDimSize(1) + line * type.getDimSize(1) / bytesOfRow(type);
+  auto layout = StridedLayoutAttr::get(type.getContext(), 0, {stride, 1});
+  alloc.getResult().setType(MemRefType::get(type.getShape(), type.getElementType(), layout));
+}
+
+// Products of blocks of rows read a line of 16 rounded rows at a time, and write two lines of 32 rows. Where rows lie a multiple of 1 KiB apart, these
+// lines fall into few sets of a cache, which holds no more of them than it has ways.
+static void spreadRows(ModuleOp module) {
   module.walk([&](PackedMatmulOp op) {
     auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
     if (!schedule || !schedule.getScratchBytes())
       return;
-    Value input = op.getInputRounded() ? op.getInputRounded() : op.getInput();
-    auto alloc = input.getDefiningOp<memref::AllocOp>();
-    if (!alloc || !llvm::all_of(alloc->getUsers(), llvm::IsaPred<PackedMatmulOp, KernelCallOp>))
-      return;
-    MemRefType type = alloc.getType();
-    bool isRows = type.getRank() == 2 && type.isDynamicDim(0) && type.getLayout().isIdentity();
-    if (!isRows || !type.getElementType().isBF16() || bytesOfRow(type) % apart)
-      return;
-    int64_t stride = type.getDimSize(1) + line / 2;
-    auto layout = StridedLayoutAttr::get(module.getContext(), 0, {stride, 1});
-    alloc.getResult().setType(MemRefType::get(type.getShape(), type.getElementType(), layout));
+    spread(op.getInputRounded() ? op.getInputRounded() : op.getInput(), /*isRounded=*/true);
+    for (Value out : op.getInits())
+      spread(out, /*isRounded=*/false);
   });
 }
 

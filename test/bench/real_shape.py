@@ -41,13 +41,18 @@ SHAPES = {
     "qwen1.5-moe": ("qwen2_moe", {"num_hidden_layers": 24, "num_key_value_heads": 16, "max_position_embeddings": 8192, "rope_theta": 1e6}),
     "gemma3-4b": ("gemma3_text", {"vocab_size": 262208, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
                                   "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 1024}),
-    # The parts of Gemma 4's small models, keys that layers share and embeddings of each layer; and of its large ones, keys that are values.
+    # The parts of Gemma 4's small models, keys that layers share and embeddings of each layer; and of its large ones, keys that are values,
+    # and experts beside the feed-forward block.
     "gemma4-small": ("gemma4_text", {**GEMMA4, "hidden_size": 1536, "intermediate_size": 6144, "num_hidden_layers": 35, "num_key_value_heads": 1,
                                      "num_kv_shared_layers": 20, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 256,
                                      "layer_types": 7 * [*4 * ["sliding_attention"], "full_attention"]}),
     "gemma4-large": ("gemma4_text", {**GEMMA4, "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 60, "num_attention_heads": 32,
                                      "num_key_value_heads": 16, "num_global_key_value_heads": 4, "attention_k_eq_v": True, "sliding_window": 1024,
                                      "hidden_size_per_layer_input": 0}),
+    "gemma4-experts": ("gemma4_text", {**GEMMA4, "hidden_size": 2816, "intermediate_size": 2112, "num_hidden_layers": 30, "num_attention_heads": 16,
+                                       "num_key_value_heads": 8, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "sliding_window": 1024,
+                                       "hidden_size_per_layer_input": 0, "enable_moe_block": True, "num_experts": 128, "top_k_experts": 8,
+                                       "moe_intermediate_size": 704}),
     "gemma2-2b": ("gemma2", {"max_position_embeddings": 8192}),
     "phi3-mini": ("phi3", {"sliding_window": None}),
     "phi2": ("phi", {"vocab_size": 51200, "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -163,7 +168,7 @@ def write(path, keys, tensors, wanted, rng):
             file.seek(len(head) + offset)
             left, deviation = math.prod(shape), 0.05 if len(shape) == 1 else 0.8 / math.sqrt(shape[-1])
             if len(shape) == 1:
-                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm.*weight$|layer_output_scale|rope_freqs", name))
+                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm.*weight$|layer_output_scale|rope_freqs|\.scale$", name))
                 file.write(numbers.astype(np.float32).tobytes())
                 left = 0
             while left:

@@ -94,12 +94,12 @@ module {
 
 // -----
 
-// Tiles read the rounded rows of 1024 bytes 16 at a time: each lies 64 bytes further on. Those of 960 bytes do without.
-// CHECK: module attributes {heddle.fixed_bytes = 0 : i64, heddle.row_bytes = 3136 : i64, heddle.thread_bytes = 524288 : i64}
-// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2048 : i64} : memref<?x512xbf16, strided<[544, 1]>>
-// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x512xf32>
-// CHECK: packed_matmul ins(%{{.*}}, %{{.*}} : memref<?x512xbf16, strided<[544, 1]>>, memref<524288xi8>)
-// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2048 : i64} : memref<?x480xbf16>
+// Tiles read the rounded rows of 1024 bytes 16 at a time, and write rows of 2048 bytes: each lies 64 bytes further on. Those of 960 bytes do without.
+// CHECK: module attributes {heddle.fixed_bytes = 0 : i64, heddle.row_bytes = 3200 : i64, heddle.thread_bytes = 524288 : i64}
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2112 : i64} : memref<?x512xbf16, strided<[544, 1]>>
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 0 : i64} : memref<?x512xf32, strided<[528, 1]>>
+// CHECK: packed_matmul ins(%{{.*}}, %{{.*}} : memref<?x512xbf16, strided<[544, 1]>>, memref<524288xi8>) outs(%{{.*}} : memref<?x512xf32, strided<[528, 1]>>)
+// CHECK: memref.alloc(%{{.*}}) {heddle.row_offset = 2112 : i64} : memref<?x480xbf16>
 #few = #heddle.tile<role = few_rows, rows = [1], columns = 16>
 #unit = #heddle.tile<role = tile_unit, rows = [32, 16], columns = 32, maxRows = 512, k = 512>
 #product = #heddle.schedule<tiles = [#few, #unit], kBlock = 128, rowBlock = 256, scratchBytes = 524288>
