@@ -183,6 +183,17 @@ TEST(CutProgram, givesUpWhereTheEngineDoes) {
             "the regex pattern gave up after byte 0 of a text of 40 bytes: match limit exceeded");
 }
 
+// Each match that is tried is short of what one may take; all of a text's together are not.
+TEST(CutProgram, givesUpOnManyTriesOfOneText) {
+  std::vector<uint32_t> words = writeCutProgram("(?:a|ab)+c");
+  std::string error;
+  std::unique_ptr<Regex> program = CutProgram::create(words.data(), words.size(), error);
+  ASSERT_TRUE(program) << error;
+  EXPECT_EQ(matchesOf(*program, std::string(1000, 'a')), "");
+  EXPECT_EQ(matchesOf(*program, std::string(40000, 'a')),
+            "the regex pattern gave up after byte 0 of a text of 40000 bytes: match limit exceeded");
+}
+
 TEST(CutProgram, takesLongRunsWithoutMemory) {
   std::vector<uint32_t> words = writeCutProgram("\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+");
   std::string error, text(4 << 20, ' ');
