@@ -17,6 +17,14 @@ static bool changeRouting(ModuleOp module, llvm::function_ref<RoutingAttr(Routin
   return bool(op);
 }
 
+// An operand of the first mixture that has it.
+static bool forget(ModuleOp module, MutableOperandRange (MoeOp::*operand)()) {
+  auto op = find<MoeOp>(module, [&](MoeOp op) { return !(op.*operand)().empty(); });
+  if (op)
+    (op.*operand)().clear();
+  return bool(op);
+}
+
 static FloatAttr real(MLIRContext *context, double value) {
   return Builder(context).getF64FloatAttr(value);
 }
@@ -39,26 +47,11 @@ static const Bug bugs[] = {
        });
      }},
     {"bug-correction", "the correction of scores is forgotten",
-     [](ModuleOp module) {
-       auto op = find<MoeOp>(module, [](MoeOp op) { return bool(op.getCorrection()); });
-       if (op)
-         op.getCorrectionMutable().clear();
-       return bool(op);
-     }},
+     [](ModuleOp module) { return forget(module, &MoeOp::getCorrectionMutable); }},
     {"bug-expert-scales", "an expert's own number does not multiply its weight",
-     [](ModuleOp module) {
-       auto op = find<MoeOp>(module, [](MoeOp op) { return bool(op.getScales()); });
-       if (op)
-         op.getScalesMutable().clear();
-       return bool(op);
-     }},
+     [](ModuleOp module) { return forget(module, &MoeOp::getScalesMutable); }},
     {"bug-router-input", "a router reads what its experts do",
-     [](ModuleOp module) {
-       auto op = find<MoeOp>(module, [](MoeOp op) { return bool(op.getRouterInput()); });
-       if (op)
-         op.getRouterInputMutable().clear();
-       return bool(op);
-     }},
+     [](ModuleOp module) { return forget(module, &MoeOp::getRouterInputMutable); }},
     {"bug-shared-expert", "the expert that every token passes is forgotten",
      [](ModuleOp module) {
        auto op = find<arith::AddFOp>(module, [](arith::AddFOp op) {
