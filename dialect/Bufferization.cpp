@@ -131,6 +131,8 @@ void heddle::registerBufferizationModels(DialectRegistry &registry) {
     CombineSplitsOp::attachInterface<KernelModel<CombineSplitsOp>>(*context);
     OnlineLatentAttentionOp::attachInterface<KernelModel<OnlineLatentAttentionOp>>(*context);
     RotateAppendOp::attachInterface<KernelModel<RotateAppendOp>>(*context);
+    RaggedConvOp::attachInterface<KernelModel<RaggedConvOp>>(*context);
+    RaggedLinearAttentionOp::attachInterface<KernelModel<RaggedLinearAttentionOp>>(*context);
     DequantizeOp::attachInterface<KernelModel<DequantizeOp>>(*context);
     KernelCallOp::attachInterface<KernelModel<KernelCallOp>>(*context);
     KvAppendOp::attachInterface<KvAppendModel>(*context);

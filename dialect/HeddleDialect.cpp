@@ -51,6 +51,16 @@ static void printCross(AsmPrinter &printer, bool cross) {
     printer << " cross";
 }
 
+static ParseResult parseState(AsmParser &parser, bool &state) {
+  state = succeeded(parser.parseOptionalKeyword("state"));
+  return success();
+}
+
+static void printState(AsmPrinter &printer, bool state) {
+  if (state)
+    printer << " state";
+}
+
 static ParseResult parseNames(AsmParser &parser, SmallVector<StringAttr> &names) {
   return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
                                         [&] { return parser.parseAttribute(names.emplace_back()); });
@@ -370,7 +380,8 @@ LogicalResult PackingAttr::verify(function_ref<InFlightDiagnostic()> emitError, 
 //===- KvCacheType --------------------------------------------------------===//
 
 LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t numLayers, int64_t numKvHeads,
-                                  int64_t headDim, Type elementType, int64_t latent, bool cross, int64_t begin) {
+                                  int64_t headDim, Type elementType, int64_t latent, bool cross, int64_t begin,
+                                  bool state) {
   if (numLayers <= 0 || numKvHeads <= 0 || headDim <= 0)
     return emitError() << "layers (" << numLayers << "), num_kv_heads (" << numKvHeads << ") and head_dim (" << headDim
                        << ") must be positive";
@@ -381,6 +392,8 @@ LogicalResult KvCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
     return emitError() << "begin (" << begin << ") must be 0, or a byte of a page of a step's tokens";
   if (latent && cross)
     return emitError() << "a cache of latents (" << latent << ") is of the tokens of a step, not of a source";
+  if (state && (numKvHeads != 1 || latent || cross || !elementType.isF32()))
+    return emitError() << "states are numbers of f32 of one head, neither latents nor of a source";
   if (!elementType.isF32() && !elementType.isBF16() && !elementType.isF16() && !elementType.isInteger(8))
     return emitError() << "element type must be f32, bf16, f16 or i8, got " << elementType;
   if (elementType.isInteger(8) && (headDim % 32 || latent))
@@ -398,6 +411,8 @@ Type KvCacheType::getValueType() const {
 }
 
 int64_t KvCacheType::getPlaneBytes() const {
+  if (isState())
+    return llvm::alignTo(getHeadDim() * int64_t(sizeof(float)), 64);
   int64_t values = getNumKvHeads() * 64 * getHeadDim(), scaleBytes = 2;
   int64_t scales = getBlockColumns() ? values / getBlockColumns() * scaleBytes : 0;
   return values * getElementType().getIntOrFloatBitWidth() / 8 + scales;

@@ -8,6 +8,7 @@ include "dialect/ModelOps.td"
 include "dialect/CacheOps.td"
 include "dialect/KernelOps.td"
 include "dialect/AttentionKernelOps.td"
+include "dialect/StateOps.td"
 include "dialect/GpuOps.td"
 include "dialect/ScheduleAttrs.td"
 

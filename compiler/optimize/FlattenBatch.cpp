@@ -62,40 +62,58 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     return element;
   }
 
-  // What a layer caches: num_kv_heads, head_dim, and how much of it is a latent, 0 where it is keys and values.
-  using CachedShape = std::tuple<int64_t, int64_t, int64_t>;
+  // What a layer caches: num_kv_heads, head_dim, and how much of it is a latent, 0 where it is keys and values; or numbers of a state.
+  struct CachedShape {
+    int64_t heads = 1, headDim = 0, latent = 0;
+    bool isState = false;
 
-  static std::string textOf(CachedShape shape) {
-    auto [heads, headDim, latent] = shape;
-    return "(" + std::to_string(heads) + ", " + std::to_string(headDim) +
-           (latent ? ", latent " + std::to_string(latent) : "") + ")";
+    auto tie() const { return std::tie(heads, headDim, latent, isState); }
+    bool operator==(const CachedShape &other) const { return tie() == other.tie(); }
+  };
+
+  static std::string textOf(const CachedShape &shape) {
+    if (shape.isState)
+      return "a state of " + std::to_string(shape.headDim);
+    return "(" + std::to_string(shape.heads) + ", " + std::to_string(shape.headDim) +
+           (shape.latent ? ", latent " + std::to_string(shape.latent) : "") + ")";
   }
 
   std::optional<CachedShape> cachedShape(Operation *op) {
     if (attendsToSource(op) || isInGraphEntry(op))
       return std::nullopt;
     if (auto attention = dyn_cast<AttentionOp>(op))
-      return CachedShape{attention.getNumKvHeads(), attention.getHeadDim(), 0};
+      return CachedShape{attention.getNumKvHeads(), attention.getHeadDim()};
     if (auto latent = dyn_cast<LatentAttentionOp>(op))
       return CachedShape{1, latent.getDims().cachedDim(), latent.getDims().rank};
-    return std::nullopt;
+    int64_t size = stateSize(op);
+    return size ? std::optional(CachedShape{1, size, 0, /*isState=*/true}) : std::nullopt;
+  }
+
+  // f32 numbers that `op` keeps; 0 where it is no op with a state.
+  static int64_t stateSize(Operation *op) {
+    if (auto conv = dyn_cast<CausalConvOp>(op))
+      return conv.getStateSize();
+    auto attention = dyn_cast<LinearAttentionOp>(op);
+    return attention ? attention.getStateSize() : 0;
   }
 
   // A cache for the layers of each shape, one behind the other in a page, with a place for each call of a layer: equal layers may be one
   // function already. `others`: functions that do not use them.
   LogicalResult findCaches(func::FuncOp forward, Type element, const DenseSet<Operation *> &others,
                            RaggedCaches &caches) {
-    llvm::MapVector<CachedShape, int64_t> layersOf;
-    DenseMap<Operation *, CachedShape> shapeOf; // of functions that attend
+    llvm::MapVector<Operation *, CachedShape> shapeOf; // of functions that attend or keep a state
     WalkResult walk = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (others.contains(op))
         return WalkResult::skip();
       std::optional<CachedShape> shape = cachedShape(op);
       if (!shape)
         return WalkResult::advance();
-      layersOf.insert({*shape, 0});
       auto [known, isNew] = shapeOf.insert({op->getParentOfType<func::FuncOp>(), *shape});
-      if (!isNew && known->second != *shape) {
+      bool addsState = !isNew && shape->isState && known->second.isState;
+      if (addsState) {
+        caches.stateOffsets[op] = known->second.headDim;
+        known->second.headDim += shape->headDim;
+      } else if (!(known->second == *shape)) {
         op->emitError("a layer must have one num_kv_heads and head_dim: ")
             << textOf(*shape) << " after " << textOf(known->second);
         return WalkResult::interrupt();
@@ -104,25 +122,30 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     });
     if (walk.wasInterrupted())
       return failure();
+    SmallVector<std::pair<CachedShape, int64_t>> layersOf;
+    auto layersWith = [&](const CachedShape &shape) {
+      auto *known = llvm::find_if(layersOf, [&](const auto &layers) { return layers.first == shape; });
+      return known == layersOf.end() ? &layersOf.emplace_back(shape, 0) : known;
+    };
+    for (const auto &[func, shape] : shapeOf)
+      layersWith(shape);
     if (hasSources && layersOf.size() > 1)
       return forward.emitError("all layers behind an encoder must have the same num_kv_heads and head_dim: ")
-             << textOf(layersOf.begin()[1].first) << " after " << textOf(layersOf.front().first);
+             << textOf(layersOf[1].first) << " after " << textOf(layersOf.front().first);
     for (auto call : forward.getOps<func::CallOp>())
       if (runsAttention(call) && !sharedFrom(call))
-        ++layersOf[shapeOf.lookup(getOperation().lookupSymbol(call.getCallee()))];
+        ++layersWith(shapeOf.lookup(getOperation().lookupSymbol(call.getCallee())))->second;
     int64_t begin = 0;
-    DenseMap<CachedShape, KvCacheType> typeOf;
-    for (auto [shape, layers] : layersOf) {
-      auto [heads, headDim, latent] = shape;
+    for (const auto &[shape, layers] : layersOf) {
       // What nobody calls is refused, or dead; its type is a type all the same.
-      auto type = KvCacheType::get(&getContext(), std::max<int64_t>(1, layers), heads, headDim, element, latent,
-                                   /*cross=*/false, begin);
+      auto type = KvCacheType::get(&getContext(), std::max<int64_t>(1, layers), shape.heads, shape.headDim,
+                                   shape.isState ? Float32Type::get(&getContext()) : element, shape.latent,
+                                   /*cross=*/false, begin, shape.isState);
       begin = type.getEndBytes();
-      typeOf[shape] = type;
       caches.own.push_back(type);
     }
-    for (auto [func, shape] : shapeOf)
-      caches.ofLayer[func] = typeOf[shape];
+    for (const auto &[func, shape] : shapeOf)
+      caches.ofLayer[func] = caches.own[layersWith(shape) - layersOf.begin()];
     return success();
   }
 
@@ -136,7 +159,7 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
                                          << ": expected a pair of one shape for each layer that attends to it";
     auto type = cast<RankedTensorType>(given.front());
     return KvCacheType::get(&getContext(), given.size() / 2, type.getDimSize(1), type.getDimSize(3), element,
-                            /*latent=*/0, /*cross=*/true, /*begin=*/0);
+                            /*latent=*/0, /*cross=*/true, /*begin=*/0, /*state=*/false);
   }
 
   // Tokens that each layer sees, in the order of a page, 0: all; nothing where no layer has a window.
@@ -148,9 +171,10 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     for (auto call : forward.getOps<func::CallOp>()) {
       if (!runsAttention(call))
         continue;
-      int64_t reach = 0;
       auto callee = getOperation().lookupSymbol<func::FuncOp>(call.getCallee());
-      SmallVector<int64_t> &windows = windowsOf[caches.ofLayer.lookup(callee)];
+      KvCacheType cache = caches.ofLayer.lookup(callee);
+      SmallVector<int64_t> &windows = windowsOf[cache];
+      int64_t reach = cache.isState() ? stateReach : 0;
       callee.walk([&](AttentionOp op) {
         if (!attendsToSource(op))
           reach = op.getMask().getReach();
@@ -178,9 +202,9 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
         return WalkResult::skip();
       auto attention = dyn_cast<AttentionOp>(op);
       auto latent = dyn_cast<LatentAttentionOp>(op);
-      if (isInGraphEntry(op) || (!attention && !latent) || attendsToSource(op))
+      if (isInGraphEntry(op) || !readsPast(op) || attendsToSource(op))
         return WalkResult::advance();
-      bool causal = attention ? attention.getMask().getCausal() : latent.getMask().getCausal();
+      bool causal = attention ? attention.getMask().getCausal() : !latent || latent.getMask().getCausal();
       if (isCausal && *isCausal != causal) {
         op->emitError("attends ") << (causal ? "causally, where attention before it does not"
                                              : "to tokens ahead, where attention before it is causal");
@@ -195,6 +219,9 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       return getOperation().emitError("has no attention: a sequence is what its tokens attend to");
     return *isCausal;
   }
+
+  // Tokens that one with a state sees: itself, and the one whose state it continues.
+  static constexpr int64_t stateReach = 2;
 
   void runInStage() override {
     ModuleOp module = getOperation();

@@ -14,7 +14,7 @@ static constexpr int64_t dynamic = ShapedType::kDynamic;
 
 bool heddle::runsAttention(func::CallOp call) {
   auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
-  return callee && !(callee.getOps<AttentionOp>().empty() && callee.getOps<LatentAttentionOp>().empty());
+  return callee && llvm::any_of(callee.getOps(), [](Operation &op) { return readsPast(&op); });
 }
 
 // A weight of four dimensions knows all of them.
@@ -106,6 +106,22 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
                                              lookUp(op.getKeyUps()), lookUp(op.getValueUps()), op.getMaskAttr(),
                                              op.getScaleAttr(), op.getFormAttr());
   map.map(op.getResult(), attention.getResult());
+  return success();
+}
+
+// The ops of a layer share its state, in which each has its part.
+template <typename Op> LogicalResult RaggedRewriter::rewriteState(Op op) {
+  if (!isStep())
+    return op.emitError("keeps a state of the tokens before, which an encode has not");
+  if (hasAttention)
+    return op.emitError("a layer function that attends may keep no state");
+  if (!layer)
+    return op.emitError("a state must be kept in a layer function that @forward calls");
+  auto rows = cast<Op>(b.clone(*op, map));
+  rows.getResult().setType(raggedType(cast<RankedTensorType>(op.getResult().getType())));
+  rows.getCacheMutable().assign(ownCaches.front());
+  rows.getLayerMutable().assign(layer);
+  rows.setOffset(caches.stateOffsets.lookup(op));
   return success();
 }
 
@@ -407,6 +423,10 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     return rewriteAttention(attention);
   if (auto attention = dyn_cast<LatentAttentionOp>(op))
     return rewriteLatentAttention(attention);
+  if (auto conv = dyn_cast<CausalConvOp>(op))
+    return rewriteState(conv);
+  if (auto attention = dyn_cast<LinearAttentionOp>(op))
+    return rewriteState(attention);
   if (auto call = dyn_cast<func::CallOp>(op))
     return rewriteCall(call);
   if (auto end = dyn_cast<func::ReturnOp>(op))

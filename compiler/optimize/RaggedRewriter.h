@@ -13,7 +13,12 @@
 
 namespace heddle {
 
-// Whether the call runs a layer that attends.
+// Whether `op` reads what earlier tokens have left: keys and values, latents, or a state.
+inline bool readsPast(mlir::Operation *op) {
+  return mlir::isa<AttentionOp, LatentAttentionOp, CausalConvOp, LinearAttentionOp>(op);
+}
+
+// Whether the call runs a layer with such an op.
 bool runsAttention(mlir::func::CallOp call);
 
 // The earlier call of a layer whose keys and values this one attends to; null where it has its own.
@@ -25,6 +30,7 @@ struct RaggedCaches {
   llvm::SmallVector<KvCacheType> own; // of a step: one for the layers of each shape, in the order of a page
   KvCacheType cross;                  // null where there is none
   llvm::DenseMap<mlir::Operation *, KvCacheType> ofLayer; // by function: which of `own` it appends to and reads
+  llvm::DenseMap<mlir::Operation *, int64_t> stateOffsets; // of ops with a state, in their layer's
 };
 
 // Keys or values, (batch, heads, sequence, head_dim): those of a source, which an encoder gives, or of a layer that gives them to others, behind
@@ -70,6 +76,8 @@ private:
   AttentionOp attend(AttentionOp op, mlir::Value keys, mlir::Value values);
   KvViewOp view(mlir::Location loc, KvCacheType type, mlir::Value cache);
   mlir::LogicalResult rewriteLatentAttention(LatentAttentionOp op);
+  // `op` is causal_conv or linear_attention.
+  template <typename Op> mlir::LogicalResult rewriteState(Op op);
   mlir::LogicalResult rewriteCall(mlir::func::CallOp op);
   mlir::LogicalResult rewriteReturn(mlir::func::ReturnOp op);
   mlir::LogicalResult rewriteGeneric(mlir::linalg::GenericOp op);

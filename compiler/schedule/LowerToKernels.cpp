@@ -62,6 +62,8 @@ private:
   LogicalResult lowerGated(LinearOp op, GatedProduct product);
   LogicalResult lowerEmbedding(EmbeddingOp op);
   LogicalResult lowerMoe(MoeOp op);
+  LogicalResult lowerConv(CausalConvOp op);
+  LogicalResult lowerLinearAttention(LinearAttentionOp op);
   RouteExpertsOp routeExperts(MoeOp op, Value rows);
   Value emptyRows(Location loc, OpFoldResult rows, int64_t width, Type element);
   LogicalResult packLatentAttention(OnlineLatentAttentionOp op);
@@ -354,6 +356,40 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
   return success();
 }
 
+// Behind the rows of a ragged batch lie the states that a cache holds; a graph has neither.
+template <typename Op> static LogicalResult checkIsOfStep(Op op) {
+  return op.getCache() ? success() : LogicalResult(op.emitError("has a kernel in a step alone, whose cache holds states"));
+}
+
+LogicalResult KernelLowering::lowerConv(CausalConvOp op) {
+  if (failed(checkIsOfStep(op)))
+    return failure();
+  Value weight = packVectors(op, op.getWeight()), bias = op.getBias() ? packVectors(op, op.getBias()) : Value();
+  b.setInsertionPoint(op);
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), op.getChannels(),
+                         b.getF32Type());
+  auto conv = RaggedConvOp::create(b, op.getLoc(), TypeRange{init.getType()}, op.getInput(), weight, bias,
+                                   op.getCache(), op.getLayer(), init, op.getOffsetAttr(), op.getActivationAttr());
+  op.getResult().replaceAllUsesWith(conv.getResult(0));
+  op.erase();
+  return success();
+}
+
+LogicalResult KernelLowering::lowerLinearAttention(LinearAttentionOp op) {
+  if (failed(checkIsOfStep(op)))
+    return failure();
+  b.setInsertionPoint(op);
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getValue(), 0),
+                         typeOf(op.getResult()).getDimSize(1), b.getF32Type());
+  auto attention = RaggedLinearAttentionOp::create(
+      b, op.getLoc(), TypeRange{init.getType()}, op.getQuery(), op.getKey(), op.getValue(), op.getDecay(), op.getBeta(),
+      op.getCache(), op.getLayer(), init, op.getNumHeadsAttr(), op.getNumKeyHeadsAttr(), op.getScaleAttr(),
+      op.getOffsetAttr());
+  op.getResult().replaceAllUsesWith(attention.getResult(0));
+  op.erase();
+  return success();
+}
+
 // Each head's matrices are packed for themselves: the bodies take them head by head.
 LogicalResult KernelLowering::packLatentAttention(OnlineLatentAttentionOp op) {
   bool rebuilds = op.getForm() != LatentForm::Absorbed, folds = op.getForm() != LatentForm::Materialised;
@@ -421,6 +457,10 @@ LogicalResult KernelLowering::lower(Operation *op) {
     return lowerMoe(moe);
   if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))
     return packLatentAttention(latent);
+  if (auto conv = dyn_cast<CausalConvOp>(op))
+    return lowerConv(conv);
+  if (auto attention = dyn_cast<LinearAttentionOp>(op))
+    return lowerLinearAttention(attention);
   if (auto embedding = dyn_cast<EmbeddingOp>(op); embedding && isWeight(embedding.getTable()))
     return lowerEmbedding(embedding);
   if (auto embedding = dyn_cast<EmbeddingOp>(op)) // of rows that were computed
@@ -446,7 +486,7 @@ LogicalResult KernelLowering::run() {
   SmallVector<Operation *> ops;
   func.walk([&](Operation *op) {
     if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp,
-            CombineSplitsOp, RaggedAttentionOp>(op))
+            CombineSplitsOp, RaggedAttentionOp, CausalConvOp, LinearAttentionOp>(op))
       ops.push_back(op);
   });
   return success(llvm::all_of(ops, [&](Operation *op) { return succeeded(lower(op)); }));

@@ -45,6 +45,15 @@ struct WindowTerms {
   float across = 100.0f;
 };
 
+// What linear attention computes with beside queries, keys and values.
+struct LinearAttentionTerms {
+  int64_t keyHeads = 0, valueHeads = 0; // the latter a multiple of the former
+  double scale = 1.0;                   // of what a query reads
+  // (batch, sequence, valueHeads): what the state is multiplied by, as a logarithm, and how much of the difference between a value and what the state
+  // has for its key is added (delta rule); null: 1, and values are added as they are.
+  TensorHandle decay, beta;
+};
+
 class ModelBuilder {
 public:
   using LayerBody = std::function<TensorHandle(TensorHandle)>;
@@ -98,6 +107,7 @@ public:
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
+  virtual TensorHandle multiply(TensorHandle a, TensorHandle b) = 0; // element by element
   // x times a number, and x within [-limit, limit]; x itself for 1, and for limit 0.
   virtual TensorHandle scale(TensorHandle x, double factor) = 0;
   virtual TensorHandle clip(TensorHandle x, double limit) = 0;
@@ -148,6 +158,13 @@ public:
   virtual TensorHandle rope(TensorHandle x, int64_t offset = 0) = 0;
   virtual TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v,
                                  const AttentionTerms &terms = AttentionTerms()) = 0;
+  // x (batch, sequence, channels): of each channel the sum of its last tokens times <name>.weight (channels, 1, width), plus <name>.bias where
+  // the model has it; `activation` of that.
+  virtual TensorHandle causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) = 0;
+  // Of each sequence and value head h, S += k[h / (valueHeads / keyHeads)] (x) v[h] token by token, and scale S^T q: q and k are (batch, sequence, keyHeads *
+  // key dim), v and what it gives (batch, sequence, valueHeads * value dim).
+  virtual TensorHandle linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
+                                       const LinearAttentionTerms &terms) = 0;
   // In a layer of a decoder: heads of keys, then of values, that `project` computes of its encoder's last hidden state. That is done once for
   // a source, whatever the decoder does with it; attention to them sees all of it.
   virtual TensorHandle ofSource(const LayerBody &project) = 0;

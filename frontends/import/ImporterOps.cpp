@@ -155,6 +155,31 @@ TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation
   return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
 }
 
+TensorHandle ModelImporter::multiply(TensorHandle a, TensorHandle c) {
+  enter("multiply");
+  return wrap(arith::MulFOp::create(b, loc, unwrap(a), unwrap(c)));
+}
+
+// Its kernel has silu alone.
+TensorHandle ModelImporter::causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) {
+  enter(name);
+  Value bias = has(name + ".bias") ? weight(name + ".bias") : Value();
+  bool isFused = activation == Activation::Silu;
+  auto kind = isFused ? ActivationKindAttr::get(b.getContext(), ActivationKind::Silu) : ActivationKindAttr();
+  Value y = CausalConvOp::create(b, loc, unwrap(x).getType(), unwrap(x), vector(name + ".weight"), bias,
+                                 /*cache=*/Value(), /*layer=*/Value(), b.getI64IntegerAttr(0), kind);
+  return activation && !isFused ? gated(wrap(y), TensorHandle(), *activation) : wrap(y);
+}
+
+TensorHandle ModelImporter::linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
+                                            const LinearAttentionTerms &terms) {
+  enter("linear_attention");
+  return wrap(LinearAttentionOp::create(b, loc, unwrap(v).getType(), unwrap(q), unwrap(k), unwrap(v),
+                                        unwrap(terms.decay), unwrap(terms.beta), /*cache=*/Value(), /*layer=*/Value(),
+                                        b.getI64IntegerAttr(terms.valueHeads), b.getI64IntegerAttr(terms.keyHeads),
+                                        b.getF64FloatAttr(terms.scale), b.getI64IntegerAttr(0)));
+}
+
 TensorHandle ModelImporter::xielu(TensorHandle x, const std::string &name) {
   enter(name);
   return wrap(xieluOf(b, loc, unwrap(x), vector(name)));

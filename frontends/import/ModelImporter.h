@@ -60,6 +60,7 @@ public:
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
+  TensorHandle multiply(TensorHandle a, TensorHandle b) override;
   TensorHandle scale(TensorHandle x, double factor) override;
   TensorHandle clip(TensorHandle x, double limit) override;
   TensorHandle weightedSum(const std::vector<TensorHandle> &parts, TensorHandle weights, int64_t begin) override;
@@ -86,6 +87,9 @@ public:
   TensorHandle mergeHeads(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
   TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
+  TensorHandle causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) override;
+  TensorHandle linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
+                               const LinearAttentionTerms &terms) override;
   TensorHandle ofSource(const LayerBody &project) override;
   TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                const std::vector<TensorHandle> &keyUps,

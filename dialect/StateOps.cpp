@@ -1,0 +1,164 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Verifiers, effects and costs of the state ops. Comments cite the constraint in StateOps.td that a check enforces.
+
+#include "dialect/KernelOpVerifiers.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace heddle;
+
+// Of a layer's state, whose part begins at `offset` of it.
+template <typename Op> static LogicalResult verifyState(Op op, KvCacheType cache) {
+  int64_t offset = op.getOffset(), end = offset + op.getStateSize();
+  if (!cache.isState() || offset < 0 || end > cache.getHeadDim())
+    return op.emitOpError("needs a cache of states of at least ") << end << " numbers, got " << cache;
+  return success();
+}
+
+// Of a model op: rank and cache go together.
+template <typename Op> static LogicalResult verifyForm(Op op) {
+  if (bool(op.getCache()) != bool(op.getLayer())) // causal_conv_c3, linear_attention_c3
+    return op.emitOpError("needs a layer with its cache, and none without it");
+  return op.getCache() ? verifyState(op, op.getCache().getType()) : LogicalResult(success());
+}
+
+static bool isRowsOf(Value value, int64_t rank, int64_t width) {
+  return shaped(value).getRank() == rank && shaped(value).getShape().back() == width &&
+         shaped(value).getElementType().isF32();
+}
+
+static void stateEffects(Value cache, SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  if (!cache)
+    return;
+  effects.emplace_back(MemoryEffects::Read::get(), SideEffects::DefaultResource::get());
+  effects.emplace_back(MemoryEffects::Write::get(), SideEffects::DefaultResource::get());
+}
+
+//===- causal_conv --------------------------------------------------------===//
+
+template <typename Op> static LogicalResult verifyTaps(Op op) {
+  int64_t channels = op.getChannels(), taps = shaped(op.getWeight()).getNumElements();
+  if (channels < 1 || taps % channels || op.getWidth() < 2) // causal_conv_c2, ragged_conv_c1
+    return op.emitOpError("weight ") << op.getWeight().getType() << " must be (" << channels
+                                     << " * width), width being at least 2";
+  if (op.getBias() && shaped(op.getBias()).getShape() != ArrayRef<int64_t>(channels)) // causal_conv_c2, ragged_conv_c1
+    return op.emitOpError("bias ") << op.getBias().getType() << " must be (" << channels << ")";
+  if (op.getActivation().value_or(ActivationKind::Silu) != ActivationKind::Silu) // causal_conv_c2, ragged_conv_c1
+    return op.emitOpError("activation must be silu");
+  return success();
+}
+
+LogicalResult CausalConvOp::verify() {
+  int64_t rank = getCache() ? 2 : 3;
+  if (getInput().getType().getRank() != rank || getResult().getType() != getInput().getType()) // causal_conv_c1
+    return emitOpError("input and result must be ") << (getCache() ? "(rows, channels)" : "(batch, sequence, channels)");
+  return failed(verifyTaps(*this)) ? failure() : verifyForm(*this);
+}
+int64_t CausalConvOp::getStateSize() {
+  return (getWidth() - 1) * getChannels();
+}
+void CausalConvOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  stateEffects(getCache(), effects);
+}
+LogicalResult CausalConvOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(tensor::getMixedSizes(b, getLoc(), getInput()));
+  return success();
+}
+
+//===- linear_attention ---------------------------------------------------===//
+
+template <typename Op> static LogicalResult verifyHeads(Op op, Value result, int64_t rank) {
+  int64_t heads = op.getNumHeads(), keyHeads = op.getNumKeyHeads();
+  if (keyHeads < 1 || heads < 1 || heads % keyHeads) // linear_attention_c2, ragged_linear_attention_c1
+    return op.emitOpError("num_heads (") << heads << ") must be a positive multiple of num_key_heads (" << keyHeads
+                                         << ")";
+  int64_t keys = keyHeads * op.getKeyDim(), values = heads * op.getValueDim();
+  bool areRows = keys > 0 && values > 0 && isRowsOf(op.getQuery(), rank, keys) && isRowsOf(op.getKey(), rank, keys) &&
+                 isRowsOf(op.getValue(), rank, values) && isRowsOf(result, rank, values);
+  for (Value ofHeads : {Value(op.getDecay()), Value(op.getBeta())})
+    areRows &= !ofHeads || isRowsOf(ofHeads, rank, heads);
+  if (!areRows) // linear_attention_c1, ragged_linear_attention_c1
+    return op.emitOpError("query and key must be f32 rows of ")
+           << keyHeads << " heads, value and result of " << heads << ", decay and beta have " << heads << " columns";
+  return success();
+}
+
+LogicalResult LinearAttentionOp::verify() {
+  return failed(verifyHeads(*this, getResult(), getCache() ? 2 : 3)) ? failure() : verifyForm(*this);
+}
+int64_t LinearAttentionOp::getStateSize() {
+  return int64_t(getNumHeads()) * getKeyDim() * getValueDim();
+}
+void LinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  stateEffects(getCache(), effects);
+}
+LogicalResult LinearAttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(tensor::getMixedSizes(b, getLoc(), getValue()));
+  return success();
+}
+
+//===- ragged_conv --------------------------------------------------------===//
+
+LogicalResult RaggedConvOp::verify() {
+  if (getInits().size() != 1 || !isRowsOf(getInput(), 2, getChannels()) ||
+      !isRowsOf(getInits()[0], 2, getChannels())) // ragged_conv_c1
+    return emitOpError("input and the one destination must be f32 (rows, channels)");
+  if (failed(verifyTaps(*this)) || failed(verifyState(*this, getCache().getType()))) // ragged_conv_c2
+    return failure();
+  return verifyResults(*this);
+}
+int64_t RaggedConvOp::getStateSize() {
+  return (getWidth() - 1) * getChannels();
+}
+void RaggedConvOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+  stateEffects(getCache(), effects);
+}
+StringRef RaggedConvOp::getKernelKind() {
+  return "state";
+}
+int64_t RaggedConvOp::getFlopsPerRow() {
+  return 2 * getWidth() * getChannels();
+}
+int64_t RaggedConvOp::getFixedBytes() {
+  return staticBytes(getWeight());
+}
+int64_t RaggedConvOp::getBytesPerRow() {
+  return matrixRowBytes(getInput()) + matrixRowBytes(getInits()[0]);
+}
+
+//===- ragged_linear_attention --------------------------------------------===//
+
+LogicalResult RaggedLinearAttentionOp::verify() {
+  if (getInits().size() != 1) // ragged_linear_attention_c1
+    return emitOpError("must have one destination");
+  if (failed(verifyHeads(*this, getInits()[0], 2)) ||
+      failed(verifyState(*this, getCache().getType()))) // ragged_linear_attention_c2
+    return failure();
+  return verifyResults(*this);
+}
+int64_t RaggedLinearAttentionOp::getStateSize() {
+  return int64_t(getNumHeads()) * getKeyDim() * getValueDim();
+}
+void RaggedLinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+  stateEffects(getCache(), effects);
+}
+StringRef RaggedLinearAttentionOp::getKernelKind() {
+  return "state";
+}
+// The state decays, what it gives for the key and for the query are a multiplication and an addition each, as is the update.
+int64_t RaggedLinearAttentionOp::getFlopsPerRow() {
+  return (getBeta() ? 7 : 5) * getStateSize();
+}
+int64_t RaggedLinearAttentionOp::getFixedBytes() {
+  return 0;
+}
+int64_t RaggedLinearAttentionOp::getBytesPerRow() {
+  int64_t bytes = 0;
+  for (Value rows : {getQuery(), getKey(), getValue(), getInits()[0]})
+    bytes += matrixRowBytes(rows);
+  return bytes;
+}
