@@ -1,10 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // LFM2 (Liquid AI 2025, arXiv:2511.23404): most layers have a convolution of a few tokens, of what two projections multiply to, in the place of
-// attention; a third projection multiplies what it gives. The others attend, with norms of query and key heads.
+// attention; a third projection multiplies what it gives. The others attend, with norms of query and key heads. LFM2-MoE has experts behind its
+// first layers, chosen by sigmoid.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -59,7 +61,20 @@ static constexpr TensorRule blockRules[] = {
      When::Dense},
 };
 
-static constexpr KeyName keyNames[] = {{"rms_norm_eps", "norm_eps"}};
+static constexpr TensorRule routedRules[] = {
+    {"model.layers.#.feed_forward.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
+     When::Sparse},
+    {"model.layers.#.feed_forward.expert_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
+     When::Correction},
+    {"model.layers.#.feed_forward.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.feed_forward.experts.@.w3.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.feed_forward.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+};
+
+static constexpr KeyName keyNames[] = {{"rms_norm_eps", "norm_eps"}, {"num_local_experts", "num_experts"}};
 static constexpr KeyAlias aliases[] = {{"block_ff_dim", "intermediate_size"}};
 
 static void readConv(JsonObject &object, ModelConfig &config) {
@@ -100,6 +115,30 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   config.recurrent.convWidth = keys.integer("shortconv.l_cache");
   if (config.recurrent.layers.empty())
     keys.fail(keys.full("attention.head_count_kv") + " is one number, expected one for each layer");
+}
+
+static void readExperts(JsonObject &object, ModelConfig &config) {
+  readConv(object, config);
+  if (!object.has("layer_types"))
+    object.fail("layer_types", "is missing");
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, config, /*numExperts=*/32, /*expertsPerToken=*/4);
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(1792);
+  int64_t dense = object.integer("num_dense_layers").value_or(2);
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    moe.layerIsMoe[layer] = layer >= dense;
+  moe.sigmoidScores = true;
+  moe.hasCorrection = object.boolean("use_expert_bias").value_or(true);
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(true);
+  moe.routedScale = object.number("routed_scaling_factor").value_or(1.0);
+}
+
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufRest(keys, config);
+  readGgufRoutedExperts(keys, config);
+  config.moe.normTopkProb = keys.boolean("expert_weights_norm", true);
+  if (config.moe.sharedIntermediateSize)
+    keys.unsupported(keys.full("expert_shared_count") + " is not 0, which is not supported for lfm2_moe");
 }
 
 // The middle third of in_proj's rows multiplies what the convolution gives of the product of the others.
@@ -147,5 +186,25 @@ static constexpr Family describeLfm2() {
   return row;
 }
 const Family family::lfm2 = describeLfm2();
+
+static constexpr Family describeLfm2Moe() {
+  Family row = describeLfm2();
+  row.modelType = "lfm2_moe";
+  row.gguf = "lfm2moe";
+  row.hasExperts = true;
+  row.rules[4] = routedRules;
+  row.aliases = {};
+  row.experts.block = "feed_forward.";
+  row.experts.gate = "w1";
+  row.experts.up = "w3";
+  row.experts.down = "w2";
+  row.experts.correction = "expert_bias";
+  row.experts.fusedGateAndUp = "feed_forward.experts.gate_up_proj";
+  row.experts.fusedDown = "feed_forward.experts.down_proj";
+  row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = readGgufExperts;
+  return row;
+}
+const Family family::lfm2Moe = describeLfm2Moe();
 
 } // namespace heddle
