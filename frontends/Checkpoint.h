@@ -72,11 +72,14 @@ void dequantize(TensorType type, const uint8_t *data, size_t count, float *out);
 // `rows` of `width` values each, dense in `out`; `stride` values, of a type without blocks, from one to the next, 0: `width`.
 void dequantizeRows(TensorType type, const uint8_t *data, size_t rows, size_t width, size_t stride, float *out);
 
-// How a stored weight of q, k and v in one has its rows.
+// How a stored weight of q, k and v in one, or of others, has its rows.
 enum class RowOrder : uint8_t {
   ByPart,   // all queries, all keys, all values
   ByKvHead, // one KV head after the other, each with its queries, its key and its value
-  ByShard   // a quarter of all after the other, each with its queries, its values and its keys
+  ByShard,  // a quarter of all after the other, each with its queries, its values and its keys
+  ByGate,   // one head after the other, each with its query and what gates it
+  ByStateHead, // one key head of linear attention after the other, each with its query, its key, its values and what gates these
+  ByStateTerm // the same of two numbers of each value head
 };
 
 struct TensorInfo {

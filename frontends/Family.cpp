@@ -3,6 +3,8 @@
 // What rows of families mean: which row a name stands for, and which tensors of which shapes the rules of a row ask of a config.
 #include "frontends/Family.h"
 
+#include <numeric>
+
 namespace heddle {
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType) {
@@ -225,28 +227,84 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.recurrent.convWidth;
   case ConfigDim::ThriceHidden:
     return 3 * config.hiddenSize;
+  case ConfigDim::GatedQueries:
+    return 2 * config.numHeads * shape.headDim;
+  case ConfigDim::StateHeads:
+    return config.recurrent.numValueHeads;
+  case ConfigDim::TwiceStateHeads:
+    return 2 * config.recurrent.numValueHeads;
+  case ConfigDim::StateHeadDim:
+    return config.recurrent.valueDim;
+  case ConfigDim::StateValues:
+    return config.recurrent.values();
+  case ConfigDim::StateChannels:
+    return config.recurrent.channels();
+  case ConfigDim::StateChannelsAndGates:
+    return config.recurrent.channels() + config.recurrent.values();
   }
   return 1;
 }
 
 RowOrder rowOrderOf(const TensorRule &rule) {
-  return rule.order == StoredOrder::ByKvHead  ? RowOrder::ByKvHead
-         : rule.order == StoredOrder::ByShard ? RowOrder::ByShard
-                                              : RowOrder::ByPart;
+  switch (rule.order) {
+  case StoredOrder::ByKvHead:
+    return RowOrder::ByKvHead;
+  case StoredOrder::ByShard:
+    return RowOrder::ByShard;
+  case StoredOrder::ByGate:
+    return RowOrder::ByGate;
+  case StoredOrder::ByStateHead:
+    return RowOrder::ByStateHead;
+  case StoredOrder::ByStateTerm:
+    return RowOrder::ByStateTerm;
+  case StoredOrder::Plain:
+  case StoredOrder::Conv1d:
+  case StoredOrder::Flattened:
+    break;
+  }
+  return RowOrder::ByPart;
+}
+
+// Of groups one behind the other, each with parts of these sizes: the first parts of all, then the second ones, ….
+static RowRuns partsOfGroups(int64_t groups, const std::vector<int64_t> &sizes) {
+  int64_t group = std::accumulate(sizes.begin(), sizes.end(), int64_t(0)), begin = 0;
+  RowRuns runs;
+  for (int64_t size : sizes) {
+    for (int64_t i = 0; i < groups; ++i)
+      runs.emplace_back(i * group + begin, size);
+    begin += size;
+  }
+  return runs;
+}
+
+// Of q, k and v in `shards` parts, each with its values before its keys.
+static RowRuns partsOfShards(int64_t shards, int64_t queries, int64_t keys) {
+  RowRuns runs;
+  for (auto [begin, rows] : {std::pair(int64_t(0), queries), {queries + keys, keys}, {queries, keys}})
+    for (int64_t shard = 0; shard < shards; ++shard)
+      runs.emplace_back(shard * (queries + 2 * keys) + begin, rows);
+  return runs;
 }
 
 RowRuns rowRuns(RowOrder order, const ModelConfig &config) {
   int64_t dim = config.headDim, queries = config.numHeads * dim, keys = config.numKvHeads * dim;
-  int64_t parts = order == RowOrder::ByKvHead ? config.numKvHeads : order == RowOrder::ByShard ? 4 : 1;
-  queries /= parts;
-  keys /= parts;
-  int64_t keysBegin = order == RowOrder::ByShard ? queries + keys : queries;
-  int64_t valuesBegin = order == RowOrder::ByShard ? queries : queries + keys;
-  RowRuns runs;
-  for (auto [begin, rows] : {std::pair(int64_t(0), queries), {keysBegin, keys}, {valuesBegin, keys}})
-    for (int64_t part = 0; part < parts; ++part)
-      runs.emplace_back(part * (queries + 2 * keys) + begin, rows);
-  return runs;
+  const RecurrentConfig &state = config.recurrent;
+  int64_t group = state.numKeyHeads ? state.numValueHeads / state.numKeyHeads : 0, values = group * state.valueDim;
+  switch (order) {
+  case RowOrder::ByPart:
+    break;
+  case RowOrder::ByKvHead:
+    return partsOfGroups(config.numKvHeads, {queries / config.numKvHeads, dim, dim});
+  case RowOrder::ByShard:
+    return partsOfShards(4, queries / 4, keys / 4);
+  case RowOrder::ByGate:
+    return partsOfGroups(config.numHeads, {dim, dim});
+  case RowOrder::ByStateHead:
+    return partsOfGroups(state.numKeyHeads, {state.keyDim, state.keyDim, values, values});
+  case RowOrder::ByStateTerm:
+    return partsOfGroups(state.numKeyHeads, {group, group});
+  }
+  return {{0, queries}, {queries, keys}, {queries + keys, keys}};
 }
 
 bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
@@ -369,6 +427,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return isRecurrent;
   case When::RecurrentBias:
     return isRecurrent && config.recurrent.hasBias;
+  case When::SplitStates:
+    return isRecurrent && config.recurrent.isSplit;
+  case When::FusedStates:
+    return isRecurrent && !config.recurrent.isSplit;
   }
   return true;
 }

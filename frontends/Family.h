@@ -76,6 +76,14 @@ enum class ConfigDim : uint8_t {
   LayerInputVocab,
   ConvWidth /* tokens that a convolution sees */,
   ThriceHidden,
+  GatedQueries /* queries and what gates their heads */,
+  // Of linear attention:
+  StateHeads,
+  TwiceStateHeads,
+  StateHeadDim /* of values */,
+  StateValues /* of all heads */,
+  StateChannels /* queries, keys and values */,
+  StateChannelsAndGates,
 };
 
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.
@@ -135,6 +143,8 @@ enum class When : uint8_t {
   Attends /* the layer keeps no state */,
   Recurrent /* it does */,
   RecurrentBias,
+  SplitStates /* RecurrentConfig::isSplit */,
+  FusedStates,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
@@ -142,7 +152,11 @@ enum class StoredOrder : uint8_t {
   Plain,
   Conv1d, // (in_features, out_features)
   ByKvHead,
-  ByShard,   // RowOrder of q, k and v in one; the graph reads them by part
+  ByShard, // RowOrder of q, k and v in one; the graph reads them by part
+  // RowOrder of others, of which GGUF files have the same.
+  ByGate,
+  ByStateHead,
+  ByStateTerm,
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
 };
 

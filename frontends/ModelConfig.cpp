@@ -60,6 +60,10 @@ constexpr Field fields[] = {
     {"qk_nope_head_dim", "attention.key_length_mla", nullptr, 0, 0},
     {"qk_rope_head_dim", "rope.dimension_count", nullptr, 0, 0},
     {"conv_L_cache", "shortconv.l_cache", nullptr, 0, 0},
+    {"linear_num_key_heads", "ssm.group_count", nullptr, 0, 0},
+    {"linear_num_value_heads", "ssm.time_step_rank", nullptr, 0, 0},
+    {"linear_key_head_dim", "ssm.state_size", nullptr, 0, 0},
+    {"linear_value_head_dim", "ssm.inner_size", nullptr, 0, 0},
     {"v_head_dim", "attention.value_length_mla", nullptr, 0, 0},
 };
 constexpr int64_t maxExperts = 1 << 12;
@@ -67,6 +71,7 @@ constexpr int64_t maxExperts = 1 << 12;
 constexpr int64_t maxRowValues = 1 << 24;
 constexpr int64_t maxWindow = 1 << 30; // in tokens
 constexpr int64_t widestConv = 64;     // in tokens
+constexpr int64_t mostStateHeads = 1 << 12, widestStateHead = 1 << 10;
 // Of a head or a latent: attention keeps rows of a tile in the cache of a core.
 constexpr int64_t maxLatentDim = 1024;
 
@@ -139,6 +144,11 @@ Status ConfigChecker::checkHeads() {
                       std::to_string(shape.headDim) + ") is " + std::to_string(config.numHeads * shape.headDim) +
                       ", expected at most " + std::to_string(maxRowValues));
   }
+  const RecurrentConfig &state = config.recurrent;
+  if (state.isLinear && state.numValueHeads % state.numKeyHeads != 0)
+    return fail("linear_num_value_heads", "(" + std::to_string(state.numValueHeads) + ") must be a multiple of " +
+                                              fieldName(config, "linear_num_key_heads") + " (" +
+                                              std::to_string(state.numKeyHeads) + ")");
   const LatentConfig &latent = config.latent;
   if (latent.enabled && latent.kvLoraRank + latent.qkRopeHeadDim > maxLatentDim)
     return fail("kv_lora_rank", "(" + std::to_string(latent.kvLoraRank) + ") and " +
@@ -180,8 +190,8 @@ Status ConfigChecker::checkLayers() {
       return fail("sliding_window", "is " + std::to_string(window) + ", expected at most " + std::to_string(maxWindow));
   }
   int64_t convWidth = config.recurrent.convWidth;
-  if (!config.recurrent.layers.empty() && (convWidth < 1 || convWidth > widestConv))
-    return fail("conv_L_cache", "is " + std::to_string(convWidth) + ", expected 1 to " + std::to_string(widestConv));
+  if (config.hasStates() && (convWidth < 2 || convWidth > widestConv))
+    return fail("conv_L_cache", "is " + std::to_string(convWidth) + ", expected 2 to " + std::to_string(widestConv));
   return Status();
 }
 
@@ -496,6 +506,14 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
                                {"qk_rope_head_dim", latent.qkRopeHeadDim},
                                {"v_head_dim", latent.vHeadDim}})
       HEDDLE_RETURN_IF_ERROR(check(name, value, 1, maxLatentDim));
+  const RecurrentConfig &state = config.recurrent;
+  if (state.isLinear)
+    for (auto [name, value, high] :
+         {std::tuple<const char *, int64_t, int64_t>{"linear_num_key_heads", state.numKeyHeads, mostStateHeads},
+          {"linear_num_value_heads", state.numValueHeads, mostStateHeads},
+          {"linear_key_head_dim", state.keyDim, widestStateHead},
+          {"linear_value_head_dim", state.valueDim, widestStateHead}})
+      HEDDLE_RETURN_IF_ERROR(check(name, value, 1, high));
   // Of the same limits as the decoder's.
   const EncoderConfig &encoder = config.encoder;
   if (config.family && config.family->isEncoderDecoder)
@@ -520,6 +538,10 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
   return ids.isOk() ? checker.checkGeneration() : ids;
 }
 
+bool ModelConfig::hasStates() const {
+  return std::find(recurrent.layers.begin(), recurrent.layers.end(), true) != recurrent.layers.end();
+}
+
 bool ModelConfig::hasWindows() const {
   return std::any_of(layerWindow.begin(), layerWindow.end(), [](int64_t window) { return window != 0; });
 }
@@ -529,11 +551,9 @@ bool ModelConfig::encodes() const {
 }
 
 const char *withoutEncoding(const ModelConfig &config) {
-  const std::vector<bool> &recurrent = config.recurrent.layers;
-  bool hasState = std::find(recurrent.begin(), recurrent.end(), true) != recurrent.end();
   return config.latent.enabled  ? "latent attention"
          : config.streams.count ? "several streams of a token"
-         : hasState             ? "layers that keep a state"
+         : config.hasStates()   ? "layers that keep a state"
                                 : nullptr;
 }
 

@@ -103,6 +103,16 @@ struct RecurrentConfig {
   std::vector<bool> layers; // (num_hidden_layers): which these are; empty: none
   int64_t convWidth = 0;    // tokens that their convolution sees
   bool hasBias = false;     // of the convolution and of the projections beside it
+  // Of linear attention behind the convolution: key head h / (numValueHeads / numKeyHeads) is that of value head h.
+  bool isLinear = false;
+  int64_t numKeyHeads = 0, numValueHeads = 0, keyDim = 0, valueDim = 0;
+  bool isSplit = false; // a matrix for queries, keys and values, and one for what gates heads; else one for all
+  bool isTiled = false; // key head h % numKeyHeads is that of value head h instead (GGUF)
+  bool ratesAreLogs =
+      false; // a rate of decay is e to the power of what is stored; else it is stored with its sign, which is negative (GGUF)
+  int64_t values() const { return numValueHeads * valueDim; }
+  // Queries, keys and values side by side.
+  int64_t channels() const { return 2 * numKeyHeads * keyDim + values(); }
 };
 
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
@@ -359,6 +369,7 @@ struct ModelConfig {
   bool isRecurrent(int64_t layer) const {
     return static_cast<size_t>(layer) < recurrent.layers.size() && recurrent.layers[static_cast<size_t>(layer)];
   }
+  bool hasStates() const;
   // Whether some layer's tokens attend within a window.
   bool hasWindows() const;
   // Whether it gives hidden states of whole texts and generates nothing: an encoder, or a decoder that embeds texts.

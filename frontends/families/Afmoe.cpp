@@ -47,12 +47,6 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   moe.sigmoidScores = moe.hasCorrection = moe.normTopkProb = true;
 }
 
-// sigmoid(x) is (1 + tanh(x / 2)) / 2.
-static TensorHandle timesSigmoid(ModelBuilder &b, TensorHandle x, TensorHandle gate) {
-  TensorHandle half = b.scale(x, 0.5);
-  return b.add(half, b.glu(b.scale(gate, 0.5), half, Activation::Tanh));
-}
-
 static void buildAfmoe(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "input_layernorm");

@@ -141,6 +141,8 @@ TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x);
 TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
+// x times the sigmoid of `gate`, number by number.
+TensorHandle timesSigmoid(ModelBuilder &b, TensorHandle x, TensorHandle gate);
 
 // `body` for each layer, whose names begin with `scope` and its number.
 using DecoderLayer = std::function<TensorHandle(int64_t layer, TensorHandle x)>;

@@ -105,6 +105,8 @@ public:
                               int64_t rows = 0) = 0;
   // Norms with <name>.weight (and <name>.bias); one of which the model has no weight multiplies by 1. `eps` 0: the config's.
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
+  // One whose weight is stored as it multiplies, whatever is added to those of others.
+  virtual TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
   virtual TensorHandle multiply(TensorHandle a, TensorHandle b) = 0; // element by element
@@ -165,6 +167,12 @@ public:
   // key dim), v and what it gives (batch, sequence, valueHeads * value dim).
   virtual TensorHandle linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
                                        const LinearAttentionTerms &terms) = 0;
+  // 1 / (1 + e^-x), and log(1 + e^(x + b)), b being the column's number of the vector `bias`.
+  virtual TensorHandle sigmoid(TensorHandle x) = 0;
+  virtual TensorHandle softplus(TensorHandle x, const std::string &bias) = 0;
+  // What LinearAttentionTerms::decay is of steps of these lengths: each column times -e^a, or times a itself where RecurrentConfig::ratesAreLogs does
+  // not hold, a being its number of the vector `rates`.
+  virtual TensorHandle decay(TensorHandle steps, const std::string &rates) = 0;
   // In a layer of a decoder: heads of keys, then of values, that `project` computes of its encoder's last hidden state. That is done once for
   // a source, whatever the decoder does with it; attention to them sees all of it.
   virtual TensorHandle ofSource(const LayerBody &project) = 0;

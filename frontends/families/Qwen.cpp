@@ -6,6 +6,7 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/QwenLayers.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -101,10 +102,11 @@ static constexpr Family describeQwen3Vl() {
 }
 const Family family::qwen3Vl = describeQwen3Vl();
 
-// Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers names.
-static void readSparseLayers(JsonObject &object, ModelConfig &config) {
+static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
+static constexpr KeyAlias qwen3Aliases[] = {{"num_local_experts", "num_experts"}};
+
+void readSparseSteps(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;
-  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
   int64_t step = object.integer("decoder_sparse_step").value_or(1);
   if (step < 1)
     object.fail("decoder_sparse_step", "is " + std::to_string(step) + ", expected at least 1");
@@ -118,13 +120,21 @@ static void readSparseLayers(JsonObject &object, ModelConfig &config) {
   }
 }
 
-static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"}};
-static constexpr KeyAlias qwen3Aliases[] = {{"num_local_experts", "num_experts"}};
+void readGatedExperts(JsonObject &object, ModelConfig &config, const GatedExpertDefaults &defaults) {
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, config, defaults.numExperts, defaults.perToken);
+  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(defaults.width);
+  moe.sharedIntermediateSize = object.integer("shared_expert_intermediate_size").value_or(defaults.sharedWidth);
+  if (moe.sharedIntermediateSize < 1)
+    object.fail("shared_expert_intermediate_size",
+                "is " + std::to_string(moe.sharedIntermediateSize) + ", expected at least 1");
+}
 
 static void readQwen3Experts(JsonObject &object, ModelConfig &config) {
   readExpertCounts(object, config, /*numExperts=*/128, /*expertsPerToken=*/8);
   config.moe.intermediateSize = object.integer("moe_intermediate_size").value_or(768);
-  readSparseLayers(object, config);
+  config.moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
+  readSparseSteps(object, config);
 }
 
 static constexpr Family describeQwen3Moe() {
@@ -140,26 +150,15 @@ static constexpr Family describeQwen3Moe() {
 }
 const Family family::qwen3Moe = describeQwen3Moe();
 
-static constexpr TensorRule gatedExpertRules[] = {
-    {"model.layers.#.mlp.shared_expert.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
-     ConfigDim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.shared_expert.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
-     ConfigDim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.shared_expert.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
-     ConfigDim::SharedIntermediate, When::Sparse},
-    {"model.layers.#.mlp.shared_expert_gate.weight", "blk.#.ffn_gate_inp_shexp.weight", ConfigDim::One,
-     ConfigDim::Hidden, When::Sparse, StoredOrder::Flattened},
-};
-
 static void readQwen2Experts(JsonObject &object, ModelConfig &config) {
-  MoeConfig &moe = config.moe;
-  readExpertCounts(object, config, /*numExperts=*/60, /*expertsPerToken=*/4);
-  moe.intermediateSize = object.integer("moe_intermediate_size").value_or(1408);
-  moe.sharedIntermediateSize = object.integer("shared_expert_intermediate_size").value_or(5632);
-  if (moe.sharedIntermediateSize < 1)
-    object.fail("shared_expert_intermediate_size",
-                "is " + std::to_string(moe.sharedIntermediateSize) + ", expected at least 1");
-  readSparseLayers(object, config);
+  GatedExpertDefaults defaults;
+  defaults.numExperts = 60;
+  defaults.perToken = 4;
+  defaults.width = 1408;
+  defaults.sharedWidth = 5632;
+  readGatedExperts(object, config, defaults);
+  config.moe.normTopkProb = object.boolean("norm_topk_prob").value_or(false);
+  readSparseSteps(object, config);
 }
 
 // Widths that the file does not say follow from feed_forward_length, as in llama.cpp.

@@ -66,13 +66,21 @@ TensorHandle ModelImporter::linear(TensorHandle x, const std::string &weightName
   return result;
 }
 
-TensorHandle ModelImporter::rmsNorm(TensorHandle input, const std::string &name, double eps) {
+TensorHandle ModelImporter::rmsNormed(TensorHandle input, const std::string &name, double eps, double weightOffset) {
   enter(name);
   Value x = unwrap(input);
   bool hasWeight = has(name + ".weight");
   return wrap(RmsNormOp::create(b, loc, x.getType(), x, hasWeight ? vector(name + ".weight") : ones(x),
                                 b.getF64FloatAttr(eps ? eps : config().normEps),
-                                b.getF64FloatAttr(hasWeight ? config().normWeightOffset : 0.0)));
+                                b.getF64FloatAttr(hasWeight ? weightOffset : 0.0)));
+}
+
+TensorHandle ModelImporter::rmsNorm(TensorHandle x, const std::string &name, double eps) {
+  return rmsNormed(x, name, eps, config().normWeightOffset);
+}
+
+TensorHandle ModelImporter::rmsNormAsStored(TensorHandle x, const std::string &name) {
+  return rmsNormed(x, name, config().normEps, 0.0);
 }
 
 // A norm's weight that changes nothing.
@@ -178,6 +186,21 @@ TensorHandle ModelImporter::linearAttention(TensorHandle q, TensorHandle k, Tens
                                         unwrap(terms.decay), unwrap(terms.beta), /*cache=*/Value(), /*layer=*/Value(),
                                         b.getI64IntegerAttr(terms.valueHeads), b.getI64IntegerAttr(terms.keyHeads),
                                         b.getF64FloatAttr(terms.scale), b.getI64IntegerAttr(0)));
+}
+
+TensorHandle ModelImporter::sigmoid(TensorHandle x) {
+  enter("sigmoid");
+  return wrap(sigmoidOf(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::softplus(TensorHandle x, const std::string &bias) {
+  enter(bias);
+  return wrap(softplusOf(b, loc, unwrap(x), vector(bias)));
+}
+
+TensorHandle ModelImporter::decay(TensorHandle steps, const std::string &rates) {
+  enter(rates);
+  return wrap(decayOf(b, loc, unwrap(steps), vector(rates), config().recurrent.ratesAreLogs));
 }
 
 TensorHandle ModelImporter::xielu(TensorHandle x, const std::string &name) {

@@ -58,6 +58,7 @@ public:
   TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
                       int64_t rows) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
   TensorHandle multiply(TensorHandle a, TensorHandle b) override;
@@ -90,6 +91,9 @@ public:
   TensorHandle causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) override;
   TensorHandle linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
                                const LinearAttentionTerms &terms) override;
+  TensorHandle sigmoid(TensorHandle x) override;
+  TensorHandle softplus(TensorHandle x, const std::string &bias) override;
+  TensorHandle decay(TensorHandle steps, const std::string &rates) override;
   TensorHandle ofSource(const LayerBody &project) override;
   TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                const std::vector<TensorHandle> &keyUps,
@@ -174,6 +178,7 @@ private:
   // (1, num_heads, sequence, sequence); null where there is none.
   mlir::Value positionBias(const DistanceBias &positions);
   TensorHandle gated(TensorHandle gate, TensorHandle up, Activation activation);
+  TensorHandle rmsNormed(TensorHandle x, const std::string &name, double eps, double weightOffset);
   mlir::Value splat(double number, mlir::Value like);
   mlir::Value ones(mlir::Value x);
   // Ends the entry, whose type says what it gives.

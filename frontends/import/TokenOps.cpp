@@ -426,6 +426,36 @@ Value heddle::xieluOf(OpBuilder &b, Location loc, Value x, Value terms) {
   });
 }
 
+Value heddle::sigmoidOf(OpBuilder &b, Location loc, Value x) {
+  return generic(b, loc, roomLike(b, loc, x), x, b.getMultiDimIdentityMap(3), [&](OpBuilder &b, ValueRange e) -> Value {
+    Value one = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(1));
+    Value inverse = math::ExpOp::create(b, loc, arith::NegFOp::create(b, loc, e[0]));
+    return arith::DivFOp::create(b, loc, one, arith::AddFOp::create(b, loc, one, inverse));
+  });
+}
+
+// max(x, 0) + log(1 + e^-|x|), which no large x makes infinite.
+Value heddle::softplusOf(OpBuilder &b, Location loc, Value x, Value bias) {
+  return generic(b, loc, roomLike(b, loc, x), {x, bias}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   Value sum = arith::AddFOp::create(b, loc, e[0], widened(b, loc, e[1]));
+                   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+                   Value distance = arith::NegFOp::create(b, loc, math::AbsFOp::create(b, loc, sum));
+                   Value rest = math::Log1pOp::create(b, loc, math::ExpOp::create(b, loc, distance));
+                   return arith::AddFOp::create(b, loc, arith::MaximumFOp::create(b, loc, sum, zero), rest);
+                 });
+}
+
+Value heddle::decayOf(OpBuilder &b, Location loc, Value steps, Value rates, bool areLogs) {
+  return generic(b, loc, roomLike(b, loc, steps), {steps, rates}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+                 [&](OpBuilder &b, ValueRange e) -> Value {
+                   Value rate = widened(b, loc, e[1]);
+                   if (areLogs)
+                     rate = arith::NegFOp::create(b, loc, math::ExpOp::create(b, loc, rate));
+                   return arith::MulFOp::create(b, loc, e[0], rate);
+                 });
+}
+
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.
 static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, const WindowTerms &terms) {
   int64_t n = terms.tokens;

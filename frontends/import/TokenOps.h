@@ -51,6 +51,11 @@ mlir::Value rowsAboveCutoff(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 // What ModelBuilder::xielu() describes.
 mlir::Value xieluOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value terms);
 
+// What ModelBuilder::sigmoid(), softplus() and decay() describe.
+mlir::Value sigmoidOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+mlir::Value softplusOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value bias);
+mlir::Value decayOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value steps, mlir::Value rates, bool areLogs);
+
 struct QueryKeyValue {
   mlir::Value q, k, v;
 };

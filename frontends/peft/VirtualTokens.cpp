@@ -23,6 +23,9 @@ Status VirtualTokens::add(const Adapter &adapter, double scale, const Model &mod
   bool isPrefix = adapter.config.kind == AdapterKind::Prefix;
   if (isPrefix && config.latent.enabled)
     return refused("is prefix tuning, which is not supported over a cache of latents").as(StatusCode::Unsupported);
+  for (int64_t layer = 0; isPrefix && layer < config.numHiddenLayers; ++layer)
+    if (config.isRecurrent(layer))
+      return refused("is prefix tuning, which is not supported where layers keep a state").as(StatusCode::Unsupported);
   if (isPrefix && !config.layerShapes.empty())
     return refused("is prefix tuning, which is not supported where layers differ in heads of keys")
         .as(StatusCode::Unsupported);

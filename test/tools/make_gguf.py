@@ -182,10 +182,55 @@ def gemma4(c):
 
 
 def lfm2(c):
-    """Layers that keep a state have no KV heads; the width of feed-forward blocks is what the config's arithmetic makes of it."""
+    """Layers that keep a state have no KV heads."""
+    return {**rotary(c), **rms_norm(c), "shortconv.l_cache": c["conv_L_cache"],
+            "attention.head_count_kv": [0 if kind == "conv" else c["num_key_value_heads"] for kind in c["layer_types"]]}
+
+
+def lfm2_width(c):
+    """The width of feed-forward blocks is what the config's arithmetic makes of it."""
     width, multiple = 2 * c["intermediate_size"] // 3, c["block_multiple_of"]
-    return {**rotary(c), **rms_norm(c), "shortconv.l_cache": c["conv_L_cache"], "feed_forward_length": -(-width // multiple) * multiple,
-            "attention.head_count_kv": [0 if kind == "conv" else c["num_key_value_heads"] for kind in c["layer_types"]]}, {}
+    return {"feed_forward_length": -(-width // multiple) * multiple}
+
+
+def minus_power(shape, values):
+    return array.array("f", [-math.exp(value) for value in values])
+
+
+def parts_apart(groups, sizes):
+    """Rows of groups one behind the other, each with parts of these sizes, as all first parts, all second ones, …."""
+    begins = [sum(sizes[:i]) for i in range(len(sizes))]
+    return [group * sum(sizes) + begin + row for begin, size in zip(begins, sizes) for group in range(groups) for row in range(size)]
+
+
+def tiled(c, dim, before=0):
+    """Rows of value heads, of this width each, behind so many others: heads of one key, which stand side by side, as far apart as there are keys."""
+    keys, group = c["linear_num_key_heads"], c["linear_num_value_heads"] // c["linear_num_key_heads"]
+    return [*range(before), *(before + (key * group + i) * dim + row for i in range(group) for key in range(keys) for row in range(dim))]
+
+
+def delta_rule(c):
+    """Of layers with a state: what stays as it is in all of Qwen's files, and what becomes of norms and rates."""
+    keys = {**rotary(c), **rms_norm(c), **lengths(c), "ssm.conv_kernel": c["linear_conv_kernel_dim"], "ssm.state_size": c["linear_key_head_dim"],
+            "ssm.group_count": c["linear_num_key_heads"], "ssm.time_step_rank": c["linear_num_value_heads"],
+            "ssm.inner_size": c["linear_num_value_heads"] * c["linear_value_head_dim"],
+            "full_attention_interval": 1 + c["layer_types"].index("full_attention")}
+    if "num_experts" in c:
+        keys |= {"expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+                 "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}
+    return keys, {"linear_attn.norm.weight": lambda shape, values: values, "norm.weight": plus_one, "A_log": minus_power}
+
+
+def tiled_delta_rule(c):
+    """Qwen 3.5's: value heads in another order, by which the converter puts rows, and columns of what reads them."""
+    keys, changes = delta_rule(c)
+    dim, before = c["linear_value_head_dim"], 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]
+    columns, channels, of_heads = tiled(c, dim), tiled(c, dim, before), tiled(c, 1)
+    rows = lambda order: lambda shape, values: rows_in(order, shape, values)
+    of_columns = lambda shape, values: array.array("f", [values[row * shape[1] + column] for row in range(shape[0]) for column in columns])
+    return keys, {**changes, "A_log": lambda shape, values: rows_in(of_heads, shape, minus_power(shape, values)), "dt_bias": rows(of_heads),
+                  "in_proj_a.weight": rows(of_heads), "in_proj_b.weight": rows(of_heads), "in_proj_z.weight": rows(columns),
+                  "in_proj_qkv.weight": rows(channels), "conv1d.weight": rows(channels), "linear_attn.out_proj.weight": of_columns}
 
 
 def falcon_kv_heads(c):
@@ -221,6 +266,17 @@ def roberta(c):
     first = c["pad_token_id"] + 1
     return ({**layer_norm(c), "attention.causal": False, "context_length": c["max_position_embeddings"] - first},
             {"position_embeddings.weight": lambda shape, values: values[first * shape[1]:]})
+
+
+def state_parts(c, name, shape, values):
+    """Qwen3-Next's matrix of queries, keys, values and their gates, key head by key head, as one of the gates and one of all others."""
+    if not name.endswith(".ssm_in.weight"):
+        return [(name, (shape, values))]
+    key, value = c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * c["linear_value_head_dim"]
+    order = parts_apart(c["linear_num_key_heads"], [key, key, value, value])
+    gates = len(order) - c["linear_num_value_heads"] * c["linear_value_head_dim"]
+    return [(name.replace("ssm_in", part), ([len(rows), shape[1]], rows_in(rows, shape, values)))
+            for part, rows in (("attn_qkv", order[:gates]), ("attn_gate", order[gates:]))]
 
 
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
@@ -279,7 +335,10 @@ FAMILIES = {
                                   "expert_feed_forward_length": c["intermediate_size"],
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
-    "lfm2": lfm2,
+    "lfm2": lambda c: ({**lfm2(c), **lfm2_width(c)}, {}),
+    "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
+                            "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 2,
+                            "expert_weights_scale": c["routed_scaling_factor"], "leading_dense_block_count": c["num_dense_layers"]}, {}),
     "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
                                "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
@@ -315,6 +374,9 @@ FAMILIES = {
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),
     "qwen3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
+    "qwen3_5_text": tiled_delta_rule,
+    "qwen3_5_moe_text": tiled_delta_rule,
+    "qwen3_next": delta_rule,
     "roberta": roberta,
     "seed_oss": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
@@ -509,7 +571,7 @@ def convert(folder, texts=""):
         shape = [len(values) // math.prod(shape[1:]), *shape[1:]]
         if family != "xlm-roberta":  # converters leave out dimensions of 1, or do not
             shape = [dim for dim in shape if dim > 1] or [1]
-        tensors.append((gguf_name(entry["names"], name), (shape, values)))
+        tensors += state_parts(config, gguf_name(entry["names"], name), shape, values)
     keys |= learned
     tensors = stack(tensors) | divisors(config)
     if texts == "texts":

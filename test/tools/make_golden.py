@@ -32,12 +32,14 @@ def make_model(config, seed):
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION.get(config.model_type, "eager")).float().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if weight.dim() == 1 or "norm" in name.rsplit(".", 2)[-2]:  # norms of heads may be matrices
+            if name.endswith("A_log"):
+                weight.uniform_(-4.0, 0.0)  # states that some tokens outlast
+            elif weight.dim() == 1 or "norm" in name.rsplit(".", 2)[-2]:  # norms of heads may be matrices
                 weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
             else:
                 weight.normal_(0.0, 1.5 / weight.shape[-1] ** 0.5)
         for name, buffer in model.named_buffers():
-            if name.endswith("correction_bias"):
+            if name.endswith(("correction_bias", "feed_forward.expert_bias")):
                 buffer.normal_(0.0, 0.2)
             elif name.endswith("layer_scalar"):
                 buffer.uniform_(0.5, 1.5)

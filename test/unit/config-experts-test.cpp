@@ -108,6 +108,49 @@ TEST(ExpertsConfig, glm4Moe) {
        {"glm4_moe", {{"n_group", 3}}, "n_group is 3, expected a divisor of"}});
 }
 
+TEST(ExpertsConfig, lfm2Moe) {
+  ModelConfig config = familyConfig("lfm2_moe");
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(config.moe.sigmoidScores && config.moe.hasCorrection && config.moe.normTopkProb);
+  EXPECT_EQ(config.intermediateSize, 96);
+  expectRefusals({{"lfm2_moe", {{"layer_types", nullptr}}, "layer_types is missing"},
+                  {"lfm2_moe", {{"use_expert_bias", false}}, "feed_forward.expert_bias' is not part of a model"},
+                  {"lfm2_moe", {{"num_dense_layers", 0}}, "model.layers.0.feed_forward.gate.weight is missing"},
+                  {"lfm2_moe", {{"num_experts", 5}}, "feed_forward.gate.weight has shape (4, 64), the config asks"}});
+}
+
+TEST(ExpertsConfig, qwen3Next) {
+  ModelConfig config = familyConfig("qwen3_next");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.channels(), 80);
+  EXPECT_EQ(config.recurrent.values(), 48);
+  EXPECT_FALSE(config.recurrent.isSplit);
+  EXPECT_EQ(config.normWeightOffset, 1.0);
+  EXPECT_EQ(config.ropes[0].rotaryDim, 4);
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 48);
+  config = familyConfig("qwen3_next", {{"layer_types", nullptr}, {"full_attention_interval", 2}});
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  config = familyConfig("qwen3_5_moe_text");
+  EXPECT_TRUE(config.recurrent.isSplit && config.recurrent.ratesAreLogs && config.moe.normTopkProb);
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{true, true}));
+  EXPECT_TRUE(familyConfig("qwen3_5_text").recurrent.isLinear);
+  expectRefusals(
+      {{"qwen3_next", {{"layer_types", nullptr}}, "model.layers.1.linear_attn.conv1d.weight is missing"},
+       {"qwen3_next",
+        {{"layer_types", nullptr}, {"full_attention_interval", 0}},
+        "full_attention_interval is 0, expected a positive number"},
+       {"qwen3_next", {{"linear_num_key_heads", 3}}, "linear_num_value_heads (4) must be a multiple of"},
+       {"qwen3_next", {{"linear_num_key_heads", 0}}, "linear_num_key_heads is 0, expected 1 to 4096"},
+       {"qwen3_next", {{"linear_value_head_dim", 2000}}, "linear_value_head_dim is 2000, expected 1 to 1024"},
+       {"qwen3_next", {{"linear_value_head_dim", 13}}, "the config asks for"},
+       {"qwen3_next", {{"linear_conv_kernel_dim", 1}}, "linear_conv_kernel_dim is 1, expected 2 to 64"},
+       {"qwen3_next", {{"mlp_only_layers", {0}}}, "model.layers.0.mlp.gate_proj.weight is missing"},
+       {"qwen3_next", {{"attention_bias", true}}, "model.layers.1.self_attn.q_proj.bias is missing"},
+       {"qwen3_5_text", {{"layer_types", {"conv", "full_attention"}}}, "expected full_attention or linear_attention"},
+       {"qwen3_5_moe_text", {{"shared_expert_intermediate_size", 0}}, "expected at least 1"}});
+}
+
 TEST(ExpertsConfig, granite) {
   ModelConfig config = familyConfig("granitemoeshared");
   EXPECT_EQ(config.moe.sharedIntermediateSize, 48);

@@ -195,6 +195,31 @@ TEST(GgufConfig, lfm2) {
             std::string::npos);
 }
 
+// What Qwen's converter says of linear attention; a file of Qwen3-Next has one matrix for a state's projections, or several.
+TEST(GgufConfig, qwenStates) {
+  GgufBuilder file = familyFile("qwen3_next");
+  RecurrentConfig state = configOf(file).recurrent;
+  EXPECT_EQ(state.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(state.channels(), 80);
+  EXPECT_EQ(state.values(), 48);
+  EXPECT_FALSE(state.isSplit || state.isTiled || state.ratesAreLogs);
+  EXPECT_TRUE(configOf(familyFile("qwen3_5_text")).recurrent.isTiled);
+  TemporaryFolder folder;
+  auto said = [&] { return refusal(folder.write("m.gguf", file.bytes())); };
+  file.u32("qwen3next.ssm.inner_size", 50);
+  EXPECT_NE(said().find("qwen3next.ssm.inner_size (50) must be a multiple of qwen3next.ssm.time_step_rank (4)"),
+            std::string::npos);
+  file.u32("qwen3next.ssm.inner_size", 48);
+  file.u32("qwen3next.full_attention_interval", 0);
+  EXPECT_NE(said().find("qwen3next.full_attention_interval is 0, expected a positive number"), std::string::npos);
+  file.u32("qwen3next.full_attention_interval", 2);
+  file.u32("qwen3next.ssm.group_count", 3);
+  EXPECT_NE(said().find("qwen3next.ssm.time_step_rank (4) must be a multiple of qwen3next.ssm.group_count (3)"),
+            std::string::npos);
+  file.u32("qwen3next.ssm.group_count", 0);
+  EXPECT_NE(said().find("qwen3next.ssm.group_count is 0, expected 1 to 4096"), std::string::npos);
+}
+
 // A file that says how tokens are pooled embeds texts, unless somebody wants it to generate.
 TEST(GgufConfig, decodersThatEmbedTexts) {
   GgufBuilder file = familyFile("qwen3");

@@ -199,12 +199,14 @@ def make_model(folder, raw):
     torch.manual_seed(5)
     model = kind._from_config(config, attn_implementation=attention).float().eval()
     for name, weight in model.named_parameters():
-        if weight.requires_grad and weight.dim() < 2:
+        if name.endswith("A_log"):
+            weight.uniform_(-4.0, 0.0)
+        elif weight.requires_grad and weight.dim() < 2:
             weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
         elif weight.requires_grad:
             weight.normal_(0.0, 1.2 / weight[0].numel() ** 0.5)
     for name, buffer in model.named_buffers():
-        if name.endswith(("correction_bias", "final_logits_bias")):
+        if name.endswith(("correction_bias", "feed_forward.expert_bias", "final_logits_bias")):
             buffer.normal_(0.0, 0.3)
     model.save_pretrained(folder)
     write_config(folder, raw)
