@@ -428,9 +428,10 @@ def write(path, keys, tensors, alignment=32):
 
 
 def gguf_name(names, name):
-    """Of a tensor of any layer: the list has those of the first two. Norms of heads that are apart become one, as experts do."""
+    """Of a tensor of any layer and expert: the list has those of the first ones. Norms of heads that are apart become one, as experts do."""
     for own, usual in DISTILBERT_NAMES.items():
         name = name.replace(own, usual)
+    name = re.sub(r"\.experts\.\d+\.", ".experts.0.", name)
     name = re.sub(r"\.norms\.\d+\.", ".", name)
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
