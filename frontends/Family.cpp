@@ -241,6 +241,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.recurrent.channels();
   case ConfigDim::StateChannelsAndGates:
     return config.recurrent.channels() + config.recurrent.values();
+  case ConfigDim::StateInputs:
+    return config.recurrent.inputs();
   }
   return 1;
 }
@@ -427,6 +429,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return isRecurrent;
   case When::RecurrentBias:
     return isRecurrent && config.recurrent.hasBias;
+  case When::StateProjectionBias:
+    return isRecurrent && config.recurrent.hasProjectionBias;
   case When::SplitStates:
     return isRecurrent && config.recurrent.isSplit;
   case When::FusedStates:

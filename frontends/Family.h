@@ -84,6 +84,7 @@ enum class ConfigDim : uint8_t {
   StateValues /* of all heads */,
   StateChannels /* queries, keys and values */,
   StateChannelsAndGates,
+  StateInputs /* these and a number of each head */,
 };
 
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.
@@ -142,7 +143,8 @@ enum class When : uint8_t {
   ActivationTensors /* ModelConfig::hasActivationTensors */,
   Attends /* the layer keeps no state */,
   Recurrent /* it does */,
-  RecurrentBias,
+  RecurrentBias /* of its convolution */,
+  StateProjectionBias,
   SplitStates /* RecurrentConfig::isSplit */,
   FusedStates,
 };

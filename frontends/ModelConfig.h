@@ -100,9 +100,10 @@ struct LayerShape {
 
 // Layers that do not attend: each keeps a state of the tokens before.
 struct RecurrentConfig {
-  std::vector<bool> layers; // (num_hidden_layers): which these are; empty: none
-  int64_t convWidth = 0;    // tokens that their convolution sees
-  bool hasBias = false;     // of the convolution and of the projections beside it
+  std::vector<bool> layers;       // (num_hidden_layers): which these are; empty: none
+  int64_t convWidth = 0;          // tokens that their convolution sees
+  bool hasBias = false;           // of the convolution
+  bool hasProjectionBias = false; // of the projections beside it
   // Of linear attention behind the convolution: key head h / (numValueHeads / numKeyHeads) is that of value head h.
   bool isLinear = false;
   int64_t numKeyHeads = 0, numValueHeads = 0, keyDim = 0, valueDim = 0;
@@ -111,8 +112,9 @@ struct RecurrentConfig {
   bool ratesAreLogs =
       false; // a rate of decay is e to the power of what is stored; else it is stored with its sign, which is negative (GGUF)
   int64_t values() const { return numValueHeads * valueDim; }
-  // Queries, keys and values side by side.
+  // Queries, keys and values side by side; with what gates these and a number of each head, one matrix for all.
   int64_t channels() const { return 2 * numKeyHeads * keyDim + values(); }
+  int64_t inputs() const { return channels() + values() + numValueHeads; }
 };
 
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).

@@ -3,7 +3,8 @@
 // Granite 3 (IBM 2024): Llama with four multipliers: of embeddings, of scores in place of 1 / sqrt(head_dim), of what a block adds to the
 // residual, and a divisor of logits. Granite MoE has experts in every layer, "shared" of them one that every token passes besides; both matrices of
 // gate and up lie in one. Granite "SWA" (IBM 2026) has a window in all layers but the first of four, and a logit of each head that takes part in its sum
-// alone. Granite 4 names its dense models "hybrid": those whose layers all attend are the same with the shared expert alone.
+// alone. Granite 4 ("hybrid") has layers that keep a state in the place of attention, as Mamba 2 does (arXiv:2405.21060), behind a convolution of a few
+// tokens; the others may do without a rotation, and models without experts have the shared one alone.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -197,30 +198,145 @@ static void readHybridRopes(JsonObject &object, ModelConfig &config) {
     config.ropes.clear();
 }
 
-// Layers of other kinds, and experts, have programs of their own.
-static void readHybrid(JsonObject &object, ModelConfig &config) {
-  readScales(object, config);
+static constexpr TensorRule stateRules[] = {
+    {"model.layers.#.mamba.in_proj.weight", nullptr, ConfigDim::StateInputs, ConfigDim::Hidden, When::Recurrent},
+    {"model.layers.#.mamba.in_proj.bias", nullptr, ConfigDim::StateInputs, ConfigDim::None, When::StateProjectionBias},
+    {"model.layers.#.mamba.conv1d.weight", nullptr, ConfigDim::StateChannels, ConfigDim::ConvWidth, When::Recurrent,
+     StoredOrder::Flattened},
+    {"model.layers.#.mamba.conv1d.bias", nullptr, ConfigDim::StateChannels, ConfigDim::None, When::RecurrentBias},
+    {"model.layers.#.mamba.A_log", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
+    {"model.layers.#.mamba.D", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
+    {"model.layers.#.mamba.dt_bias", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
+    {"model.layers.#.mamba.norm.weight", nullptr, ConfigDim::StateValues, ConfigDim::None, When::Recurrent},
+    {"model.layers.#.mamba.out_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::StateValues, When::Recurrent},
+    {"model.layers.#.mamba.out_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::StateProjectionBias},
+};
+
+static constexpr TensorRule attendingRules[] = {
+    {"model.layers.#.self_attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden, When::Attends},
+    {"model.layers.#.self_attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::Attends},
+    {"model.layers.#.self_attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::Attends},
+    {"model.layers.#.self_attn.o_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries, When::Attends},
+    {"model.layers.#.self_attn.q_proj.bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.v_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::AttentionBias},
+    {"model.layers.#.self_attn.o_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::OutputBias},
+};
+
+// Steps have no bounds but 0, which none reaches: the reference applies others to prompts alone.
+static void checkStepLimit(JsonObject &object) {
+  JsonValue limit = object.find("time_step_limit");
+  bool isBounded = limit && !limit.is(JsonKind::Array);
+  int64_t place = 0;
+  for (JsonItems items(limit); items.next(); ++place) {
+    double number = 0;
+    bool isNumber = items.value.number(number);
+    isBounded |= place == 0 ? !isNumber || number > 0 : isNumber;
+  }
+  if (isBounded)
+    object.unsupported("time_step_limit", "bounds steps, which is not supported; expected 0 and infinity");
+}
+
+static void readStates(JsonObject &object, ModelConfig &config) {
+  RecurrentConfig &state = config.recurrent;
+  auto read = [&](const char *key, int64_t fallback) { return object.integer(key).value_or(fallback); };
+  state.isLinear = state.ratesAreLogs = true;
+  state.convWidth = read("mamba_d_conv", 4);
+  state.numKeyHeads = read("mamba_n_groups", 1);
+  state.numValueHeads = read("mamba_n_heads", 128);
+  state.keyDim = read("mamba_d_state", 256);
+  state.hasBias = object.boolean("mamba_conv_bias").value_or(true);
+  state.hasProjectionBias = object.boolean("mamba_proj_bias").value_or(false);
+  int64_t width = object.bounded("mamba_expand", read("mamba_expand", 2), 1, 1 << 10) * config.hiddenSize;
+  state.valueDim = state.numValueHeads > 0 ? width / state.numValueHeads : 0;
+  bool isAuto = object.find("mamba_d_head").equals("auto") || !object.has("mamba_d_head");
+  if (int64_t stated = isAuto ? state.valueDim : read("mamba_d_head", 0);
+      stated != state.valueDim || state.values() != width)
+    object.fail("mamba_n_heads", "(" + std::to_string(state.numValueHeads) +
+                                     ") by mamba_d_head is not mamba_expand by hidden_size (" + std::to_string(width) +
+                                     ")");
+  checkStepLimit(object);
+}
+
+// As the reference: without the key all layers keep a state.
+static void readLayerTypes(JsonObject &object, ModelConfig &config) {
   const char *key = object.has("layers_block_type") ? "layers_block_type" : "layer_types";
   std::vector<std::string> types = object.strings(key);
-  if (types.size() != static_cast<size_t>(config.numHiddenLayers))
-    object.unsupported(key, "names " + std::to_string(types.size()) + " layers, expected num_hidden_layers (" +
-                                std::to_string(config.numHiddenLayers) + ") that attend");
-  for (const std::string &type : types)
-    if (type != "attention" && type != "full_attention")
-      return object.unsupported(key, "holds '" + printable(type, 64) +
-                                         "', which is not supported; expected layers that all are 'attention'");
-  if (int64_t experts = object.integer("num_local_experts").value_or(8); experts != 0)
-    object.unsupported("num_local_experts", "is " + std::to_string(experts) + ", which is not supported for " +
-                                                config.architecture + "; expected 0");
+  std::vector<bool> &recurrent = config.recurrent.layers;
+  recurrent.assign(static_cast<size_t>(config.numHiddenLayers), true);
+  if (object.has(key) && types.size() != recurrent.size())
+    return object.fail(key, "has " + std::to_string(types.size()) + " entries, expected num_hidden_layers (" +
+                                std::to_string(recurrent.size()) + ")");
+  for (size_t layer = 0; layer < types.size(); ++layer) {
+    recurrent[layer] = types[layer] == "mamba" || types[layer] == "linear_attention";
+    if (!recurrent[layer] && types[layer] != "attention" && types[layer] != "full_attention")
+      return object.fail(key, "holds '" + printable(types[layer], 64) +
+                                  "', expected full_attention or linear_attention, older: attention or mamba");
+  }
 }
+
+static void readHybrid(JsonObject &object, ModelConfig &config) {
+  readScales(object, config);
+  readLayerTypes(object, config);
+  readStates(object, config);
+  if (!config.hasStates()) // whatever their sizes
+    config.recurrent = RecurrentConfig();
+  if (object.integer("num_local_experts").value_or(8) == 0)
+    return;
+  MoeConfig &moe = config.moe;
+  readExpertCounts(object, config, /*numExperts=*/8, /*expertsPerToken=*/2);
+  moe.intermediateSize = object.integer("intermediate_size").value_or(11008);
+  moe.sharedIntermediateSize = config.intermediateSize;
+  moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
+}
+
+// Of each group of heads S = e^decay S + k (x) step v, read by q, plus D v; gated before it is normed by groups.
+static TensorHandle stateSpace(ModelBuilder &b, TensorHandle x) {
+  const RecurrentConfig &state = b.config().recurrent;
+  int64_t values = state.values(), keys = state.numKeyHeads * state.keyDim, channels = state.channels();
+  TensorHandle all = b.linear(x, "mamba.in_proj");
+  TensorHandle mixed = b.causalConv(b.columns(all, values, values + channels), "mamba.conv1d", b.config().activation);
+  TensorHandle steps = b.columns(all, values + channels, state.inputs());
+  steps = b.softplus(steps, "mamba.dt_bias");
+  TensorHandle v = b.columns(mixed, 0, values), k = b.columns(mixed, values, values + keys),
+               q = b.columns(mixed, values + keys, channels);
+  LinearAttentionTerms terms;
+  terms.keyHeads = state.numKeyHeads;
+  terms.valueHeads = state.numValueHeads;
+  terms.decay = b.decay(steps, "mamba.A_log");
+  TensorHandle read = b.linearAttention(q, k, b.scaleHeads(v, steps), terms);
+  read = b.add(read, b.scaleHeads(v, "mamba.D"));
+  TensorHandle groups = b.splitHeads(b.glu(b.columns(all, 0, values), read, Activation::Silu), state.numKeyHeads);
+  TensorHandle normed = b.mergeHeads(b.rmsNorm(groups, "mamba.groups"));
+  return b.linear(b.scaleColumns(normed, "mamba.norm.weight"), "mamba.out_proj");
+}
+
+static void buildHybrid(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    if (!c.isRecurrent(layer))
+      return preNormLayer(b, layer, x);
+    x = b.add(x, b.scale(stateSpace(b, b.rmsNorm(x, "input_layernorm")), c.residualScale));
+    TensorHandle fed = layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm"));
+    return b.add(x, b.scale(fed, c.residualScale));
+  });
+}
+
+static constexpr KeyName hybridNames[] = {
+    {"query_pre_attn_scalar", "attention_multiplier"}, {"conv_L_cache", "mamba_d_conv"},
+    {"linear_num_key_heads", "mamba_n_groups"},        {"linear_num_value_heads", "mamba_n_heads"},
+    {"linear_key_head_dim", "mamba_d_state"},          {"linear_value_head_dim", "mamba_d_head"}};
 
 static constexpr Family describeHybrid() {
   Family row = describeMoe();
   row.modelType = "granitemoehybrid";
-  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
+  row.keyNames = hybridNames;
+  row.rules = {embeddingRules,   attentionNormRules, attendingRules, feedForwardNormRules,
+               feedForwardRules, expertBlockRules,   stateRules};
   row.readers.huggingFaceSizes = readHybridSizes;
   row.readers.huggingFaceRopes = readHybridRopes;
   row.readers.huggingFaceRest = readHybrid;
+  row.build = buildHybrid;
   return row;
 }
 const Family family::graniteHybrid = describeHybrid();

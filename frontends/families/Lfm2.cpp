@@ -41,7 +41,7 @@ static constexpr TensorRule convRules[] = {
     {"model.layers.#.conv.in_proj.weight", "blk.#.shortconv.in_proj.weight", ConfigDim::ThriceHidden, ConfigDim::Hidden,
      When::Recurrent},
     {"model.layers.#.conv.in_proj.bias", "blk.#.shortconv.in_proj.bias", ConfigDim::ThriceHidden, ConfigDim::None,
-     When::RecurrentBias},
+     When::StateProjectionBias},
     {"model.layers.#.conv.conv.weight", "blk.#.shortconv.conv.weight", ConfigDim::Hidden, ConfigDim::ConvWidth,
      When::Recurrent, StoredOrder::Flattened},
     {"model.layers.#.conv.conv.bias", "blk.#.shortconv.conv.bias", ConfigDim::Hidden, ConfigDim::None,
@@ -49,7 +49,7 @@ static constexpr TensorRule convRules[] = {
     {"model.layers.#.conv.out_proj.weight", "blk.#.shortconv.out_proj.weight", ConfigDim::Hidden, ConfigDim::Hidden,
      When::Recurrent},
     {"model.layers.#.conv.out_proj.bias", "blk.#.shortconv.out_proj.bias", ConfigDim::Hidden, ConfigDim::None,
-     When::RecurrentBias},
+     When::StateProjectionBias},
 };
 
 static constexpr TensorRule blockRules[] = {
@@ -79,7 +79,7 @@ static constexpr KeyAlias aliases[] = {{"block_ff_dim", "intermediate_size"}};
 
 static void readConv(JsonObject &object, ModelConfig &config) {
   config.recurrent.convWidth = object.integer("conv_L_cache").value_or(3);
-  config.recurrent.hasBias = object.boolean("conv_bias").value_or(false);
+  config.recurrent.hasBias = config.recurrent.hasProjectionBias = object.boolean("conv_bias").value_or(false);
   config.tieWordEmbeddings = object.boolean("tie_embedding").value_or(config.tieWordEmbeddings);
 }
 

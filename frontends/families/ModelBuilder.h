@@ -173,6 +173,9 @@ public:
   // What LinearAttentionTerms::decay is of steps of these lengths: each column times -e^a, or times a itself where RecurrentConfig::ratesAreLogs does
   // not hold, a being its number of the vector `rates`.
   virtual TensorHandle decay(TensorHandle steps, const std::string &rates) = 0;
+  // x (batch, sequence, heads * any width), each head times its number: of the token, (batch, sequence, heads), or of the vector `name` (heads).
+  virtual TensorHandle scaleHeads(TensorHandle x, TensorHandle factors) = 0;
+  virtual TensorHandle scaleHeads(TensorHandle x, const std::string &name) = 0;
   // In a layer of a decoder: heads of keys, then of values, that `project` computes of its encoder's last hidden state. That is done once for
   // a source, whatever the decoder does with it; attention to them sees all of it.
   virtual TensorHandle ofSource(const LayerBody &project) = 0;

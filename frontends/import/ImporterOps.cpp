@@ -203,6 +203,16 @@ TensorHandle ModelImporter::decay(TensorHandle steps, const std::string &rates) 
   return wrap(decayOf(b, loc, unwrap(steps), vector(rates), config().recurrent.ratesAreLogs));
 }
 
+TensorHandle ModelImporter::scaleHeads(TensorHandle x, TensorHandle factors) {
+  enter("scale_heads");
+  return wrap(headsScaled(b, loc, unwrap(x), unwrap(factors)));
+}
+
+TensorHandle ModelImporter::scaleHeads(TensorHandle x, const std::string &name) {
+  enter(name);
+  return wrap(headsScaled(b, loc, unwrap(x), vector(name)));
+}
+
 TensorHandle ModelImporter::xielu(TensorHandle x, const std::string &name) {
   enter(name);
   return wrap(xieluOf(b, loc, unwrap(x), vector(name)));

@@ -94,6 +94,8 @@ public:
   TensorHandle sigmoid(TensorHandle x) override;
   TensorHandle softplus(TensorHandle x, const std::string &bias) override;
   TensorHandle decay(TensorHandle steps, const std::string &rates) override;
+  TensorHandle scaleHeads(TensorHandle x, TensorHandle factors) override;
+  TensorHandle scaleHeads(TensorHandle x, const std::string &name) override;
   TensorHandle ofSource(const LayerBody &project) override;
   TensorHandle latentAttention(TensorHandle q, TensorHandle latent, TensorHandle keyRope,
                                const std::vector<TensorHandle> &keyUps,

@@ -456,6 +456,18 @@ Value heddle::decayOf(OpBuilder &b, Location loc, Value steps, Value rates, bool
                  });
 }
 
+Value heddle::headsScaled(OpBuilder &b, Location loc, Value x, Value factors) {
+  RankedTensorType type = typeOf(factors);
+  int64_t dim = typeOf(x).getDimSize(2) / type.getShape().back();
+  SmallVector<AffineExpr> place = {b.getAffineDimExpr(2).floorDiv(dim)};
+  if (type.getRank() == 3)
+    place.insert(place.begin(), {b.getAffineDimExpr(0), b.getAffineDimExpr(1)});
+  return generic(
+      b, loc, roomLike(b, loc, x), {x, factors},
+      {b.getMultiDimIdentityMap(3), AffineMap::get(3, 0, place, b.getContext())},
+      [&](OpBuilder &b, ValueRange e) -> Value { return arith::MulFOp::create(b, loc, e[0], widened(b, loc, e[1])); });
+}
+
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.
 static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, const WindowTerms &terms) {
   int64_t n = terms.tokens;

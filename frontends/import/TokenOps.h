@@ -55,6 +55,8 @@ mlir::Value xieluOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir:
 mlir::Value sigmoidOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 mlir::Value softplusOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value bias);
 mlir::Value decayOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value steps, mlir::Value rates, bool areLogs);
+// x, each head times its number of `factors`: of the token, (batch, sequence, heads), or stored, (heads).
+mlir::Value headsScaled(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value factors);
 
 struct QueryKeyValue {
   mlir::Value q, k, v;
