@@ -35,7 +35,7 @@ func.func @causal_conv_c2_activation(%x: tensor<?x?x8xf32>, %w: tensor<24xf32>) 
 
 func.func @causal_conv_c3_room(%x: tensor<?x8xf32>, %w: tensor<24xf32>, %cache: !heddle.kv_cache<2 x 1 x 20 x f32 state>, %layer: index) {
   // expected-error @+1 {{needs a cache of states of at least 21 numbers, got '!heddle.kv_cache<2 x 1 x 20 x f32 state>'}}
-  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : <2 x 1 x 20 x f32 state>) {offset = 5} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
+  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : !heddle.kv_cache<2 x 1 x 20 x f32 state>) {offset = 5} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
   return
 }
 
@@ -43,6 +43,6 @@ func.func @causal_conv_c3_room(%x: tensor<?x8xf32>, %w: tensor<24xf32>, %cache: 
 
 func.func @causal_conv_c3_kind(%x: tensor<?x8xf32>, %w: tensor<24xf32>, %cache: !heddle.kv_cache<2 x 1 x 64 x f32>, %layer: index) {
   // expected-error @+1 {{needs a cache of states of at least 16 numbers, got '!heddle.kv_cache<2 x 1 x 64 x f32>'}}
-  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : <2 x 1 x 64 x f32>) : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
+  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : !heddle.kv_cache<2 x 1 x 64 x f32>) : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
   return
 }

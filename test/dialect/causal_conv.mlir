@@ -11,7 +11,7 @@ func.func @sequences(%x: tensor<?x?x8xf32>, %w: tensor<24xbf16>, %b: tensor<8xf3
 
 // CHECK-LABEL: @rows
 func.func @rows(%x: tensor<?x8xf32>, %w: tensor<24xf32>, %cache: !heddle.kv_cache<2 x 1 x 20 x f32 state begin = 64>, %layer: index) -> tensor<?x8xf32> {
-  // CHECK: heddle.causal_conv %{{.*}}, %{{.*}} state(%{{.*}}[%{{.*}}] : <2 x 1 x 20 x f32 state begin = 64>) {offset = 4 : i64} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
-  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : <2 x 1 x 20 x f32 state begin = 64>) {offset = 4} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
+  // CHECK: heddle.causal_conv %{{.*}}, %{{.*}} state(%{{.*}}[%{{.*}}] : !heddle.kv_cache<2 x 1 x 20 x f32 state begin = 64>) {offset = 4 : i64} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
+  %0 = heddle.causal_conv %x, %w state(%cache[%layer] : !heddle.kv_cache<2 x 1 x 20 x f32 state begin = 64>) {offset = 4} : tensor<?x8xf32>, tensor<24xf32> -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }

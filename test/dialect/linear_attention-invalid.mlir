@@ -27,6 +27,6 @@ func.func @linear_attention_c2(%q: tensor<?x?x6xf32>, %v: tensor<?x?x20xf32>) {
 
 func.func @linear_attention_c3(%q: tensor<?x6xf32>, %v: tensor<?x20xf32>, %cache: !heddle.kv_cache<2 x 1 x 59 x f32 state>, %layer: index) {
   // expected-error @+1 {{needs a cache of states of at least 60 numbers}}
-  %0 = heddle.linear_attention %q, %q, %v state(%cache[%layer] : <2 x 1 x 59 x f32 state>) {num_heads = 4, num_key_heads = 2} : tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x20xf32> -> tensor<?x20xf32>
+  %0 = heddle.linear_attention %q, %q, %v state(%cache[%layer] : !heddle.kv_cache<2 x 1 x 59 x f32 state>) {num_heads = 4, num_key_heads = 2} : tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x20xf32> -> tensor<?x20xf32>
   return
 }

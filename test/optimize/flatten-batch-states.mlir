@@ -6,8 +6,8 @@
 // CHECK: module attributes {heddle.kv_windows = array<i64: 2, 2, 0>}
 // CHECK-LABEL: func.func private @keeps
 // CHECK-SAME: %{{.*}}: tensor<?x8xf32>, %{{.*}}: tensor<?xi32>, %[[CACHE:.*]]: !heddle.kv_cache<2 x 1 x 32 x f32 state>, %[[LAYER:.*]]: index, %{{.*}}: tensor<24xbf16>) -> tensor<?x8xf32>
-// CHECK: heddle.causal_conv %{{.*}}, %{{.*}} state(%[[CACHE]][%[[LAYER]]] : <2 x 1 x 32 x f32 state>) : tensor<?x8xf32>, tensor<24xbf16> -> tensor<?x8xf32>
-// CHECK: heddle.linear_attention {{.*}} state(%[[CACHE]][%[[LAYER]]] : <2 x 1 x 32 x f32 state>) {num_heads = 4 : i64, num_key_heads = 4 : i64, offset = 16 : i64} : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32> -> tensor<?x8xf32>
+// CHECK: heddle.causal_conv %{{.*}}, %{{.*}} state(%[[CACHE]][%[[LAYER]]] : !heddle.kv_cache<2 x 1 x 32 x f32 state>) : tensor<?x8xf32>, tensor<24xbf16> -> tensor<?x8xf32>
+// CHECK: heddle.linear_attention {{.*}} state(%[[CACHE]][%[[LAYER]]] : !heddle.kv_cache<2 x 1 x 32 x f32 state>) {num_heads = 4 : i64, num_key_heads = 4 : i64, offset = 16 : i64} : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32> -> tensor<?x8xf32>
 // KERNELS-LABEL: func.func private @keeps
 // KERNELS: heddle.ragged_conv ins(%{{.*}}, %{{.*}} : tensor<?x8xf32>, tensor<24xf32>)
 // KERNELS: heddle.ragged_linear_attention
@@ -35,9 +35,11 @@ func.func private @attends(%x: tensor<?x?x8xf32>, %p: tensor<?x?xi32>) -> tensor
 }
 
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: !heddle.kv_cache<2 x 1 x 32 x f32 state>, %{{.*}}: !heddle.kv_cache<1 x 2 x 4 x f32 begin = 256>
-// CHECK: %[[ZERO:.*]] = arith.constant 0 : index
-// CHECK: %[[ONE:.*]] = arith.constant 1 : index
+// CHECK-SAME: %[[STATES:[a-z0-9]+]]: !heddle.kv_cache<2 x 1 x 32 x f32 state>, %{{.*}}: !heddle.kv_cache<1 x 2 x 4 x f32 begin = 256>
+// CHECK-DAG: %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK-DAG: %[[ONE:.*]] = arith.constant 1 : index
+// CHECK: call @keeps(%{{.*}}, %{{.*}}, %[[STATES]], %[[ZERO]], %{{.*}})
+// CHECK: call @keeps(%{{.*}}, %{{.*}}, %[[STATES]], %[[ONE]], %{{.*}})
 func.func @forward(%ids: tensor<?x?xi32>, %p: tensor<?x?xi32>) -> tensor<?x?x16xf32> {
   %table = heddle.weight "table" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
   %w = heddle.weight "conv" <type = "bf16", file = 0, offset = 1024> : tensor<24xbf16>
