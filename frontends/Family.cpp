@@ -221,6 +221,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.numHiddenLayers * config.layerInputs.size;
   case ConfigDim::LayerInputVocab:
     return config.layerInputs.vocabSize;
+  case ConfigDim::ConvWidth:
+    return config.recurrent.convWidth;
+  case ConfigDim::ThriceHidden:
+    return 3 * config.hiddenSize;
   }
   return 1;
 }
@@ -251,6 +255,7 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   bool isOfEncoder = std::string_view(rule.name).find('%') != std::string_view::npos;
   const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
   bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];
+  bool isRecurrent = config.isRecurrent(layer);
   bool hasOwnKeys = static_cast<size_t>(layer) >= config.keyLayers.size() || config.keyLayers[layer] == layer;
   bool hasOwnValues = hasOwnKeys && !config.shapeOf(layer).keysAreValues;
   switch (rule.when) {
@@ -279,11 +284,11 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::LogitsBias:
     return config.hasLogitsBias;
   case When::AttentionBias:
-    return config.attentionBias;
+    return config.attentionBias && !isRecurrent;
   case When::KeyBias:
     return config.attentionBias && !config.noKeyBias;
   case When::OutputBias:
-    return config.attentionOutputBias;
+    return config.attentionOutputBias && !isRecurrent;
   case When::MlpBias:
     return config.mlpBias && !sparse;
   case When::HeadNorms:
@@ -358,6 +363,12 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return hasOwnValues && config.attentionBias;
   case When::ActivationTensors:
     return config.hasActivationTensors;
+  case When::Attends:
+    return !isRecurrent;
+  case When::Recurrent:
+    return isRecurrent;
+  case When::RecurrentBias:
+    return isRecurrent && config.recurrent.hasBias;
   }
   return true;
 }

@@ -74,6 +74,8 @@ enum class ConfigDim : uint8_t {
   LayerInput /* hidden_size_per_layer_input */,
   LayerInputs /* that of all layers */,
   LayerInputVocab,
+  ConvWidth /* tokens that a convolution sees */,
+  ThriceHidden,
 };
 
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.
@@ -130,6 +132,9 @@ enum class When : uint8_t {
   OwnValueBias,
   LayerInputs /* each layer gets an embedding of its own for each token */,
   ActivationTensors /* ModelConfig::hasActivationTensors */,
+  Attends /* the layer keeps no state */,
+  Recurrent /* it does */,
+  RecurrentBias,
 };
 
 // How Hugging Face's files store a tensor whose rows the graph reads as (out_features, in_features).
@@ -253,6 +258,9 @@ struct WindowRules {
   int64_t fullLayersFirst = 0;
   // The same, but for the layers from that one on.
   int64_t slidingLayersFirst = 0;
+  // What layer_types calls layers that keep a state in the place of attention, which those are that nothing says otherwise; null: there are none. No
+  // other layer has a window then.
+  const char *recurrentType = nullptr;
 };
 
 struct RopeRules {

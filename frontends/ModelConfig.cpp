@@ -59,12 +59,14 @@ constexpr Field fields[] = {
     {"q_lora_rank", "attention.q_lora_rank", nullptr, 0, 0},
     {"qk_nope_head_dim", "attention.key_length_mla", nullptr, 0, 0},
     {"qk_rope_head_dim", "rope.dimension_count", nullptr, 0, 0},
+    {"conv_L_cache", "shortconv.l_cache", nullptr, 0, 0},
     {"v_head_dim", "attention.value_length_mla", nullptr, 0, 0},
 };
 constexpr int64_t maxExperts = 1 << 12;
 // Of a row of queries: num_attention_heads by head_dim.
 constexpr int64_t maxRowValues = 1 << 24;
 constexpr int64_t maxWindow = 1 << 30; // in tokens
+constexpr int64_t widestConv = 64;     // in tokens
 // Of a head or a latent: attention keeps rows of a tile in the cache of a core.
 constexpr int64_t maxLatentDim = 1024;
 
@@ -177,6 +179,9 @@ Status ConfigChecker::checkLayers() {
     if (window > maxWindow)
       return fail("sliding_window", "is " + std::to_string(window) + ", expected at most " + std::to_string(maxWindow));
   }
+  int64_t convWidth = config.recurrent.convWidth;
+  if (!config.recurrent.layers.empty() && (convWidth < 1 || convWidth > widestConv))
+    return fail("conv_L_cache", "is " + std::to_string(convWidth) + ", expected 1 to " + std::to_string(widestConv));
   return Status();
 }
 
@@ -524,7 +529,12 @@ bool ModelConfig::encodes() const {
 }
 
 const char *withoutEncoding(const ModelConfig &config) {
-  return config.latent.enabled ? "latent attention" : config.streams.count ? "several streams of a token" : nullptr;
+  const std::vector<bool> &recurrent = config.recurrent.layers;
+  bool hasState = std::find(recurrent.begin(), recurrent.end(), true) != recurrent.end();
+  return config.latent.enabled  ? "latent attention"
+         : config.streams.count ? "several streams of a token"
+         : hasState             ? "layers that keep a state"
+                                : nullptr;
 }
 
 double RestoredWeight::relative() const {

@@ -98,6 +98,13 @@ struct LayerShape {
   bool keysAreValues = false; // attention_k_eq_v: there is one projection for both
 };
 
+// Layers that do not attend: each keeps a state of the tokens before.
+struct RecurrentConfig {
+  std::vector<bool> layers; // (num_hidden_layers): which these are; empty: none
+  int64_t convWidth = 0;    // tokens that their convolution sees
+  bool hasBias = false;     // of the convolution and of the projections beside it
+};
+
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
 struct StreamConfig {
   int64_t count = 0, active = 0; // altup_num_inputs, altup_active_idx
@@ -313,6 +320,7 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;  // empty: no rotary embedding (gpt2: learned positions)
   MoeConfig moe;
   LatentConfig latent;
+  RecurrentConfig recurrent;
   StreamConfig streams;
   LayerInputConfig layerInputs;
   std::vector<int64_t> keyLayers; // (num_hidden_layers): whose keys and values a layer attends to; empty: its own
@@ -347,6 +355,9 @@ struct ModelConfig {
   LayerShape shapeOf(int64_t layer) const {
     bool isKnown = layer >= 0 && static_cast<size_t>(layer) < layerShapes.size();
     return isKnown ? layerShapes[static_cast<size_t>(layer)] : LayerShape{numKvHeads, headDim, intermediateSize};
+  }
+  bool isRecurrent(int64_t layer) const {
+    return static_cast<size_t>(layer) < recurrent.layers.size() && recurrent.layers[static_cast<size_t>(layer)];
   }
   // Whether some layer's tokens attend within a window.
   bool hasWindows() const;

@@ -79,6 +79,7 @@ private:
   bool knowsPrediction() const;
   void readPredictionLayers();
   void readShapes();
+  void readKvHeads();
   void readSizes();
   bool hasExpertsOnly() const;
   void readExperts();
@@ -159,6 +160,23 @@ void ConfigReader::readShapes() {
   }
 }
 
+// Layers that keep a state have no heads of keys.
+void ConfigReader::readKvHeads() {
+  const char *key = "attention.head_count_kv";
+  if (!family.windows.recurrentType || !isArray(key)) {
+    config.numKvHeads = uniform(key, config.numHeads);
+    return;
+  }
+  std::vector<int64_t> heads = ofLayers(key, 0);
+  config.numKvHeads = *std::max_element(heads.begin(), heads.end());
+  for (int64_t count : heads) {
+    if (count != 0 && count != config.numKvHeads)
+      keys.fail(keys.full(key) + " holds " + std::to_string(count) + " and " + std::to_string(config.numKvHeads) +
+                ", expected one number, and 0 for layers that keep a state");
+    config.recurrent.layers.push_back(count == 0);
+  }
+}
+
 void ConfigReader::readSizes() {
   config.contextLength = keys.integer("context_length");
   config.hiddenSize = keys.integer("embedding_length");
@@ -169,7 +187,7 @@ void ConfigReader::readSizes() {
   if (family.layersDiffer) {
     readShapes();
   } else {
-    config.numKvHeads = uniform("attention.head_count_kv", config.numHeads);
+    readKvHeads();
     config.intermediateSize = uniform("feed_forward_length", 0);
   }
   // `keys` adds the prefix again.
@@ -296,13 +314,16 @@ void ConfigReader::readScales() {
   config.finalSoftcap = keys.number("final_logit_softcapping", family.defaults.finalSoftcap);
 }
 
-// The format has no keys for biases: the first tensor of each kind that the family's rules know tells, in the first layer.
+// The format has no keys for biases: the first tensor of each kind that the family's rules know tells, in the first layer that attends.
 void ConfigReader::readBiases() {
+  int64_t layer = 0;
+  while (config.isRecurrent(layer))
+    ++layer;
   auto holds = [&](When when) {
     for (const TensorRules &rules : family.rules)
       for (const TensorRule &rule : rules)
         if (rule.when == when)
-          return file.tensors().find(tensorName(rule.gguf, 0, 0)) != nullptr;
+          return file.tensors().find(tensorName(rule.gguf, layer, 0)) != nullptr;
     return false;
   };
   config.attentionBias = holds(When::AttentionBias);

@@ -62,6 +62,9 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   // Up-projections of a latent are stored per head, (heads, out, in): their rows are stacked like those of any weight.
   if (config.latent.enabled && !isExpert && renamed.shape.size() == 3)
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};
+  if (rule.order == StoredOrder::Flattened && renamed.shape.size() == 3 &&
+      renamed.shape[1] == 1) // (channels, 1, width)
+    renamed.shape.erase(renamed.shape.begin() + 1);
   if (rule.order == StoredOrder::Flattened && !isVector &&
       renamed.shape.size() == 1) // a matrix of one row, stored as a vector
     renamed.shape.insert(renamed.shape.begin(), 1);

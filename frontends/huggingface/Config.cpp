@@ -260,8 +260,10 @@ int64_t ConfigReader::readWindow() {
 
 std::vector<std::string> ConfigReader::defaultLayerTypes(int64_t window) {
   const WindowRules &rules = family.windows;
-  std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers),
-                                 window > 0 || rules.slidesAlways ? "sliding_attention" : "full_attention");
+  std::vector<std::string> types(static_cast<size_t>(config.numHiddenLayers), rules.recurrentType ? rules.recurrentType
+                                                                              : window > 0 || rules.slidesAlways
+                                                                                  ? "sliding_attention"
+                                                                                  : "full_attention");
   int64_t period = rules.fullEvery;
   if (rules.statesFullEvery) {
     std::string key = fieldName(config, "sliding_window_pattern");
@@ -298,10 +300,14 @@ void ConfigReader::readWindows() {
     types = defaultLayerTypes(window);
   bool isOff = rules.use == WindowUse::Switched && !object.boolean("use_sliding_window").value_or(false);
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), 0);
+  if (rules.recurrentType)
+    config.recurrent.layers.assign(config.layerWindow.size(), false);
   for (size_t layer = 0; layer < std::min(types.size(), config.layerWindow.size()); ++layer) {
-    if (types[layer] != "full_attention" && types[layer] != "sliding_attention")
-      object.fail("layer_types",
-                  "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
+    const char *other = rules.recurrentType ? rules.recurrentType : "sliding_attention";
+    if (types[layer] != "full_attention" && types[layer] != other)
+      object.fail("layer_types", "holds '" + printable(types[layer], 64) + "', expected full_attention or " + other);
+    else if (rules.recurrentType)
+      config.recurrent.layers[layer] = types[layer] == rules.recurrentType;
     else if (types[layer] == "sliding_attention" && window == 0)
       object.fail("layer_types", "holds sliding_attention, but " +
                                      std::string(isOff ? "use_sliding_window is false" : "sliding_window is null"));

@@ -206,8 +206,8 @@ Status splitExpertRows(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
-// A convolution is a linear layer over what lies under its kernel: over patches, or over frames of sound; a learned token or table has a batch
-// dimension. What differs otherwise keeps its shape, which the check of shapes then refuses.
+// A convolution is a linear layer over what lies under its kernel: over patches, or over frames of sound; one of each channel alone has a row of its
+// tokens for each. A learned token or table has a batch dimension. What differs otherwise keeps its shape, which the check of shapes then refuses.
 void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfig &image) {
   std::vector<int64_t> stored = tensor.shape, matrix = {rows, columns};
   while (stored.size() > 1 && stored[0] == 1)
@@ -215,8 +215,10 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
   bool isVector = std::min(rows, columns) == 1 && stored == std::vector<int64_t>{std::max(rows, columns)};
   bool isConvolution =
       columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
-  bool isOverFrames = stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
-  if (stored == matrix || isVector || isConvolution || isOverFrames)
+  bool isOverFrames = columns % AudioConfig::taps == 0 &&
+                      stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
+  bool isOfChannels = stored == std::vector<int64_t>{rows, 1, columns};
+  if (stored == matrix || isVector || isConvolution || isOverFrames || isOfChannels)
     tensor.shape = matrix;
   if (stored.empty() && rows == 1 && columns == 1) // a number
     tensor.shape = {1};

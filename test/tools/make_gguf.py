@@ -181,6 +181,13 @@ def gemma4(c):
     return keys, {}
 
 
+def lfm2(c):
+    """Layers that keep a state have no KV heads; the width of feed-forward blocks is what the config's arithmetic makes of it."""
+    width, multiple = 2 * c["intermediate_size"] // 3, c["block_multiple_of"]
+    return {**rotary(c), **rms_norm(c), "shortconv.l_cache": c["conv_L_cache"], "feed_forward_length": -(-width // multiple) * multiple,
+            "attention.head_count_kv": [0 if kind == "conv" else c["num_key_value_heads"] for kind in c["layer_types"]]}, {}
+
+
 def falcon_kv_heads(c):
     return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
 
@@ -272,6 +279,7 @@ FAMILIES = {
                                   "expert_feed_forward_length": c["intermediate_size"],
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "lfm2": lfm2,
     "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
                                "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],

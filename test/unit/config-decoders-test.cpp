@@ -367,6 +367,39 @@ TEST(DecoderConfig, gemma4) {
        {"gemma4_text_shared", {{"num_kv_shared_layers", 6}}, "num_kv_shared_layers is 6, expected 0 to 5"}});
 }
 
+// Layers that keep a state: what layer_types or, without it, older keys say.
+TEST(DecoderConfig, lfm2) {
+  ModelConfig config = familyConfig("lfm2");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.convWidth, 3);
+  EXPECT_EQ(config.intermediateSize, 64); // two thirds of 96, a multiple of 32
+  EXPECT_TRUE(config.tieWordEmbeddings);
+  EXPECT_EQ(config.layerWindow, (std::vector<int64_t>{0, 0}));
+  config = familyConfig("lfm2", {{"layer_types", nullptr}, {"full_attn_idxs", {1, 7}}});
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  // block_ff_dim counts before intermediate_size; the factor comes before the multiple, and null is none of both.
+  EXPECT_EQ(familyConfig("lfm2", {{"block_ff_dim", 91}, {"intermediate_size", 7}}).intermediateSize, 64);
+  EXPECT_EQ(familyConfig("lfm2", {{"block_ffn_dim_multiplier", 0.99}}).intermediateSize, 64);
+  EXPECT_EQ(familyConfig("lfm2", {{"block_multiple_of", 7}}, {"block_ffn_dim_multiplier"}).intermediateSize, 64);
+  EXPECT_EQ(
+      familyConfig("lfm2", {{"block_auto_adjust_ff_dim", false}, {"intermediate_size", 64}, {"block_multiple_of", 7}})
+          .intermediateSize,
+      64);
+  expectRefusals(
+      {{"lfm2",
+        {{"layer_types", {"conv", "sliding_attention"}}},
+        "layer_types holds 'sliding_attention', expected full_attention or conv"},
+       {"lfm2", {{"layer_types", {"conv", "conv"}}}, "tensor model.layers.1.conv.in_proj.weight is missing"},
+       {"lfm2", {{"layer_types", nullptr}}, "tensor model.layers.0.self_attn.q_proj.weight is missing"},
+       {"lfm2", {{"conv_L_cache", 4}}, "conv.conv.weight has shape (64, 3), the config asks for (64, 4)"},
+       {"lfm2", {{"conv_L_cache", 0}}, "conv_L_cache is 0, expected 1 to 64"},
+       {"lfm2", {{"conv_bias", true}}, "tensor model.layers.0.conv.in_proj.bias is missing"},
+       {"lfm2", {{"block_multiple_of", 0}}, "block_multiple_of is 0, expected 1 to 16777216"},
+       {"lfm2", {{"block_ffn_dim_multiplier", 1e9}}, "block_ffn_dim_multiplier is 1000000000.000000, expected"},
+       {"lfm2", {{"tie_embedding", false}}, "tensor lm_head.weight is missing"},
+       {"lfm2", {{"is_causal", false}}, "the model embeds texts, which is not supported of layers that keep a state"}});
+}
+
 TEST(DecoderConfig, gemma3n) {
   ModelConfig config = familyConfig("gemma3n_text");
   EXPECT_EQ(config.intermediateSize, 64);

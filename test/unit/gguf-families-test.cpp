@@ -168,6 +168,33 @@ TEST(GgufConfig, gemma4Experts) {
       << model.message();
 }
 
+// Layers without heads of keys keep a state.
+TEST(GgufConfig, lfm2) {
+  GgufBuilder file = familyFile("lfm2");
+  ModelConfig config = configOf(file);
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.convWidth, 3);
+  EXPECT_EQ(config.numKvHeads, 2);
+  EXPECT_EQ(config.intermediateSize, 64);
+  TemporaryFolder folder;
+  auto said = [&] { return refusal(folder.write("m.gguf", file.bytes())); };
+  auto kvHeads = [&](int32_t first, int32_t second) {
+    file.set("lfm2.attention.head_count_kv", 9,
+             bytesOf<uint32_t>(5) + bytesOf<uint64_t>(2) + bytesOf(first) + bytesOf(second));
+  };
+  kvHeads(1, 2);
+  EXPECT_NE(said().find("lfm2.attention.head_count_kv holds 1 and 2, expected one number, and 0 for layers that keep"),
+            std::string::npos);
+  kvHeads(0, 0);
+  EXPECT_NE(said().find("lfm2.attention.head_count_kv is 0, expected 1 to 65536"), std::string::npos);
+  file.u32("lfm2.attention.head_count_kv", 2);
+  EXPECT_NE(said().find("lfm2.attention.head_count_kv is one number, expected one for each layer"), std::string::npos);
+  kvHeads(0, 2);
+  file.u32("lfm2.shortconv.l_cache", 4);
+  EXPECT_NE(said().find("blk.0.shortconv.conv.weight) has shape (64, 3), the config asks for (64, 4)"),
+            std::string::npos);
+}
+
 // A file that says how tokens are pooled embeds texts, unless somebody wants it to generate.
 TEST(GgufConfig, decodersThatEmbedTexts) {
   GgufBuilder file = familyFile("qwen3");
