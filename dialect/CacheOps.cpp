@@ -20,8 +20,16 @@ template <typename Op> static LogicalResult verifyLayer(Op op) {
   return success();
 }
 
+// kv_append_c3, kv_view_c3
+template <typename Op> static LogicalResult verifyHoldsTokens(Op op) {
+  return op.getCache().getType().isState() ? op.emitOpError("needs a cache of tokens, got ") << op.getCache().getType()
+                                           : LogicalResult(success());
+}
+
 LogicalResult KvAppendOp::verify() {
   KvCacheType cache = getCache().getType();
+  if (failed(verifyHoldsTokens(*this)))
+    return failure();
   int64_t keyWidth = cache.getNumKvHeads() * cache.getKeyDim(),
           valueWidth = cache.getNumKvHeads() * cache.getValueDim();
   auto isRows = [](Value operand, int64_t width) {
@@ -39,6 +47,8 @@ LogicalResult KvAppendOp::verify() {
 
 LogicalResult KvViewOp::verify() {
   KvCacheType cache = getCache().getType();
+  if (failed(verifyHoldsTokens(*this)))
+    return failure();
   for (auto [result, headDim] : {std::pair(getKey(), cache.getKeyDim()), std::pair(getValue(), cache.getValueDim())}) {
     auto type = cast<RankedTensorType>(result.getType());
     if (type.getDimSize(1) != cache.getNumKvHeads() || type.getDimSize(3) != headDim) // kv_view_c1

@@ -20,6 +20,7 @@ def Heddle_KvAppendOp : Heddle_Op<"kv_append", [MemoryEffects<[MemWrite]>]> {
       * C1: key and value are (rows, num_kv_heads * head_dim); of a latent cache (rows, latent) and (rows, head_dim - latent),
         and there is no value where that is empty.
       * C2: layer is less than the cache's number of layers.
+      * C3: the cache is of tokens, not of states.
 
     ```mlir
     func.func @of_the_second_layer(%cache: !heddle.kv_cache<2 x 3 x 64 x bf16>, %k: tensor<?x192xf32>, %v: tensor<?x192xf32>) {
@@ -44,6 +45,7 @@ def Heddle_KvViewOp : Heddle_Op<"kv_view", [MemoryEffects<[MemRead]>]> {
     Constraints:
       * C1: heads and head_dim are the cache's.
       * C2: layer is less than the cache's number of layers.
+      * C3: the cache is of tokens, not of states.
 
     ```mlir
     func.func @of_the_second_layer(%cache: !heddle.kv_cache<2 x 3 x 64 x bf16>, %q: tensor<1x9x?x64xf32>) -> tensor<1x9x?x64xf32> {

@@ -67,6 +67,7 @@ private:
 void addModelHandlers(HandlerTable &table);
 void addAttentionHandlers(HandlerTable &table);
 void addCacheHandlers(HandlerTable &table);
+void addStateHandlers(HandlerTable &table);
 void addLatentAttentionHandlers(HandlerTable &table);
 void addKernelHandlers(HandlerTable &table);
 void addTensorHandlers(HandlerTable &table);

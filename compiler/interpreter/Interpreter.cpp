@@ -19,6 +19,7 @@ Interpreter::Interpreter(InterpreterOptions options)
     : options(std::move(options)), handlers(std::make_unique<Handlers>()) {
   addModelHandlers(handlers->table);
   addAttentionHandlers(handlers->table);
+  addStateHandlers(handlers->table);
   addCacheHandlers(handlers->table);
   addLatentAttentionHandlers(handlers->table);
   addKernelHandlers(handlers->table);

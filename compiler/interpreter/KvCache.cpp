@@ -20,12 +20,14 @@ void KvCache::beginStep(llvm::ArrayRef<int64_t> rowSequence) {
   for (Sequence &sequence : sequences) {
     sequence.planes.resize(2 * cacheType.getNumLayers());
     for (auto [i, plane] : llvm::enumerate(sequence.planes))
-      plane.resize(sequence.tokens * width(i % 2));
+      plane.resize((cacheType.isState() ? 1 : sequence.tokens) * width(i % 2));
   }
 }
 
 // The next token sees itself and window - 1 others.
 void KvCache::forget() {
+  if (cacheType.isState())
+    return;
   for (Sequence &sequence : sequences)
     for (auto [layer, window] : llvm::enumerate(windows))
       for (bool isValue : {false, true}) {

@@ -46,12 +46,18 @@ public:
   void store(int64_t layer, bool isValue, Row row, llvm::ArrayRef<double> values);
   llvm::ArrayRef<double> load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const;
 
+  // What the last token of a sequence left, in a cache of states; of a token at position 0 the numbers are no one's.
+  llvm::MutableArrayRef<double> state(int64_t layer, int64_t sequence) {
+    return sequences[sequence].planes[2 * layer];
+  }
+  llvm::ArrayRef<double> state(int64_t layer, int64_t sequence) const { return sequences[sequence].planes[2 * layer]; }
+
 private:
   void forget();
 
   struct Sequence {
     int64_t tokens = 0;
-    std::vector<std::vector<double>> planes; // [2 * layer + isValue]: (tokens, num_kv_heads, head_dim)
+    std::vector<std::vector<double>> planes; // [2 * layer + isValue]: (tokens, num_kv_heads, head_dim); a state
   };
   KvCacheType cacheType;
   std::vector<int64_t> windows;

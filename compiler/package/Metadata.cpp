@@ -8,6 +8,7 @@
 #include "dialect/EncodeOutputs.h"
 #include "dialect/Entries.h"
 #include "frontends/Family.h"
+#include "runtime/model/ModelAbi.h"
 #include "runtime/schema/package_generated.h"
 
 #include <map>
@@ -38,7 +39,9 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
   SmallVector<KvCacheType> caches = kvCachesOf(module, cross);
   if (caches.empty())
     return {};
-  KvCacheType cache = caches.front();
+  // The first that holds tokens says what all such are of.
+  auto *ofTokens = llvm::find_if(caches, [](KvCacheType cache) { return !cache.isState(); });
+  KvCacheType cache = ofTokens == caches.end() ? caches.front() : *ofTokens;
   auto type = cache.getBlockColumns()           ? package::KvType::Q8_0
               : cache.getElementType().isF32()  ? package::KvType::F32
               : cache.getElementType().isBF16() ? package::KvType::BF16
@@ -47,16 +50,20 @@ static fb::Offset<package::KvPlan> kvPlan(fb::FlatBufferBuilder &b, ModuleOp mod
   if (auto ofLayers = module->getAttrOfType<DenseI64ArrayAttr>(kvWindowsAttr); ofLayers && !cross)
     windows.assign(ofLayers.asArrayRef().begin(), ofLayers.asArrayRef().end());
   uint32_t layers = 0;
+  int64_t stateBytes = 0;
   std::vector<package::KvShape> shapes;
   for (KvCacheType part : caches) {
     layers += part.getNumLayers();
-    shapes.emplace_back(part.getNumLayers(), part.getNumKvHeads(), part.getHeadDim(), part.getLayerBytes());
+    stateBytes += part.isState() ? part.getNumLayers() * part.getLayerBytes() : 0;
+    shapes.emplace_back(part.getNumLayers(), part.isState() ? 0 : part.getNumKvHeads(), part.getHeadDim(),
+                        part.getLayerBytes());
   }
-  if (shapes.size() == 1)
+  if (shapes.size() == 1 && !stateBytes)
     shapes.clear();
   int64_t bytes = caches.back().getEndBytes();
-  return package::CreateKvPlan(b, type, bytes, layers, cache.getNumKvHeads(), cache.getHeadDim(), bytes / 64,
-                               b.CreateVector(windows), b.CreateVectorOfStructs(shapes));
+  return package::CreateKvPlan(b, type, bytes, layers, cache.getNumKvHeads(), cache.getHeadDim(),
+                               (bytes - stateBytes) / HEDDLE_KV_PAGE_SIZE, b.CreateVector(windows),
+                               b.CreateVectorOfStructs(shapes), stateBytes);
 }
 
 static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const ModelConfig &config,

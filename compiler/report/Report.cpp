@@ -88,6 +88,15 @@ static std::string describe(Operation *op) {
         out << attention.getNumHeads() << " heads, " << attention.getNumKvHeads() << " of keys and values, head_dim "
             << attention.getHeadDim() << ", within each sequence";
       })
+      .Case([&](RaggedConvOp conv) {
+        out << conv.getChannels() << " channels, the last " << conv.getWidth() << " tokens"
+            << (conv.getActivation() ? ", silu" : "");
+      })
+      .Case([&](RaggedLinearAttentionOp attention) {
+        out << attention.getNumHeads() << " heads with a state of (" << attention.getKeyDim() << ", "
+            << attention.getValueDim() << "), " << attention.getNumKeyHeads() << " of keys"
+            << (attention.getDecay() ? ", decaying" : "") << (attention.getBeta() ? ", delta rule" : "");
+      })
       .Case([&](DequantizeOp rows) {
         out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat();
       });
@@ -215,19 +224,27 @@ static Json cacheOf(ModuleOp module) {
   if (caches.empty())
     return nullptr;
   KvCacheType cache = caches.front();
-  int64_t layers = 0;
+  int64_t layers = 0, stateBytes = 0;
   Json parts = Json::array();
   for (KvCacheType part : caches) {
     layers += part.getNumLayers();
+    if (part.isState()) {
+      stateBytes += part.getNumLayers() * part.getLayerBytes();
+      parts.push_back({{"layers", part.getNumLayers()}, {"state", part.getHeadDim()}});
+      continue;
+    }
+    cache = part;
     parts.push_back(
         {{"layers", part.getNumLayers()}, {"num_kv_heads", part.getNumKvHeads()}, {"head_dim", part.getHeadDim()}});
   }
   Json json = {{"type", cache.getStorageName()},
                {"layers", layers},
-               {"bytes_per_token", caches.back().getEndBytes() / pageTokens},
+               {"bytes_per_token", (caches.back().getEndBytes() - stateBytes) / pageTokens},
                {"latent", cache.isLatent()}};
   if (caches.size() > 1)
     json["shapes"] = parts;
+  if (stateBytes)
+    json["state_bytes"] = stateBytes;
   if (cache.isLatent())
     json.update({{"kv_lora_rank", cache.getKeyDim()}, {"qk_rope_head_dim", cache.getValueDim()}});
   else

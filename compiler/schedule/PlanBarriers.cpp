@@ -128,7 +128,8 @@ static Accesses accessesOf(Operation *op) {
   auto destinations = dyn_cast<DestinationStyleOpInterface>(op);
   for (OpOperand &operand : op->getOpOperands()) {
     Type type = operand.get().getType();
-    if (isa<KvCacheType>(type))
+    // A state is its op's alone.
+    if (isa<KvCacheType>(type) && !isa<RaggedConvOp, RaggedLinearAttentionOp>(op))
       accesses.push_back({operand.get(), 0, 0, 0, /*isWrite=*/isa<KvAppendOp>(op), /*byRows=*/false});
     else if (isa<MemRefType>(type))
       accesses.push_back(

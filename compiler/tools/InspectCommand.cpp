@@ -84,7 +84,8 @@ static void addRows(const package::Package &metadata, json::Object &out) {
                            {"num_kv_heads", kv.num_kv_heads()},
                            {"head_dim", kv.head_dim()},
                            {"page_bytes", kv.page_bytes()},
-                           {"bytes_per_token", kv.bytes_per_token()}};
+                           {"bytes_per_token", kv.bytes_per_token()},
+                           {"state_bytes", kv.state_bytes()}};
     if (kv.shapes() && kv.shapes()->size()) {
       json::Array shapes;
       for (const package::KvShape *shape : *kv.shapes())

@@ -309,6 +309,10 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
                  {operands[rotated.getCacheMutable().getOperandNumber()],
                   operands[rotated.getLayerMutable().getOperandNumber()], /*hasValues=*/true},
                  last, regions, numResults);
+  if (auto conv = dyn_cast<RaggedConvOp>(op))
+    addStates(conv, operands, last, regions, numResults);
+  if (auto attention = dyn_cast<RaggedLinearAttentionOp>(op))
+    addStates(attention, operands, last, regions, numResults);
   if (!kvAppend && failed(addBuffers(op, operands, last, regions, numResults)))
     return failure();
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -419,6 +423,34 @@ void KernelRecorder::addCacheRows(Operation *op, Appended appended, ReplayedKern
     add((name + ", scales").str(), isValue, Float16Type::get(type.getContext()), width / columns, storeScales,
         scaleRegions);
   }
+}
+
+template <typename Op>
+void KernelRecorder::addStates(Op op, ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel, std::string &regions,
+                               int64_t &numRegions) {
+  const KvCache &cache = *std::get<std::shared_ptr<KvCache>>(operands[op.getCacheMutable().getOperandNumber()]);
+  int64_t layer = std::get<TensorRef>(operands[op.getLayerMutable().getOperandNumber()])->integers[0];
+  int64_t size = op.getStateSize(), offset = op.getOffset();
+  KvCacheType type = cache.type();
+  Tensor states = Tensor::zeros(type.getElementType(), {0, size});
+  for (auto [feed, sequence] : llvm::enumerate(feeds)) {
+    Tensor state = Tensor::zeros(type.getElementType(), {1, size});
+    llvm::copy(cache.state(layer, sequence).slice(offset, size), state.reals.begin());
+    int64_t page = (cache.tokens(sequence) - 1) / HEDDLE_KV_PAGE_SIZE, element = sizeof(float);
+    ReplayRegion region{
+        ReplayBase::Page, int32_t(feed), page, type.getLayerBegin(layer) + offset * element, 1, size * element, 0};
+    append(regions, region);
+    append(given, region);
+    given += bytesOf(state);
+    pad(given);
+    ++numRegions;
+    ++numGiven;
+    llvm::append_range(states.reals, state.reals);
+    ++states.shape[0];
+  }
+  double limit = limitOf(op, states.elementType);
+  states.elementType = typeIn(context, states.elementType);
+  kernel.results.push_back({"state", std::move(states), {}, limit});
 }
 
 // By the coarsest type that the kernel reads or writes. Codes of a quantisation may round to the other neighbour.

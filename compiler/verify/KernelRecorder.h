@@ -77,6 +77,10 @@ private:
   };
   void addCacheRows(mlir::Operation *op, Appended appended, ReplayedKernel &kernel, std::string &regions,
                     int64_t &numRegions);
+  // What the last tokens of the step's sequences leave, in the part of a layer's state that is the op's.
+  template <typename Op>
+  void addStates(Op op, llvm::ArrayRef<RuntimeValue> operands, ReplayedKernel &kernel, std::string &regions,
+                 int64_t &numRegions);
   double limitOf(mlir::Operation *op, mlir::Type result) const;
 
   mlir::ModuleOp module;

@@ -60,7 +60,8 @@ public:
     // Half of the generated tokens lie before the average one.
     double cached = double(options.benchDepth) + 0.5 * double(options.benchGenerate);
     figures.bytesPerToken = double(program.metadata().bytes_per_token()) / double(options.benchBatch) +
-                            cached * double(program.metadata().kv()->bytes_per_token());
+                            cached * double(program.metadata().kv()->bytes_per_token()) +
+                            double(program.metadata().kv()->state_bytes());
     HEDDLE_RETURN_IF_ERROR(fillReport());
     return writeOut(options.json ? asJson() : asText());
   }

@@ -353,6 +353,8 @@ Status checkCache(const package::KvPlan &kv, const std::string &path, const std:
   if (kv.page_bytes() == 0 || kv.page_bytes() > maxBytes ||
       kv.bytes_per_token() > kv.page_bytes() / HEDDLE_KV_PAGE_SIZE)
     return wrong(path, (name + ".page_bytes").c_str(), double(kv.page_bytes()), "at least 64 * bytes_per_token");
+  if (kv.state_bytes() > kv.page_bytes())
+    return wrong(path, (name + ".state_bytes").c_str(), double(kv.state_bytes()), "at most page_bytes");
   uint64_t layers = 0, bytes = 0;
   for (unsigned i = 0; kv.shapes() && i < kv.shapes()->size(); ++i) {
     const package::KvShape &shape = *kv.shapes()->Get(i);

@@ -112,9 +112,11 @@ void addRows(const package::Package &metadata, std::string &out) {
     std::string heads = format("%u KV heads of %u", kv->num_kv_heads(), kv->head_dim());
     if (kv->shapes() && kv->shapes()->size()) {
       heads.clear();
-      for (const package::KvShape *shape : *kv->shapes())
-        heads += format("%s%u layers of %u KV heads of %u", heads.empty() ? "" : ", ", shape->num_layers(),
-                        shape->num_kv_heads(), shape->head_dim());
+      for (const package::KvShape *shape : *kv->shapes()) {
+        heads += format("%s%u layers ", heads.empty() ? "" : ", ", shape->num_layers());
+        heads += shape->num_kv_heads() ? format("of %u KV heads of %u", shape->num_kv_heads(), shape->head_dim())
+                                       : format("with a state of %u numbers", shape->head_dim());
+      }
     }
     add(out, key,
         format("%s, %s, %llu bytes per token", package::EnumNameKvType(kv->type()), heads.c_str(),

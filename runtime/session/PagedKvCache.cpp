@@ -11,6 +11,7 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
                             Device *newDevice) {
   device = newDevice;
   pageBytes = layout.bytes;
+  hasStates = layout.hasStates;
   allHaveWindows = !layout.windows.empty();
   for (uint64_t layer = 0, end = 0; layer < layout.windows.size(); ++layer) {
     uint64_t begin = end;
@@ -37,6 +38,7 @@ Status PagedKvCache::create(const KvPageLayout &layout, int32_t maxSequences, in
                                 : memory.reserve(size, "KV cache", /*writable=*/false, inLargePages()));
   HEDDLE_RETURN_IF_ERROR(tables.reserve(numEntries, "page tables"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(maxSequences, "lengths"));
+  HEDDLE_RETURN_IF_ERROR(stateLengths.reserve(maxSequences, "lengths"));
   HEDDLE_RETURN_IF_ERROR(recycled.reserve(maxSequences, "lengths"));
   HEDDLE_RETURN_IF_ERROR(references.reserve(numPages, "page counts"));
   HEDDLE_RETURN_IF_ERROR(discarded.reserve(numPages, "page marks"));
@@ -134,6 +136,8 @@ void PagedKvCache::recycle(int32_t sequence) {
 }
 
 bool PagedKvCache::holdsWindow(int32_t sequence) const {
+  if (hasStates && stateLengths[sequence] != lengths[sequence])
+    return false;
   uint8_t *const *table = pages(sequence);
   int64_t used = (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
   for (const Window &window : windows) {
@@ -177,6 +181,8 @@ void PagedKvCache::setLength(int32_t sequence, int64_t length) {
       (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; // of which the first may be recycled
   for (int64_t index = keep; index < pagesPerSequence && (table[index] || index < used); ++index)
     release(table[index]);
+  if (length == 0 || length > lengths[sequence])
+    stateLengths[sequence] = length;
   lengths[sequence] = length;
 }
 
@@ -192,6 +198,7 @@ void PagedKvCache::fork(int32_t source, int32_t target) {
       ++referencesOf(to[index]);
   }
   lengths[target] = lengths[source];
+  stateLengths[target] = stateLengths[source];
 }
 
 } // namespace heddle

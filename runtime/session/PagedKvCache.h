@@ -7,6 +7,9 @@
 // A layer with a sliding window never looks back beyond it. Where all layers have one, a page that fell out of the widest is
 // used again. Where only some have, their part of the page gives its memory back. Forgetting tokens can bring such a page into
 // the window again: holdsWindow() then says that the sequence must be computed again.
+//
+// A layer with a state, whose window is two tokens, has in a page what the page's last token left. What earlier tokens left is gone: once tokens
+// are forgotten, but for all of them, the sequence must be computed again, too.
 #ifndef HEDDLE_RUNTIME_SESSION_PAGEDKVCACHE_H
 #define HEDDLE_RUNTIME_SESSION_PAGEDKVCACHE_H
 
@@ -24,6 +27,7 @@ struct KvPageLayout {
   std::vector<int64_t>
       windows; // (layers): tokens that a layer sees, the newest included, 0: all; empty: all layers see all
   std::vector<uint64_t> layerBytes{}; // (layers): of each; empty: equal parts
+  bool hasStates = false;             // of some layers
 };
 
 class PagedKvCache {
@@ -43,7 +47,7 @@ public:
   Status makeRoom(int32_t sequence, int64_t count);
   // Sets the length after a step wrote the tokens, or forgets tokens from the end.
   void setLength(int32_t sequence, int64_t length);
-  // Whether everything is there that the token at `length` sees.
+  // Whether everything is there that the token at `length` sees, or goes on from.
   bool holdsWindow(int32_t sequence) const;
   // Makes `target` share the pages of `source`.
   void fork(int32_t source, int32_t target);
@@ -84,11 +88,13 @@ private:
   uint64_t pageBytes = 0, stride = 0; // stride: pageBytes rounded up to 4096
   std::vector<Window> windows;        // of different lengths
   bool allHaveWindows = false;
+  bool hasStates = false;
   ReservedArray<int64_t> recycled;   // (maxSequences): sum of pagesBefore() when recycle() last ran
   ReservedArray<uint64_t> discarded; // by page: bit w once the layers of windows[w] gave their memory back
   int64_t pagesPerSequence = 0;
   ReservedArray<uint8_t *> tables;    // (maxSequences, pagesPerSequence): null where there is no page
   ReservedArray<int64_t> lengths;     // (maxSequences) in tokens
+  ReservedArray<int64_t> stateLengths; // (maxSequences): tokens that have left a state
   ReservedArray<int32_t> references;  // by page
   ReservedArray<uint8_t *> freePages; // (numFree) committed, not in use; room for all pages
   int64_t numFree = 0;

@@ -16,6 +16,7 @@ constexpr int64_t maxDeviceOutputs = 512;
 KvPageLayout pageLayout(const package::KvPlan &plan) {
   KvPageLayout layout;
   layout.bytes = plan.page_bytes();
+  layout.hasStates = plan.state_bytes() > 0;
   if (plan.windows())
     layout.windows.assign(plan.windows()->begin(), plan.windows()->end());
   // Only windows ask where a layer lies.

@@ -38,3 +38,13 @@ func.func private @latents_of_a_source(!heddle.kv_cache<1 x 1 x 576 x f32 cross,
 
 // expected-error @+1 {{begin (4096) must be 0, or a byte of a page of a step's tokens}}
 func.func private @behind_a_source(!heddle.kv_cache<1 x 1 x 64 x f32 cross begin = 4096>)
+
+// -----
+
+// expected-error @+1 {{states are numbers of f32 of one head, neither latents nor of a source}}
+func.func private @states_of_two_heads(!heddle.kv_cache<1 x 2 x 64 x f32 state>)
+
+// -----
+
+// expected-error @+1 {{states are numbers of f32 of one head, neither latents nor of a source}}
+func.func private @states_of_bf16(!heddle.kv_cache<1 x 1 x 64 x bf16 state>)

@@ -16,3 +16,6 @@ func.func private @blocks(!heddle.kv_cache<2 x 8 x 96 x i8>)
 
 // CHECK: func.func private @parts(!heddle.kv_cache<2 x 8 x 96 x bf16>, !heddle.kv_cache<1 x 4 x 192 x bf16 begin = 393216>)
 func.func private @parts(!heddle.kv_cache<2 x 8 x 96 x bf16>, !heddle.kv_cache<1 x 4 x 192 x bf16 begin = 393216>)
+
+// CHECK: func.func private @states(!heddle.kv_cache<10 x 1 x 4096 x f32 state>, !heddle.kv_cache<1 x 1 x 7 x f32 state begin = 64>)
+func.func private @states(!heddle.kv_cache<10 x 1 x 4096 x f32 state>, !heddle.kv_cache<1 x 1 x 7 x f32 state begin = 64>)

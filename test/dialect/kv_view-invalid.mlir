@@ -15,3 +15,11 @@ func.func @kv_view_c2(%c: !heddle.kv_cache<30 x 3 x 64 x bf16>) {
   %k, %v = heddle.kv_view %c[%layer] : <30 x 3 x 64 x bf16> -> tensor<1x3x?x64xbf16>, tensor<1x3x?x64xbf16>
   return
 }
+
+// -----
+
+func.func @kv_view_c3(%c: !heddle.kv_cache<2 x 1 x 11 x f32 state>, %layer: index) {
+  // expected-error @+1 {{needs a cache of tokens, got '!heddle.kv_cache<2 x 1 x 11 x f32 state>'}}
+  %k, %v = heddle.kv_view %c[%layer] : <2 x 1 x 11 x f32 state> -> tensor<1x1x?x11xf32>, tensor<1x1x?x11xf32>
+  return
+}

@@ -167,6 +167,32 @@ TEST(PagedKvCache, forgettingTokensCanUncoverWhatIsGone) {
   }
 }
 
+// Of a state there is what the last token left, and nothing of those before it.
+TEST(PagedKvCache, forgettingTokensLosesStates) {
+  PagedKvCache cache;
+  ASSERT_TRUE(cache.create({2 * partBytes, {2, 0}, {}, /*hasStates=*/true}, 3, longContext).isOk());
+  auto grow = [&](int32_t sequence, int64_t count) {
+    ASSERT_TRUE(cache.makeRoom(sequence, count).isOk());
+    cache.setLength(sequence, cache.length(sequence) + count);
+  };
+  grow(0, 100);
+  const uint8_t *last = cache.pages(0)[1];
+  grow(0, 28);
+  grow(0, 1); // the first of a page, which goes on from the page before
+  EXPECT_EQ(cache.pages(0)[1], last);
+  EXPECT_TRUE(cache.holdsWindow(0));
+  cache.fork(0, 1);
+  cache.setLength(0, 128);
+  EXPECT_FALSE(cache.holdsWindow(0));
+  EXPECT_TRUE(cache.holdsWindow(1));
+  cache.fork(0, 2);
+  EXPECT_FALSE(cache.holdsWindow(2));
+  cache.setLength(0, 0);
+  EXPECT_TRUE(cache.holdsWindow(0));
+  grow(0, 65);
+  EXPECT_TRUE(cache.holdsWindow(0));
+}
+
 TEST(PagedKvCache, withoutWindowsEverythingStays) {
   const std::vector<int64_t> cases[] = {{}, {0, 0}};
   for (const auto &windows : cases) {

@@ -25,6 +25,8 @@ places = {
     "qwen2 after-import": "bug-bias bug-value-group",
     "qwen3_moe after-import": "bug-top-k bug-experts bug-expert-halves bug-normalize",
     "gemma4_text_moe after-import": "bug-expert-scales bug-router-input",
+    "qwen3_5_text after-import": "bug-decay bug-delta-rule bug-taps",
+    "qwen3_5_text after-optimize": "bug-state-parts",
     "deepseek_v2 after-import": "bug-absorbed-factor bug-absorbed-scale bug-rope-offset",
     "deepseek_v3 after-import": "bug-routing-scale bug-groups bug-correction bug-shared-expert",
 }

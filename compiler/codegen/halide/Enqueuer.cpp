@@ -91,6 +91,16 @@ void Enqueuer::addPlaces(bool isCross) {
   add(i32Element, pointer(table), {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
 }
 
+void Enqueuer::addSequenceRows() {
+  add(i32Element, pointer(offsetof(heddle_step, sequence_rows)),
+      {{b.constant(2), b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), b.constant(2)}});
+}
+
+void Enqueuer::addStates(int64_t numbers, Value offset) {
+  add(f32Element, pagesAt(offset, /*isCross=*/false),
+      {{b.constant(numbers), b.constant(1)}, pagesOf(*this, b, sizeof(float), /*isCross=*/false)});
+}
+
 void Enqueuer::call(StringRef symbol) {
   SmallVector<Type> types(arguments.size(), b.pointerType());
   if (!code.lookupSymbol(symbol)) {

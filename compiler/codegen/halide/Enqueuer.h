@@ -48,8 +48,12 @@ public:
   };
   // One plane, or both, of codes and scales as bytes: (bytes of a plane, heads, pages, planes).
   void addBytesOfPages(int64_t headDim, int64_t heads, llvm::ArrayRef<Plane> planes, bool isCross = false);
+  // A state in the pages of the cache: (numbers, pages).
+  void addStates(int64_t numbers, mlir::Value offset);
   // row_sequence, cache_positions, page_table
   void addPlaces(bool isCross = false);
+  // sequence_rows: (2, sequences)
+  void addSequenceRows();
 
   // Calls the kernel with the buffers added so far, which are then forgotten.
   void enqueue(llvm::StringRef symbol);

@@ -212,7 +212,8 @@ LogicalResult StepLauncher::lowerRotateAppend(RotateAppendOp op) {
 bool StepLauncher::canLaunch(Operation *op) {
   return KernelLauncher::canLaunch(op) ||
          isa<RouteExpertsOp, ExpertMatmulOp, OnlineAttentionOp, CombineSplitsOp, PreferSplitsOp, RaggedAttentionOp,
-             OnlineLatentAttentionOp, KvAppendOp, RotateAppendOp, KernelCallOp, func::CallOp>(op);
+             OnlineLatentAttentionOp, KvAppendOp, RotateAppendOp, RaggedConvOp, RaggedLinearAttentionOp, KernelCallOp,
+             func::CallOp>(op);
 }
 
 LogicalResult StepLauncher::lower(Operation *op) {
@@ -226,6 +227,8 @@ LogicalResult StepLauncher::lower(Operation *op) {
       .Case([&](OnlineLatentAttentionOp op) { return lowerLatentAttention(op); })
       .Case([&](KvAppendOp op) { return lowerAppend(op); })
       .Case([&](RotateAppendOp op) { return lowerRotateAppend(op); })
+      .Case([&](RaggedConvOp op) { return lowerConv(op); })
+      .Case([&](RaggedLinearAttentionOp op) { return lowerLinearAttention(op); })
       .Case([&](KernelCallOp op) { return lowerRowWise(op); })
       .Case([&](func::CallOp op) {
         b.clone(*op);

@@ -44,6 +44,10 @@ private:
   mlir::LogicalResult lowerPreference(PreferSplitsOp op);
   mlir::LogicalResult lowerAppend(KvAppendOp op);
   mlir::LogicalResult lowerRotateAppend(RotateAppendOp op);
+  mlir::LogicalResult lowerConv(RaggedConvOp op);
+  mlir::LogicalResult lowerLinearAttention(RaggedLinearAttentionOp op);
+  // Bytes of a page in front of an op's part of a layer's state.
+  mlir::Value stateOffset(KvCacheType cache, mlir::Value layer, int64_t offset);
   mlir::LogicalResult lowerRowWise(KernelCallOp op);
   mlir::LogicalResult launch(mlir::Operation *op, const CallOperands &call, const LaunchedWork &work = {}) override;
   mlir::Value scratch(size_t bytes) override;

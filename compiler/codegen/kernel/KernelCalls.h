@@ -266,6 +266,57 @@ struct RaggedAttentionCall {
   };
 };
 
+// Rows of sequences behind their states, which lie in pages: read in that of the token before, written in that of the last.
+struct ConvCall {
+  mlir::Value input;  // const float *, (rows, channels), rows inputStride floats apart
+  mlir::Value weight; // const float *, (channels, width)
+  mlir::Value bias;   // const float *, (channels), or null
+  mlir::Value out;    // float *, (rows, channels), rows outStride floats apart
+  mlir::Value sequences, numSequences; // const heddle_sequence *
+  mlir::Value stateOffset;             // bytes of the state inside a page
+  mlir::Value inputStride, outStride;
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<ConvCall> parameters[] = {
+      {ParameterKind::Pointer, &ConvCall::input},        {ParameterKind::Pointer, &ConvCall::weight},
+      {ParameterKind::Pointer, &ConvCall::bias},         {ParameterKind::Pointer, &ConvCall::out},
+      {ParameterKind::Pointer, &ConvCall::sequences},    {ParameterKind::Size, &ConvCall::numSequences},
+      {ParameterKind::Size, &ConvCall::stateOffset},     {ParameterKind::Size, &ConvCall::inputStride},
+      {ParameterKind::Size, &ConvCall::outStride},       {ParameterKind::Thread, &ConvCall::thread},
+      {ParameterKind::NumThreads, &ConvCall::numThreads},
+  };
+};
+
+struct LinearAttentionCall {
+  mlir::Value query, key;  // const float *, (rows, numKeyHeads * keyDim), rows queryStride and keyStride floats apart
+  mlir::Value value, out;  // (rows, numHeads * valueDim)
+  mlir::Value decay, beta; // const float *, (rows, numHeads), or null
+  mlir::Value sequences, numSequences; // const heddle_sequence *
+  mlir::Value stateOffset;             // bytes of the state inside a page
+  mlir::Value queryStride, keyStride, valueStride, outStride, decayStride, betaStride;
+  mlir::Value thread, numThreads;
+
+  static constexpr Parameter<LinearAttentionCall> parameters[] = {
+      {ParameterKind::Pointer, &LinearAttentionCall::query},
+      {ParameterKind::Pointer, &LinearAttentionCall::key},
+      {ParameterKind::Pointer, &LinearAttentionCall::value},
+      {ParameterKind::Pointer, &LinearAttentionCall::out},
+      {ParameterKind::Pointer, &LinearAttentionCall::decay},
+      {ParameterKind::Pointer, &LinearAttentionCall::beta},
+      {ParameterKind::Pointer, &LinearAttentionCall::sequences},
+      {ParameterKind::Size, &LinearAttentionCall::numSequences},
+      {ParameterKind::Size, &LinearAttentionCall::stateOffset},
+      {ParameterKind::Size, &LinearAttentionCall::queryStride},
+      {ParameterKind::Size, &LinearAttentionCall::keyStride},
+      {ParameterKind::Size, &LinearAttentionCall::valueStride},
+      {ParameterKind::Size, &LinearAttentionCall::outStride},
+      {ParameterKind::Size, &LinearAttentionCall::decayStride},
+      {ParameterKind::Size, &LinearAttentionCall::betaStride},
+      {ParameterKind::Thread, &LinearAttentionCall::thread},
+      {ParameterKind::NumThreads, &LinearAttentionCall::numThreads},
+  };
+};
+
 // Products of f32 matrices of any strides, in elements: c[o] += a[o] b[o] for every o of the outer loops. Threads take blocks of c.
 struct ContractionCall {
   mlir::Value a, b; // const float *, (m, k) and (k, n)

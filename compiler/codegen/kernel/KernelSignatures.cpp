@@ -440,3 +440,32 @@ std::string heddle::signatureOf(RotateAppendOp op) {
          (inputOf(op) == MatmulActivation::Bf16 ? "_bf16" : "") + preparationName(op) + (op.getBias() ? "_bias" : "") +
          "_" + name;
 }
+
+ConvSpec heddle::specOf(RaggedConvOp op) {
+  return {op.getChannels(), op.getWidth(), bool(op.getBias()), bool(op.getActivation())};
+}
+
+std::string heddle::signatureOf(RaggedConvOp op) {
+  ConvSpec spec = specOf(op);
+  return llvm::formatv("conv_c{0}_w{1}{2}{3}", spec.channels, spec.width, spec.hasBias ? "_bias" : "",
+                       spec.hasSilu ? "_silu" : "");
+}
+
+LinearAttentionSpec heddle::specOf(RaggedLinearAttentionOp op) {
+  LinearAttentionSpec spec;
+  spec.numHeads = op.getNumHeads();
+  spec.numKeyHeads = op.getNumKeyHeads();
+  spec.keyDim = op.getKeyDim();
+  spec.valueDim = op.getValueDim();
+  spec.hasDecay = bool(op.getDecay());
+  spec.hasBeta = bool(op.getBeta());
+  spec.scale = op.getScale().convertToDouble();
+  return spec;
+}
+
+std::string heddle::signatureOf(RaggedLinearAttentionOp op) {
+  LinearAttentionSpec spec = specOf(op);
+  return llvm::formatv("linear_attention_h{0}_{1}_d{2}_{3}{4}{5}_{6}", spec.numHeads, spec.numKeyHeads, spec.keyDim,
+                       spec.valueDim, spec.hasDecay ? "_decay" : "", spec.hasBeta ? "_delta" : "",
+                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)));
+}

@@ -23,6 +23,8 @@ AttentionSpec specOf(FlashAttentionOp op);
 AttentionSpec specOf(RaggedAttentionOp op);
 KvAppendSpec specOf(KvAppendOp op);
 mlir::FailureOr<RotateAppendSpec> specOf(RotateAppendOp op);
+ConvSpec specOf(RaggedConvOp op);
+LinearAttentionSpec specOf(RaggedLinearAttentionOp op);
 
 std::string signatureOf(PackedMatmulOp op);
 std::string signatureOf(ExpertMatmulOp op);
@@ -37,6 +39,8 @@ std::string signatureOf(FlashAttentionOp op);
 std::string signatureOf(RaggedAttentionOp op);
 std::string signatureOf(KvAppendOp op);
 std::string signatureOf(RotateAppendOp op);
+std::string signatureOf(RaggedConvOp op);
+std::string signatureOf(RaggedLinearAttentionOp op);
 // A product of f32 rows with (n, k) packed as `format`.
 std::string matmulName(llvm::StringRef format, int64_t n, int64_t k);
 

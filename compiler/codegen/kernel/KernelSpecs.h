@@ -151,6 +151,19 @@ struct KvAppendSpec {
   int64_t valueDim() const { return valueHeadDim || isLatent ? valueHeadDim : headDim; }
 };
 
+// A state is (width - 1, channels).
+struct ConvSpec {
+  int64_t channels = 0, width = 0; // at least 2
+  bool hasBias = false, hasSilu = false;
+};
+
+// A state is (numHeads, keyDim, valueDim).
+struct LinearAttentionSpec {
+  int64_t numHeads = 0, numKeyHeads = 0, keyDim = 0, valueDim = 0;
+  bool hasDecay = false, hasBeta = false;
+  double scale = 1.0;
+};
+
 struct RotateAppendSpec {
   int64_t numHeads = 0, numKvHeads = 0, headDim = 0;
   KvType kv = KvType::BF16;

@@ -45,6 +45,8 @@ static StringRef kernelOpOf(Operation *op) {
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })
       .Case([](MoeOp) { return ExpertMatmulOp::getOperationName(); })
+      .Case([](CausalConvOp) { return RaggedConvOp::getOperationName(); })
+      .Case([](LinearAttentionOp) { return RaggedLinearAttentionOp::getOperationName(); })
       .Default([](Operation *op) { return isKernelOp(op) ? op->getName().getStringRef() : StringRef(); });
 }
 

@@ -17,9 +17,9 @@ static bool changeRouting(ModuleOp module, llvm::function_ref<RoutingAttr(Routin
   return bool(op);
 }
 
-// An operand of the first mixture that has it.
-static bool forget(ModuleOp module, MutableOperandRange (MoeOp::*operand)()) {
-  auto op = find<MoeOp>(module, [&](MoeOp op) { return !(op.*operand)().empty(); });
+// An operand of the first op that has it.
+template <typename Op> static bool forget(ModuleOp module, MutableOperandRange (Op::*operand)()) {
+  auto op = find<Op>(module, [&](Op op) { return !(op.*operand)().empty(); });
   if (op)
     (op.*operand)().clear();
   return bool(op);
@@ -89,6 +89,24 @@ static const Bug bugs[] = {
            return true;
          }
        return false;
+     }},
+    {"bug-decay", "a state does not decay",
+     [](ModuleOp module) { return forget(module, &LinearAttentionOp::getDecayMutable); }},
+    {"bug-delta-rule", "what a state has for a key is not taken off",
+     [](ModuleOp module) { return forget(module, &LinearAttentionOp::getBetaMutable); }},
+    {"bug-taps", "the activation behind a convolution is lost",
+     [](ModuleOp module) {
+       auto op = find<CausalConvOp>(module, [](CausalConvOp op) { return bool(op.getActivationAttr()); });
+       if (op)
+         op.removeActivationAttr();
+       return bool(op);
+     }},
+    {"bug-state-parts", "two ops of a layer keep their states in one place",
+     [](ModuleOp module) {
+       auto op = find<LinearAttentionOp>(module, [](LinearAttentionOp op) { return op.getOffset() != 0; });
+       if (op)
+         op.setOffset(0);
+       return bool(op);
      }},
     {"bug-kv-windows", "layers that see all tokens are said to have a window",
      [](ModuleOp module) {

@@ -23,5 +23,7 @@ CpuKernelTarget::CpuKernelTarget(const Target &target) : KernelTarget(target.nam
   add<PackedMatmulOp>(cpu::packedMatmul(target.cpu));
   add<mlir::linalg::GenericOp>(cpu::product());
   add<RaggedAttentionOp>(cpu::raggedAttention(target.cpu));
+  add<RaggedConvOp>(cpu::raggedConv(target.cpu));
+  add<RaggedLinearAttentionOp>(cpu::raggedLinearAttention(target.cpu));
   add<RouteExpertsOp>(cpu::routeExperts());
 }

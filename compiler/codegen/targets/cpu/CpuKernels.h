@@ -20,6 +20,8 @@ std::unique_ptr<KernelEmitter> packedMatmul(const CpuTarget &target);
 // Of contractions, which are `linalg.generic`.
 std::unique_ptr<KernelEmitter> product();
 std::unique_ptr<KernelEmitter> raggedAttention(const CpuTarget &target);
+std::unique_ptr<KernelEmitter> raggedConv(const CpuTarget &target);
+std::unique_ptr<KernelEmitter> raggedLinearAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> routeExperts();
 
 } // namespace heddle::cpu

@@ -20,6 +20,7 @@ CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.n
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RaggedConvOp>(opencl::raggedConv(target));
   add<RotateAppendOp>(cuda::rotateAppend(gpu));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -19,6 +19,7 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<OnlineLatentAttentionOp>(opencl::onlineLatentAttention(target));
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
+  add<RaggedConvOp>(opencl::raggedConv(target));
   add<RotateAppendOp>(opencl::rotateAppend(target));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -1,0 +1,241 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Convolution and linear attention over states in pages, beside the formulas in f64 over whole sequences.
+
+#include "test/execute/AttentionReference.h"
+#include "test/execute/KernelLibrary.h"
+
+#include "compiler/codegen/targets/cpu/StateKernels.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+
+using namespace heddle;
+using namespace heddle::test;
+
+using Conv = void(const float *, const float *, const float *, float *, const heddle_sequence *, int64_t, int64_t,
+                  int64_t, int64_t, int32_t, int32_t);
+using LinearAttention = void(const float *, const float *, const float *, float *, const float *, const float *,
+                             const heddle_sequence *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                             int64_t, int32_t, int32_t);
+
+namespace {
+
+constexpr int64_t stateOffset = 192, numPages = 3;
+
+// The pages of two sequences, with what no kernel may touch before and behind the state.
+struct Pages {
+  explicit Pages(int64_t stateSize) : size(stateSize) {
+    for (std::vector<float> &page : numbers)
+      page.assign(size_t(stateOffset / 4 + stateSize + 16), std::numeric_limits<float>::quiet_NaN());
+    for (int64_t i = 0; i < 2 * numPages; ++i)
+      addresses[i] = reinterpret_cast<uint8_t *>(numbers[i].data());
+  }
+  uint8_t *const *of(int64_t sequence) { return addresses + sequence * numPages; }
+  bool keepsEdges() const {
+    for (const std::vector<float> &page : numbers) {
+      for (size_t i = 0; i < page.size(); ++i)
+        if ((i < stateOffset / 4 || i >= size_t(stateOffset / 4 + size)) && !std::isnan(page[i]))
+          return false;
+    }
+    return true;
+  }
+  int64_t size;
+  std::vector<float> numbers[2 * numPages];
+  uint8_t *addresses[2 * numPages];
+};
+
+// Rows of two sequences, one behind the other, as they are cut into steps: {rows of the first, rows of the second} each. The first crosses from one
+// page to the next in the middle of a step, the second at the end of one.
+using Cuts = std::vector<std::pair<int32_t, int32_t>>;
+const Cuts whole = {{70, 66}}, cut = {{1, 63}, {62, 1}, {3, 1}, {4, 1}};
+constexpr int64_t firstRows = 70, allRows = 136;
+
+// Runs `step(sequences, row of each of a step's rows)`.
+void forEachStep(const Cuts &cuts, Pages &pages, const std::function<void(const heddle_sequence *, const std::vector<int64_t> &)> &step) {
+  int32_t past[2] = {0, 0};
+  for (auto [first, second] : cuts) {
+    heddle_sequence sequences[] = {{0, first, past[0], 0, pages.of(0)}, {first, second, past[1], 0, pages.of(1)}};
+    std::vector<int64_t> rows;
+    for (int32_t i = 0; i < first; ++i)
+      rows.push_back(past[0] + i);
+    for (int32_t i = 0; i < second; ++i)
+      rows.push_back(firstRows + past[1] + i);
+    step(sequences, rows);
+    past[0] += first;
+    past[1] += second;
+  }
+}
+
+// Rows of `from`, `stride` floats apart, with room behind that is no number.
+std::vector<float> gather(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride) {
+  std::vector<float> out(rows.size() * stride, std::numeric_limits<float>::quiet_NaN());
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(from.begin() + rows[i] * width, width, out.begin() + int64_t(i) * stride);
+  return out;
+}
+
+void scatter(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride, std::vector<float> &to) {
+  for (size_t i = 0; i < rows.size(); ++i)
+    std::copy_n(from.begin() + int64_t(i) * stride, width, to.begin() + rows[i] * width);
+}
+
+double errorOf(const std::vector<float> &actual, const std::vector<double> &expected) {
+  double error = 0, power = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    power += expected[i] * expected[i];
+  }
+  return error / power;
+}
+
+//===- convolution --------------------------------------------------------===//
+
+struct ConvRun {
+  ConvSpec spec;
+  std::vector<float> input, weight, bias;
+
+  explicit ConvRun(const ConvSpec &spec)
+      : spec(spec), input(randomFloats(allRows * spec.channels, 2.0f, 1)),
+        weight(randomFloats(spec.channels * spec.width, 1.0f, 2)), bias(randomFloats(spec.channels, 1.0f, 3)) {}
+
+  std::vector<double> expected() const {
+    std::vector<double> out;
+    for (int64_t row = 0; row < allRows; ++row)
+      for (int64_t c = 0; c < spec.channels; ++c) {
+        int64_t token = row < firstRows ? row : row - firstRows;
+        double sum = spec.hasBias ? bias[c] : 0;
+        for (int64_t back = 0; back < spec.width && back <= token; ++back)
+          sum += double(weight[c * spec.width + spec.width - 1 - back]) * input[(row - back) * spec.channels + c];
+        out.push_back(spec.hasSilu ? sum / (1 + std::exp(-sum)) : sum);
+      }
+    return out;
+  }
+
+  std::vector<float> run(KernelLibrary &library, const Cuts &cuts, int32_t threads) const {
+    Pages pages((spec.width - 1) * spec.channels);
+    std::vector<float> result(allRows * spec.channels);
+    int64_t inputStride = spec.channels + 5, outStride = spec.channels + 3;
+    forEachStep(cuts, pages, [&](const heddle_sequence *sequences, const std::vector<int64_t> &rows) {
+      std::vector<float> x = gather(input, spec.channels, rows, inputStride), out(rows.size() * outStride);
+      for (int32_t thread = 0; thread < threads; ++thread)
+        library.find<Conv>("conv")(x.data(), weight.data(), spec.hasBias ? bias.data() : nullptr, out.data(), sequences, 2,
+                                   stateOffset, inputStride, outStride, thread, threads);
+      scatter(out, spec.channels, rows, outStride, result);
+    });
+    EXPECT_TRUE(pages.keepsEdges());
+    return result;
+  }
+};
+
+TEST(RaggedConv, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (const ConvSpec &spec : {ConvSpec{64, 3}, ConvSpec{83, 4, true, true}, ConvSpec{7, 2, true}, ConvSpec{40, 5, false, true}}) {
+      SCOPED_TRACE(target + ", " + std::to_string(spec.channels) + " channels");
+      KernelLibrary library(target);
+      buildRaggedConv(library.module(), "conv", spec, library.target());
+      ASSERT_TRUE(library.load());
+      ConvRun run(spec);
+      std::vector<float> result = run.run(library, whole, 1);
+      EXPECT_LT(errorOf(result, run.expected()), 1e-12);
+      EXPECT_EQ(result, run.run(library, whole, 3));
+      EXPECT_EQ(result, run.run(library, cut, 2));
+    }
+}
+
+//===- linear attention ---------------------------------------------------===//
+
+struct LinearAttentionRun {
+  LinearAttentionSpec spec;
+  int64_t keys, values;
+  std::vector<float> query, key, value, decay, beta;
+
+  explicit LinearAttentionRun(const LinearAttentionSpec &spec)
+      : spec(spec), keys(spec.numKeyHeads * spec.keyDim), values(spec.numHeads * spec.valueDim),
+        query(randomFloats(allRows * keys, 1.0f, 1)), key(randomFloats(allRows * keys, 1.0f, 2)),
+        value(randomFloats(allRows * values, 1.0f, 3)), decay(randomFloats(allRows * spec.numHeads, 1.0f, 4)),
+        beta(randomFloats(allRows * spec.numHeads, 1.0f, 5)) {
+    for (float &number : decay)
+      number = -std::abs(number);
+    for (float &number : beta)
+      number = std::abs(number);
+    // Of length 1 with the delta rule, or the state would grow.
+    for (size_t begin = 0; spec.hasBeta && begin < key.size(); begin += spec.keyDim) {
+      double squares = 0;
+      for (int64_t i = 0; i < spec.keyDim; ++i)
+        squares += key[begin + i] * key[begin + i];
+      for (int64_t i = 0; i < spec.keyDim; ++i)
+        key[begin + i] /= float(std::sqrt(squares));
+    }
+  }
+
+  std::vector<double> expected() const {
+    std::vector<double> out(allRows * values);
+    for (int64_t h = 0; h < spec.numHeads; ++h)
+      for (int64_t j = 0; j < spec.valueDim; ++j) {
+        std::vector<double> column(spec.keyDim);
+        for (int64_t row = 0; row < allRows; ++row) {
+          if (row == 0 || row == firstRows)
+            column.assign(spec.keyDim, 0);
+          const float *k = &key[row * keys + h * spec.numKeyHeads / spec.numHeads * spec.keyDim];
+          const float *q = &query[row * keys + h * spec.numKeyHeads / spec.numHeads * spec.keyDim];
+          double known = 0, sum = 0;
+          for (int64_t i = 0; i < spec.keyDim; ++i) {
+            column[i] *= spec.hasDecay ? std::exp(double(decay[row * spec.numHeads + h])) : 1;
+            known += column[i] * k[i];
+          }
+          double added = value[row * values + h * spec.valueDim + j];
+          if (spec.hasBeta)
+            added = beta[row * spec.numHeads + h] * (added - known);
+          for (int64_t i = 0; i < spec.keyDim; ++i) {
+            column[i] += added * k[i];
+            sum += column[i] * q[i];
+          }
+          out[row * values + h * spec.valueDim + j] = spec.scale * sum;
+        }
+      }
+    return out;
+  }
+
+  std::vector<float> run(KernelLibrary &library, const Cuts &cuts, int32_t threads) const {
+    Pages pages(spec.numHeads * spec.keyDim * spec.valueDim);
+    std::vector<float> result(allRows * values);
+    int64_t gap = 3;
+    forEachStep(cuts, pages, [&](const heddle_sequence *sequences, const std::vector<int64_t> &rows) {
+      auto of = [&](const std::vector<float> &from, int64_t width) { return gather(from, width, rows, width + gap); };
+      std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values), g = of(decay, spec.numHeads),
+                         b = of(beta, spec.numHeads), out(rows.size() * (values + gap));
+      for (int32_t thread = 0; thread < threads; ++thread)
+        library.find<LinearAttention>("attention")(q.data(), k.data(), v.data(), out.data(), spec.hasDecay ? g.data() : nullptr,
+                                                   spec.hasBeta ? b.data() : nullptr, sequences, 2, stateOffset,
+                                                   keys + gap, keys + gap, values + gap, values + gap,
+                                                   spec.numHeads + gap, spec.numHeads + gap, thread, threads);
+      scatter(out, values, rows, values + gap, result);
+    });
+    EXPECT_TRUE(pages.keepsEdges());
+    return result;
+  }
+};
+
+TEST(RaggedLinearAttention, EveryRunnableTarget) {
+  for (const std::string &target : KernelLibrary::runnableTargets())
+    for (const LinearAttentionSpec &spec :
+         {LinearAttentionSpec{4, 2, 16, 64, true, true, 0.25}, LinearAttentionSpec{3, 1, 13, 37, true, false, 1.0},
+          LinearAttentionSpec{2, 2, 7, 5, false, true, 0.5}, LinearAttentionSpec{2, 1, 9, 33, false, false, 0.01}}) {
+      SCOPED_TRACE(target + ", " + std::to_string(spec.keyDim) + " x " + std::to_string(spec.valueDim));
+      KernelLibrary library(target);
+      buildRaggedLinearAttention(library.module(), "attention", spec, library.target());
+      ASSERT_TRUE(library.load());
+      LinearAttentionRun run(spec);
+      std::vector<float> result = run.run(library, whole, 1);
+      EXPECT_LT(errorOf(result, run.expected()), 1e-11);
+      EXPECT_EQ(result, run.run(library, whole, 5));
+      EXPECT_EQ(result, run.run(library, cut, 2));
+    }
+}
+
+} // namespace
