@@ -26,6 +26,14 @@ import make_gguf  # noqa: E402
 
 GEMMA4 = {"global_head_dim": 512, "final_logit_softcapping": 30.0}
 LLAMA = {"rope_theta": 1e6, "rms_norm_eps": 1e-5}
+LFM2 = {"vocab_size": 65536, "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8, "conv_L_cache": 3, "norm_eps": 1e-5,
+        "rope_theta": 1e6, "max_position_embeddings": 32768}
+
+
+def layers_of(count, attending):
+    return ["full_attention" if layer in attending else "conv" for layer in range(count)]
+
+
 # (model_type, what differs from the defaults of the model's config class). Figures are those of the published config.json.
 SHAPES = {
     "mistral-7b": ("llama", {**LLAMA, "vocab_size": 32768, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
@@ -75,6 +83,10 @@ SHAPES = {
     "minicpm3-4b": ("minicpm3", {}),
     "pythia-410m": ("gpt_neox", {"vocab_size": 50304, "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}),
     "gpt2": ("gpt2", {}),
+    # Layers with a state in the place of attention.
+    "lfm2-1.2b": ("lfm2", {**LFM2, "intermediate_size": 12288, "num_hidden_layers": 16, "layer_types": layers_of(16, [2, 5, 8, 10, 12, 14])}),
+    "lfm2-8b-a1b": ("lfm2_moe", {**LFM2, "intermediate_size": 7168, "moe_intermediate_size": 1792, "num_hidden_layers": 24, "num_experts": 32,
+                                 "num_experts_per_tok": 4, "num_dense_layers": 2, "layer_types": layers_of(24, [2, 6, 10, 14, 18, 21])}),
 }
 
 

@@ -26,6 +26,8 @@ const Function functions[] = {
     {"math.tanh", [](double x) { return std::tanh(x); }, -12, 12, 3e-7, 0},
     {"math.erf", [](double x) { return std::erf(x); }, -5, 5, 3e-7, 0},
     {"math.log", [](double x) { return std::log(x); }, 1e-38, 50, 2e-7, 1e-7},
+    {"math.log1p", [](double x) { return std::log1p(x); }, -0.999, 50, 4e-7, 0},
+    {"math.log1p", [](double x) { return std::log1p(x); }, -1e-6, 1e-6, 4e-7, 0},
     {"math.sin", [](double x) { return std::sin(x); }, -40000, 40000, 2e-7, 1e-9},
     {"math.cos", [](double x) { return std::cos(x); }, -40000, 40000, 2e-7, 1e-9},
     {"math.sqrt", [](double x) { return std::sqrt(x); }, 0, 1000, 6e-8, 0},

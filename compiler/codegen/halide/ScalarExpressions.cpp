@@ -143,6 +143,14 @@ Expr heddle::logExpr(Expr x) {
                 number(std::numeric_limits<double>::quiet_NaN()));
 }
 
+// log(1 + x) = x log(u) / (u - 1), u being 1 + x as it is rounded: both factors miss the same of it (Goldberg 1991, theorem 4).
+Expr heddle::log1pExpr(Expr x) {
+  Expr one = constant(x.type(), 1), u = x + one, difference = u - one;
+  Expr isLarge = x > constant(x.type(), 0x1p25); // infinity as well, of which there is no quotient
+  Expr quotient = logExpr(u) * (x / select(difference == constant(x.type(), 0), one, difference));
+  return select(isLarge, logExpr(x), difference == constant(x.type(), 0), x, quotient);
+}
+
 namespace {
 struct Quadrant {
   Expr index; // i32: x = index pi / 2 + rest
@@ -329,6 +337,7 @@ static Expr mathExpr(mlir::Operation *op, llvm::ArrayRef<Expr> x) {
       .Case([&](math::SinOp) { return isF32 ? sinExpr(x[0]) : Expr(); })
       .Case([&](math::CosOp) { return isF32 ? cosExpr(x[0]) : Expr(); })
       .Case([&](math::LogOp) { return isF32 ? logExpr(x[0]) : Expr(); })
+      .Case([&](math::Log1pOp) { return isF32 ? log1pExpr(x[0]) : Expr(); })
       .Case([&](math::PowFOp) { return isF32 ? powExpr(x[0], x[1]) : Expr(); })
       .Default([](mlir::Operation *) { return Expr(); });
 }

@@ -13,6 +13,8 @@ namespace heddle {
 
 Halide::Expr expExpr(Halide::Expr x);
 Halide::Expr logExpr(Halide::Expr x);
+// log(1 + x), near 0 as well.
+Halide::Expr log1pExpr(Halide::Expr x);
 Halide::Expr tanhExpr(Halide::Expr x);
 Halide::Expr erfExpr(Halide::Expr x);
 // |x| < 2^30.
