@@ -478,6 +478,16 @@ Value heddle::headsScaled(OpBuilder &b, Location loc, Value x, Value factors) {
       [&](OpBuilder &b, ValueRange e) -> Value { return arith::MulFOp::create(b, loc, e[0], widened(b, loc, e[1])); });
 }
 
+Value heddle::columnsRepeated(OpBuilder &b, Location loc, Value x, int64_t times) {
+  int64_t width = typeOf(x).getDimSize(2);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, x);
+  sizes.back() = b.getIndexAttr(times * width);
+  Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+  SmallVector<AffineExpr> place = {b.getAffineDimExpr(0), b.getAffineDimExpr(1), b.getAffineDimExpr(2) % width};
+  return generic(b, loc, room, x, AffineMap::get(3, 0, place, b.getContext()),
+                 [](OpBuilder &, ValueRange e) { return e[0]; });
+}
+
 // What scores get: (1, windows * heads, tokens, tokens), windows being 1 where all have the same.
 static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, const WindowTerms &terms) {
   int64_t n = terms.tokens;
