@@ -144,6 +144,8 @@ public:
   // Each column times its number of the vector `name`; and the numbers of each part behind those of the part before it.
   virtual TensorHandle scaleColumns(TensorHandle x, const std::string &name) = 0;
   virtual TensorHandle sideBySide(const std::vector<TensorHandle> &parts) = 0;
+  // All columns so many times side by side: (batch, sequence, times * width).
+  virtual TensorHandle repeatColumns(TensorHandle x, int64_t times) = 0;
   // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, plus the stored number `bias` unless it is
   // empty, (rows of x, rows of y).
   virtual TensorHandle unitRows(TensorHandle x) = 0;

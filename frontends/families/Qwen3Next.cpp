@@ -227,10 +227,8 @@ static TensorHandle deltaRule(ModelBuilder &b, TensorHandle x) {
   terms.keyHeads = state.numKeyHeads;
   terms.valueHeads = state.numValueHeads;
   if (state.isTiled) { // each value head with a key of its own
-    std::vector<TensorHandle> queries(static_cast<size_t>(terms.valueHeads / terms.keyHeads), q),
-        keys(queries.size(), k);
-    q = b.sideBySide(queries);
-    k = b.sideBySide(keys);
+    q = b.repeatColumns(q, terms.valueHeads / terms.keyHeads);
+    k = b.repeatColumns(k, terms.valueHeads / terms.keyHeads);
     terms.keyHeads = terms.valueHeads;
   }
   terms.scale = 1.0 / dim; // of a query's length and of scores, sqrt(dim) each

@@ -271,6 +271,11 @@ TensorHandle ModelImporter::sideBySide(const std::vector<TensorHandle> &parts) {
   return wrap(tensor::ConcatOp::create(b, loc, typeOf(unwrap(parts.front())).getRank() - 1, unwrap(parts)));
 }
 
+TensorHandle ModelImporter::repeatColumns(TensorHandle x, int64_t times) {
+  enter("repeat_columns");
+  return times == 1 ? x : wrap(columnsRepeated(b, loc, unwrap(x), times));
+}
+
 TensorHandle ModelImporter::unitRows(TensorHandle x) {
   enter("unit_rows");
   return wrap(rowsOfLengthOne(b, loc, unwrap(x)));

@@ -78,6 +78,7 @@ public:
                             const std::string &other) override;
   TensorHandle scaleColumns(TensorHandle x, const std::string &name) override;
   TensorHandle sideBySide(const std::vector<TensorHandle> &parts) override;
+  TensorHandle repeatColumns(TensorHandle x, int64_t times) override;
   TensorHandle unitRows(TensorHandle x) override;
   TensorHandle similarities(TensorHandle x, TensorHandle y, const std::string &scale, const std::string &bias) override;
   TensorHandle meanToken(TensorHandle x) override;

@@ -57,6 +57,8 @@ mlir::Value softplusOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, ml
 mlir::Value decayOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value steps, mlir::Value rates, bool areLogs);
 // x, each head times its number of `factors`: of the token, (batch, sequence, heads), or stored, (heads).
 mlir::Value headsScaled(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value factors);
+// (batch, sequence, times * width): all columns so many times.
+mlir::Value columnsRepeated(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t times);
 
 struct QueryKeyValue {
   mlir::Value q, k, v;

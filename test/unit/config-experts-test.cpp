@@ -163,10 +163,10 @@ TEST(ExpertsConfig, granite) {
   EXPECT_TRUE(familyConfig("granitemoehybrid", published).ropes.empty());
   expectRefusals(
       {{"granitemoehybrid",
-        {{"layer_types", {"attention", "mamba"}}},
-        "layer_types holds 'mamba', which is not supported"},
-       {"granitemoehybrid", {{"layer_types", nullptr}}, "layer_types names 0 layers, expected num_hidden_layers (2)"},
-       {"granitemoehybrid", {{"num_local_experts", 4}}, "num_local_experts is 4, which is not supported"},
+        {{"layer_types", {"attention", "conv"}}},
+        "layer_types holds 'conv', expected full_attention or linear_attention"},
+       {"granitemoehybrid", {{"layer_types", {"attention"}}}, "layer_types has 1 entries, expected num_hidden_layers"},
+       {"granitemoehybrid", {{"num_local_experts", 4}}, "block_sparse_moe.router.layer.weight is missing"},
        {"granitemoehybrid", {{"shared_intermediate_size", 0}}, "shared_intermediate_size is 0, expected 1 to"},
        {"granitemoehybrid",
         {{"shared_intermediate_size", 32}},
@@ -178,6 +178,32 @@ TEST(ExpertsConfig, granite) {
        {"granitemoe",
         {{"num_local_experts", 3}},
         "block_sparse_moe.input_linear.weight has shape (4, 64, 64), the config asks for (3, 64, 64)"}});
+}
+
+// Layers that keep a state, under both names; without any all do.
+TEST(ExpertsConfig, graniteStates) {
+  ModelConfig config = familyConfig("granitemoehybrid_state");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.values(), 128);
+  EXPECT_EQ(config.recurrent.channels(), 176);
+  EXPECT_EQ(config.recurrent.inputs(), 312);
+  EXPECT_TRUE(config.recurrent.hasBias && !config.recurrent.hasProjectionBias);
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 48);
+  EXPECT_EQ(config.moe.intermediateSize, 24);
+  json older = {{"layer_types", nullptr}, {"layers_block_type", {"mamba", "attention"}}, {"mamba_d_head", "auto"}};
+  EXPECT_EQ(familyConfig("granitemoehybrid_state", older).recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_FALSE(familyConfig("granitemoehybrid").hasStates());
+  expectRefusals(
+      {{"granitemoehybrid_state", {{"layer_types", nullptr}}, "model.layers.1.mamba.in_proj.weight is missing"},
+       {"granitemoehybrid_state", {{"mamba_n_heads", 5}}, "mamba_n_heads (5) by mamba_d_head is not mamba_expand by"},
+       {"granitemoehybrid_state", {{"mamba_d_head", 15}}, "mamba_n_heads (8) by mamba_d_head is not mamba_expand by"},
+       {"granitemoehybrid_state", {{"mamba_n_groups", 3}}, "mamba_n_heads (8) must be a multiple of mamba_n_groups (3)"},
+       {"granitemoehybrid_state", {{"mamba_conv_bias", false}}, "model.layers.0.mamba.conv1d.bias' is not part of"},
+       {"granitemoehybrid_state", {{"mamba_proj_bias", true}}, "model.layers.0.mamba.in_proj.bias is missing"},
+       {"granitemoehybrid_state", {{"mamba_expand", 0}}, "mamba_expand is 0, expected 1 to 1024"},
+       {"granitemoehybrid_state", {{"time_step_limit", {0.0, 0.5}}}, "time_step_limit bounds steps, which is not"},
+       {"granitemoehybrid_state", {{"time_step_limit", {0.1, nullptr}}}, "time_step_limit bounds steps, which is not"},
+       {"granitemoehybrid_state", {{"is_causal", false}}, "which is not supported of layers that keep a state"}});
 }
 
 TEST(ExpertsConfig, hunYuan) {

@@ -55,13 +55,14 @@ VALUES = [(r"(_act|act_fn|activation|activation_function|afn)$", ["relu", "gelu_
           (r"feed_forward_proj", ["relu", "gelu", "gelu_new", "gated-gelu", "gated-silu", "gated-relu", "gated-gelu_new", "silu", "gated"]),
           (r"eps(ilon)?$|variance", [1e-3, 0.1, 1e-12, 0.0]), (r"rope_theta", [500.0, 1e6, 100]), (r"partial_rotary_factor|rotary_pct|rope_pct", [0.25, 0.5, 1.0]),
           (r"layer_types", [["full_attention"], ["sliding_attention"], ["full_attention", "sliding_attention"], ["sliding_attention", "full_attention"],
-                            ["chunked_attention", "full_attention"]]),
+                            ["chunked_attention", "full_attention"], ["conv"], ["conv", "full_attention"], ["full_attention", "conv"],
+                            ["linear_attention"], ["linear_attention", "full_attention"], ["full_attention", "linear_attention"]]),
           (r"(sliding|attention)_window|window_size|attention_chunk_size|local_attention|n_local", [3, 5, 16, 1, 4096, 0]),
           (r"_heads$|^n_head|num_kv|_groups?$|multi_query_group_num", [1, 2, 3, 4, 8, 16]), (r"head_dim$|d_kv$|^head_size", [8, 12, 16, 24, 32]),
           (r"position_embedding_type", ["absolute", "relative_key", "relative_key_query", "rope", "alibi"]), (r"pad_token_id", [3, -1]), (r"eos_token_id", [7, [7, 9]]),
           (r"max_position_embeddings|_positions$|n_ctx", [24, 40, 512]), (r"topk_method", ["greedy", "group_limited_greedy", "noaux_tc"]),
           (r"scoring_func", ["softmax", "sigmoid"]), (r"topk_group|n_group", [1, 2, 4]), (r"image_size", [12, 16, 17, 24]), (r"patch_size", [2, 3, 4, 8]),
-          (r"conv_|deprecated", []), (r"pooling", ["cls", "mean", "max"]), (r"router_dtype", ["float32", "bfloat16", "float16"]),
+          (r"conv_L_cache|conv_kernel_dim|mamba_d_conv", [2, 3, 7]), (r"conv_|deprecated", []), (r"pooling", ["cls", "mean", "max"]), (r"router_dtype", ["float32", "bfloat16", "float16"]),
           (r"norm_type|normalization_function", ["layer_norm", "rms_norm", "layernorm", "rmsnorm", "RMSNorm"])]
 # Keys that implementations read though no config class has them.
 UNLISTED = {"is_causal": [False], "head_dim": [8, 24], "sliding_window": [5], "use_bidirectional_attention": [True], "attention_chunk_size": [6],
