@@ -195,6 +195,26 @@ TEST(MatmulCode, TilesStayInTheirRegisters) {
   }
 }
 
+// A gate's result that many rows of are rounded: half of the lines of `out` are asked for, and rounding is no part of a loop over K.
+TEST(MatmulCode, RoundedResultsLeaveTilesAlone) {
+  MatmulSpec spec{*layoutFor(TensorType::Q4_1), 4096, 4096};
+  spec.int16FewRows = spec.hasRounded = spec.isGated = true;
+  spec.epilogue = MatmulEpilogue::Silu;
+  spec.roundedAbove = 12;
+  std::string assembly = emitAssembly(spec, "sapphirerapids", "q4_1");
+  EXPECT_NE(assembly.find("vcvtne"), std::string::npos);
+  std::multiset<std::array<int, 2>> steps;
+  for (const auto &loop : innerLoops(assembly)) {
+    int dots = countOf(loop, "tdpbf16ps");
+    if (!dots)
+      continue;
+    steps.insert({dots, countOf(loop, "prefetcht0")});
+    EXPECT_EQ(countStores(loop), 0);
+    EXPECT_FALSE(llvm::any_of(loop, [](StringRef code) { return code.starts_with("vcvtne"); }));
+  }
+  EXPECT_EQ(steps, (std::multiset<std::array<int, 2>>{{4, 6}, {4, 6}, {2, 3}}));
+}
+
 TEST(MatmulCode, TilesAreReleased) {
   std::string assembly = emitAssembly(TensorType::BF16, "sapphirerapids");
   size_t release = assembly.find("tilerelease");
@@ -227,14 +247,18 @@ TEST(MatmulCode, WeightsAreAskedForAhead) {
 
 // Few rows: the loop over blocks of K holds two products of bytes for each four codes of a row, and nothing leaves the registers.
 TEST(MatmulCode, SumsOfInt16StayInRegisters) {
-  for (auto [target, type, tallest] :
-       {std::tuple("znver5", TensorType::Q4_0, 8), std::tuple("znver5", TensorType::Q8_0, 8),
-        std::tuple("sapphirerapids", TensorType::Q4_1, 8), std::tuple("x86-64-v3", TensorType::Q4_0, 1),
-        std::tuple("znver2", TensorType::Q4_0, 1), std::tuple("alderlake", TensorType::Q4_0, 2),
-        std::tuple("alderlake", TensorType::Q8_0, 2)}) {
+  for (auto [target, type, tallest, isGated] :
+       {std::tuple("znver5", TensorType::Q4_0, 8, false), std::tuple("znver5", TensorType::Q8_0, 8, false),
+        std::tuple("sapphirerapids", TensorType::Q4_1, 8, false),
+        std::tuple("sapphirerapids", TensorType::Q4_0, 8, true),
+        std::tuple("sapphirerapids", TensorType::Q8_0, 8, true), std::tuple("x86-64-v3", TensorType::Q4_0, 1, false),
+        std::tuple("znver2", TensorType::Q4_0, 1, false), std::tuple("alderlake", TensorType::Q4_0, 2, false),
+        std::tuple("alderlake", TensorType::Q8_0, 2, false)}) {
     SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
     MatmulSpec spec{*layoutFor(type), 4096, 4096};
     spec.int16FewRows = true;
+    spec.isGated = isGated;
+    spec.epilogue = isGated ? MatmulEpilogue::Silu : MatmulEpilogue::None;
     bool hasWords = StringRef(target) == "x86-64-v3", hasVnni = !hasWords && StringRef(target) != "znver2",
          isAvx2 = !hasVnni || StringRef(target) == "alderlake";
     std::string assembly = emitAssembly(spec, target);
@@ -253,7 +277,8 @@ TEST(MatmulCode, SumsOfInt16StayInRegisters) {
     // 8 x 4 codes of a block, two products each; an AVX2 vector holds half of a panel.
     std::multiset<int> expected;
     for (int rows = tallest; rows; rows /= 2)
-      expected.insert(rows * 16 * (isAvx2 ? 2 : 1));
+      for (int panel = 0; panel < (isGated ? 2 : 1); ++panel) // one after the other
+        expected.insert(rows * 16 * (isAvx2 ? 2 : 1));
     EXPECT_EQ(products, expected);
   }
 }

@@ -53,14 +53,20 @@ private:
   // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
   void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
   void storePanel(mlir::Value sum, mlir::Value outPanel, mlir::Value row);
-  mlir::Value outAddress(mlir::Value row, mlir::Value outPanel);
+  // Rows of the result: f32 or bf16.
+  struct Destination {
+    mlir::Value address, stride; // in elements
+    int64_t elementBytes;
+  };
+  Destination outOf(bool isMany);
+  mlir::Value addressIn(const Destination &to, mlir::Value row, mlir::Value outPanel);
   // The weight of entry `row` of an expert's list, in every lane; and what becomes of a sum where it scales the input.
   mlir::Value rowScale(mlir::Value row);
   mlir::Value scaled(mlir::Value sum, mlir::Value row);
   void storeGated(mlir::Value gate, mlir::Value up, mlir::Value outPanel, mlir::Value row);
   mlir::Value lanesOf(mlir::Value column);
   mlir::Value loadLanes(mlir::Value from, mlir::Value mask);
-  void storeLanes(mlir::Value sum, mlir::Value address, mlir::Value mask);
+  void storeLanes(mlir::Value sum, mlir::Value row, mlir::Value outPanel, mlir::Value mask);
   mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
@@ -188,6 +194,7 @@ private:
   // What is being multiplied: as `call.act` comes, or as `call.rounded` for many rows.
   MatmulActivation form;
   mlir::Value input, inputStride;
+  llvm::SmallVector<Destination, 2> outs; // each takes the result
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
   mlir::Value unitSums, staged, unitDots, unitCodes;
