@@ -146,7 +146,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     for (Operation *user : op.getResult(0).getUsers())
       if (auto reader = dyn_cast<PackedMatmulOp>(user)) {
-        if (!rounding || reader.getInputRounded() != rounding.getResult() || reader.getInput() != op.getResult(0))
+        if (!rounding || reader.getInputRounded() != rounding.getResult() || reader.getInput() != op.getResult(0) ||
+            llvm::is_contained(reader.getInits(), op.getResult(0)))
           return {};
         isReadByFew = true;
       }

@@ -235,9 +235,7 @@ public:
     spec.isGated = isGated;
     spec.epilogue = MatmulEpilogue::Silu;
   }
-  int64_t fewRows() {
-    return library.matmulSchedule(true, "q4_0", k).getTile(TileRole::Int16).getMaxRows();
-  }
+  int64_t fewRows() { return library.matmulSchedule(true, "q4_0", k).getTile(TileRole::Int16).getMaxRows(); }
   void build(int64_t above) {
     ScheduleAttr schedule = library.matmulSchedule(true, "q4_0", k);
     ASSERT_TRUE(succeeded(buildMatmul(library.module(), "plain", spec, schedule, library.target())));
@@ -286,8 +284,7 @@ private:
 // Rows that few is said of here and there alike, here alone and there alone.
 TEST(MatmulByRows, ResultsAreRoundedWhereTheyAreStored) {
   for (const std::string &target : KernelLibrary::bf16Targets())
-    for (auto [n, isGated, more] : {std::tuple(35, false, 0), std::tuple(64, true, 0), std::tuple(64, true, 3),
-                                    std::tuple(35, false, -3)}) {
+    for (auto [n, isGated, more] : {std::tuple(64, true, 0), std::tuple(35, false, 3), std::tuple(35, false, -3)}) {
       RoundedResult result(target, n, isGated);
       int64_t few = result.fewRows();
       if (!few)
@@ -303,9 +300,9 @@ TEST(MatmulByRows, ResultsAreRoundedWhereTheyAreStored) {
 // Where nothing reads it otherwise, the result is bf16 at every number of rows.
 TEST(MatmulByRows, ResultsMayBeBf16Alone) {
   constexpr int64_t n = 35, k = 64, most = 40;
-  using Rounding = void(const uint16_t *act, const float *, const int32_t *, const uint8_t *weights, const float *bias,
-                        void *out, int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin,
-                        int64_t panelEnd, void *scratch);
+  using Rounding =
+      void(const uint16_t *act, const float *, const int32_t *, const uint8_t *weights, const float *bias, void *out,
+           int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd, void *scratch);
   for (const std::string &target : KernelLibrary::bf16Targets()) {
     SCOPED_TRACE(target);
     KernelLibrary library(target);

@@ -283,6 +283,45 @@ TEST(MatmulCode, SumsOfInt16StayInRegisters) {
   }
 }
 
+// Both planes of 16 rows: their sums pass through memory once and are scaled into sums that do not. Of a pair of panels and of one.
+TEST(MatmulCode, SumsOfInt16TilesStayInRegisters) {
+  for (auto [type, expected] : {std::pair(TensorType::Q8_0, 3), std::pair(TensorType::Q4_0, 0)}) {
+    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    spec.int16FewRows = true;
+    std::string assembly = emitAssembly(spec, "sapphirerapids", tensorTypeInfo(type).name);
+    int loops = 0;
+    for (const auto &loop : innerLoops(assembly)) {
+      if (!countOf(loop, "tdpbsud"))
+        continue;
+      ++loops;
+      EXPECT_EQ(countOf(loop, "tdpbsud"), 2);
+      EXPECT_EQ(countOf(loop, "tileloadd"), 3);
+      EXPECT_EQ(countOf(loop, "tilestored"), 2);
+      EXPECT_EQ(countOf(loop, "ldtilecfg"), 0);
+      EXPECT_EQ(countOf(loop, "vpdpbusd"), 0);
+      EXPECT_EQ(countStores(loop), 0);
+    }
+    EXPECT_EQ(loops, expected);
+  }
+}
+
+// Golden Cove's servers read two panels of bytes for one row side by side, 16 products each, and other rows one panel after the other.
+TEST(MatmulCode, OneRowReadsTwoPanelsOfBytes) {
+  for (auto [type, ofPairs] : {std::pair(TensorType::Q8_0, 4), std::pair(TensorType::Q4_0, 1)}) {
+    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    spec.int16FewRows = true;
+    std::string assembly = emitAssembly(spec, "emeraldrapids", tensorTypeInfo(type).name);
+    std::multiset<int> products;
+    for (const auto &loop : innerLoops(assembly))
+      if (int dots = countOf(loop, "vpdpbusd")) {
+        products.insert(dots);
+        EXPECT_EQ(countStores(loop), 0) << "with " << dots << " products";
+      }
+    EXPECT_EQ(products.count(2 * 16), size_t(ofPairs)) << "two rows, and one row of two panels";
+    EXPECT_EQ(products.count(16), 1u) << "one row of one panel";
+  }
+}
+
 // A block's sums pass through memory once and are scaled into sums that do not.
 TEST(MatmulCode, SumsOfInt8TilesStayInRegisters) {
   for (auto [type, unpacked] : {std::pair(TensorType::Q8_0, 0), std::pair(TensorType::Q4_1, 8)}) {

@@ -57,6 +57,19 @@ func.func private @residual(%x: tensor<?x64xf32>, %up: tensor<2304xi8>, %down: t
   return %y : tensor<?x64xf32>
 }
 
+// What a reader adds to is read in f32.
+// CHECK-LABEL: @added_to
+// CHECK-NOT: rounded_above
+// CHECK: return
+func.func private @added_to(%x: tensor<?x64xf32>, %up: tensor<2304xi8>, %down: tensor<2304xi8>) -> tensor<?x64xf32> {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x64xf32>
+  %empty = tensor.empty(%rows) : tensor<?x64xf32>
+  %h = heddle.packed_matmul ins(%x, %up : tensor<?x64xf32>, tensor<2304xi8>) outs(%empty : tensor<?x64xf32>) {n = 64, k = 64, format = "q4_0"} -> tensor<?x64xf32>
+  %y = heddle.packed_matmul ins(%h, %down : tensor<?x64xf32>, tensor<2304xi8>) outs(%h : tensor<?x64xf32>) {n = 64, k = 64, format = "q4_0", accumulate} -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
 // Readers to whom other numbers of rows are few are not served by one rounding.
 // CHECK-LABEL: @readers_differ
 // CHECK-NOT: rounded_above

@@ -150,6 +150,17 @@ private:
   Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
   int64_t int16StepBytes() const;
   int64_t int16RowBytes() const;
+  static constexpr int64_t int16PlaneBytes = 32; // of a step
+  // 16-bit integers with AMX: as they are rounded, all rows lie equally far apart
+  bool usesInt16Tiles() const;
+  bool isInt16UnitHeight(int64_t height) const;
+  void beginInt16Unit();
+  void endInt16Unit();
+  mlir::Value fillsInt16Unit();
+  void emitInt16UnitTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows);
+  Values sumInt16Unit(mlir::Value panel, llvm::ArrayRef<IntegerRow> tileRows);
+  void multiplyPlanes(mlir::Value codes, mlir::Value planes, mlir::Value dots);
+  Values loadPlaneDots(mlir::Value dots, llvm::ArrayRef<IntegerRow> blockRows);
   // Stack of the terms that rows add to every panel.
   mlir::Value termMemory();
   // Many rows as integers, with the weights of a unit of K staged as 16-bit words.
@@ -201,6 +212,7 @@ private:
   int32_t zeroPoint = 0;            // of the codes as the dot product reads them
   mlir::Value rounded, rowsRounded; // rows as 16-bit integers, and the first of them
   int64_t roundedRows = 0;          // at once
+  int64_t panelsOfOneRow = 1;       // whose weights are read side by side
   mlir::Value termStack;
   WordMemory words;
 };

@@ -20,6 +20,7 @@ MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &
     : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
       tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))),
       form(spec.activation), input(call.act), inputStride(call.actStride), outs({outOf(/*isMany=*/false)}) {
+  panelsOfOneRow = tiles.int16.panels;
   if (!spec.isGated)
     return;
   for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
