@@ -211,7 +211,8 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
     pipeline.kvElementType = options.kv;
   chooseProducts(options, target, pipeline);
   pipeline.singleResult = target.isDevice();
-  pipeline.gatesInProducts = target.isDevice();
+  // Tiles of AMX wait for what a product writes: a gate's is half as much.
+  pipeline.gatesInProducts = target.isDevice() || (pipeline.bf16Products && target.cpu.hasBf16Tiles());
 }
 
 // A graph's types say what it computes with; who asks for other weights asks for the products that go with them.

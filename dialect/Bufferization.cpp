@@ -53,7 +53,7 @@ template <typename Op> struct KernelModel : DstBufferizableOpInterfaceExternalMo
     if (!dps.isDpsInit(&operand))
       return true;
     if (auto matmul = dyn_cast<PackedMatmulOp>(op))
-      return matmul.getAccumulate() && operand.get() != matmul.getRoom();
+      return matmul.getAccumulate() && operand.get() == matmul.getInits()[0];
     if (auto attention = dyn_cast<RaggedAttentionOp>(op))
       return attention.getOfGlobals();
     auto experts = dyn_cast<ExpertMatmulOp>(op);

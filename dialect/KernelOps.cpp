@@ -69,6 +69,19 @@ static LogicalResult verifyRoom(PackedMatmulOp op) {
   return verifyPreparation(op, op.getRoom(), op.getNorm(), op.getK(), "second"); // packed_matmul_c7, packed_matmul_c8
 }
 
+// Of a product that rounds its result.
+static LogicalResult verifyRoundedResult(PackedMatmulOp op) {
+  auto elementOf = [&](unsigned init) { return shaped(op.getInits()[init]).getElementType(); };
+  std::optional<int64_t> above = op.getRoundedAbove();
+  if (above && (*above < 1 || !op.getInt16() || op.getInits().size() != 2 || !elementOf(0).isF32() || !elementOf(1).isBF16() ||
+                !isMatrix(op.getInits()[1], op.getN()))) // packed_matmul_c9
+    return op.emitOpError("'rounded_above' (")
+           << *above << ") must be positive, with 'int16' and destinations f32 and bf16 (rows, " << op.getN() << ")";
+  if (op.getAccumulate() && (above || elementOf(0).isBF16())) // packed_matmul_c9
+    return op.emitOpError("a residual is not rounded");
+  return success();
+}
+
 LogicalResult PackedMatmulOp::verify() {
   if (getInits().empty() || !isMatrix(getInput(), getK()) || !isMatrix(getInits()[0], getN())) // packed_matmul_c1
     return emitOpError("input must be (rows, ") << getK() << ") and the destination (rows, " << getN() << ")";
@@ -86,7 +99,7 @@ LogicalResult PackedMatmulOp::verify() {
     return emitOpError("an activation of what is added to a residual has no kernel");
   if (getGated() && (!getActivation() || getBias() || getN() % 16)) // packed_matmul_c6
     return emitOpError("'gated' needs an activation, no bias and a multiple of 16 as n, got ") << getN();
-  if (failed(verifyRoom(*this)))
+  if (failed(verifyRoundedResult(*this)) || failed(verifyRoom(*this)))
     return failure();
   return verifyResults(*this);
 }

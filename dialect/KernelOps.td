@@ -71,6 +71,9 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
     does it, by `eps` and `weight_offset`, and they are rounded to the type of the room. Few rows are prepared as they are read; what is left in the
     room is of no use.
 
+    A bf16 destination is rounded once. With `rounded_above` the second destination is (rows, n) and takes the result in bf16 where there are more
+    rows than that, which are not to have the bits of few; the first takes it of fewer. What is left in the other is of no use.
+
     Constraints:
       * C1: input is (rows, k), the first destination (rows, n).
       * C2: scales are (rows, k / 32), sums (rows, k / 16); both are there if the input is i8, and only then.
@@ -81,6 +84,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
       * C6: `gated` needs an activation and an n that 16 divides, and excludes a bias.
       * C7: a second destination is f32 or bf16 (rows, k), of a f32 input without `int16`.
       * C8: norm is f32 (k) and comes with `eps`, `weight_offset` and a second destination, which is bf16 where there is no norm.
+      * C9: `rounded_above` is positive, comes with `int16` and two destinations, f32 and bf16 (rows, n); it and a bf16 first destination exclude `accumulate`.
 
     Canonical form: nothing is accumulated on zeros.
 
@@ -96,12 +100,19 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
         {n = 16, k = 64, format = "bf16", eps = 1.0e-5, weight_offset = 0.0} -> tensor<?x16xf32>, tensor<?x64xbf16>
       return %y : tensor<?x16xf32>
     }
+    func.func @for_products_by_rows(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %out: tensor<?x16xf32>, %many: tensor<?x16xbf16>) -> (tensor<?x16xf32>, tensor<?x16xbf16>) {
+      %y, %rounded = heddle.packed_matmul activated silu ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>)
+        outs(%out, %many : tensor<?x16xf32>, tensor<?x16xbf16>)
+        {n = 16, k = 64, format = "q4_1", int16, rounded_above = 12} -> tensor<?x16xf32>, tensor<?x16xbf16>
+      return %y, %rounded : tensor<?x16xf32>, tensor<?x16xbf16>
+    }
     ```
   }];
   let arguments = (ins Heddle_Buffer:$input, Optional<Heddle_Buffer>:$input_scales, Optional<Heddle_Buffer>:$input_sums,
                        Optional<Heddle_Buffer>:$input_rounded, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$bias, Optional<Heddle_Buffer>:$norm,
                        Variadic<Heddle_Buffer>:$inits, I64Attr:$n, I64Attr:$k, StrAttr:$format, OptionalAttr<Heddle_ActivationAttr>:$activation,
-                       OptionalAttr<F64Attr>:$eps, OptionalAttr<F64Attr>:$weight_offset, UnitAttr:$gated, UnitAttr:$accumulate, UnitAttr:$int16);
+                       OptionalAttr<F64Attr>:$eps, OptionalAttr<F64Attr>:$weight_offset, UnitAttr:$gated, UnitAttr:$accumulate, UnitAttr:$int16,
+                       OptionalAttr<I64Attr>:$rounded_above);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let hasCanonicalizer = 1;
   let assemblyFormat = [{
@@ -112,7 +123,9 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let extraClassDeclaration = dpsMethods # [{
     ::llvm::StringRef getArithmetic();
     // Where the kernel prepares rows, null: they come as they are multiplied.
-    ::mlir::Value getRoom() { return getInits().size() > 1 ? getInits()[1] : ::mlir::Value(); }
+    ::mlir::Value getRoom() { return getInits().size() > 1 && !getRoundedAbove() ? getInits()[1] : ::mlir::Value(); }
+    // Where many rows of the result are rounded, or null.
+    ::mlir::Value getRounded() { return getRoundedAbove() ? getInits()[1] : ::mlir::Value(); }
   }];
   let hasVerifier = 1;
 }

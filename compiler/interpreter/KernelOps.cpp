@@ -138,6 +138,12 @@ static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
   frame.set(op.getResults()[0], std::move(result));
   if (op.getRoom())
     frame.set(op.getResults()[1], Tensor(frame.tensor(op.getRoom())));
+  if (Value rounded = op.getRounded()) {
+    Tensor many = frame.tensor(rounded);
+    for (int64_t i = 0; i < rows * n; ++i)
+      many.setReal(i, frame.tensor(op.getResults()[0]).reals[i]);
+    frame.set(op.getResults()[1], std::move(many));
+  }
   return success();
 }
 

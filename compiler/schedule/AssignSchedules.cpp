@@ -98,7 +98,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
         b, loc, TypeRange{out.getType(), type}, rows, Value(), Value(), Value(), op.getWeights(), op.getBias(),
         norm ? norm.getWeight() : Value(), ValueRange{out, room}, op.getNAttr(), op.getKAttr(), op.getFormatAttr(),
         op.getActivationAttr(), norm ? norm.getEpsAttr() : FloatAttr(), norm ? norm.getWeightOffsetAttr() : FloatAttr(),
-        op.getGatedAttr(), op.getAccumulateAttr(), op.getInt16Attr());
+        op.getGatedAttr(), op.getAccumulateAttr(), op.getInt16Attr(), op.getRoundedAboveAttr());
     op.getResult(0).replaceAllUsesWith(product.getResult(0));
     op.erase();
     if (!norm)
@@ -116,6 +116,81 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     });
     for (PackedMatmulOp op : products)
       prepareInKernel(op, target);
+  }
+
+  // Rows up to which products multiply rows as integers before they read them rounded, if that is what all readers of `rounded` do; else 0.
+  static int64_t fewRowsOf(Value rounded) {
+    std::optional<int64_t> most;
+    for (Operation *user : rounded.getUsers()) {
+      auto product = dyn_cast<PackedMatmulOp>(user);
+      auto schedule = product ? product->getAttrOfType<ScheduleAttr>(scheduleAttrName) : ScheduleAttr();
+      auto isOfWords = [](TileAttr tile) { return tile.getRole() == TileRole::Words; };
+      if (!schedule || product.getInputRounded() != rounded || llvm::any_of(schedule.getTiles(), isOfWords))
+        return 0;
+      int64_t own = schedule.getTile(TileRole::Int16).getMaxRows();
+      if (own != most.value_or(own))
+        return 0;
+      most = own;
+    }
+    return most.value_or(0);
+  }
+
+  // The only rounding of a product's result, if nothing reads what is not rounded but products that read both.
+  static arith::TruncFOp onlyRoundingOf(PackedMatmulOp op, bool &isReadByFew) {
+    arith::TruncFOp rounding;
+    for (Operation *user : op.getResult(0).getUsers()) {
+      if (auto truncate = dyn_cast<arith::TruncFOp>(user); truncate && !rounding)
+        rounding = truncate;
+      else if (!isa<PackedMatmulOp, tensor::DimOp>(user))
+        return {};
+    }
+    for (Operation *user : op.getResult(0).getUsers())
+      if (auto reader = dyn_cast<PackedMatmulOp>(user)) {
+        if (!rounding || reader.getInputRounded() != rounding.getResult() || reader.getInput() != op.getResult(0) ||
+            llvm::is_contained(reader.getInits(), op.getResult(0)))
+          return {};
+        isReadByFew = true;
+      }
+    return rounding;
+  }
+
+  // A product whose result is read rounded rounds it where it stores it, of many rows alone where few are read as they are: no kernel does it
+  // behind it, and half of the bytes are written.
+  static void roundInProduct(PackedMatmulOp op) {
+    bool isReadByFew = false, isPlain = !op.getAccumulate() && op.getInits().size() == 1;
+    arith::TruncFOp rounding = isPlain ? onlyRoundingOf(op, isReadByFew) : arith::TruncFOp();
+    if (!rounding || rounding.getType() != bf16Of(op.getResult(0)))
+      return;
+    int64_t above = isReadByFew && op.getInt16() ? fewRowsOf(rounding.getResult()) : 0;
+    if (isReadByFew && !above)
+      return;
+    OpBuilder b(op);
+    Location loc = mergedLocation(b.getContext(), {op.getLoc(), rounding.getLoc()});
+    Value out = op.getInits()[0];
+    Value rounded = tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, out), b.getBF16Type());
+    SmallVector<Value, 2> inits = {rounded};
+    if (isReadByFew)
+      inits.insert(inits.begin(), out);
+    auto product = PackedMatmulOp::create(
+        b, loc, TypeRange(ValueRange(inits)), op.getInput(), op.getInputScales(), op.getInputSums(),
+        op.getInputRounded(), op.getWeights(), op.getBias(), op.getNorm(), inits, op.getNAttr(), op.getKAttr(),
+        op.getFormatAttr(), op.getActivationAttr(), op.getEpsAttr(), op.getWeightOffsetAttr(), op.getGatedAttr(),
+        op.getAccumulateAttr(), op.getInt16Attr(), isReadByFew ? b.getI64IntegerAttr(above) : IntegerAttr());
+    product->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    rounding.replaceAllUsesWith(product.getResults().back());
+    rounding.erase();
+    op.getResult(0).replaceAllUsesWith(product.getResult(0));
+    op.erase();
+  }
+
+  // In a step on a CPU, once schedules say which rows are few.
+  void roundInProducts() {
+    SmallVector<PackedMatmulOp> products;
+    getOperation().walk([&](PackedMatmulOp op) {
+      if (!isInGraphEntry(op))
+        products.push_back(op);
+    });
+    llvm::for_each(products, roundInProduct);
   }
 
   Value roundedInput(Value input, Operation *user) {
@@ -193,7 +268,9 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     });
     getOperation()->removeAttr(schedulesAttrName);
     if (walked.wasInterrupted())
-      signalPassFailure();
+      return signalPassFailure();
+    if (target && target.getDevice() == TargetDevice::Cpu)
+      roundInProducts();
   }
 
   void assignInStep(Operation *op, TargetAttr target) {

@@ -225,7 +225,8 @@ LogicalResult KernelLowering::lowerGated(LinearOp op, GatedProduct product) {
       b, mergedLocation(b.getContext(), {op.getLoc(), glu.getLoc()}), TypeRange{type}, op.getInput(), Value(), Value(),
       Value(), weights->getResult(), Value(), Value(), init, b.getI64IntegerAttr(type.getDimSize(1)),
       b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), weights->getFormatAttr(), glu.getActivationAttr(),
-      FloatAttr(), FloatAttr(), /*gated=*/b.getUnitAttr(), /*accumulate=*/UnitAttr(), /*int16=*/UnitAttr());
+      FloatAttr(), FloatAttr(), /*gated=*/b.getUnitAttr(), /*accumulate=*/UnitAttr(), /*int16=*/UnitAttr(),
+      /*rounded_above=*/IntegerAttr());
   glu.getResult().replaceAllUsesWith(matmul.getResult(0));
   for (Operation *user : llvm::make_early_inc_range(op->getUsers()))
     if (auto dim = dyn_cast<tensor::DimOp>(user)) // of the rows
@@ -263,7 +264,7 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
       init, b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)),
       weights->getFormatAttr(), activation, FloatAttr(), FloatAttr(), /*gated=*/UnitAttr(),
       add ? b.getUnitAttr() : UnitAttr(),
-      /*int16=*/UnitAttr());
+      /*int16=*/UnitAttr(), /*rounded_above=*/IntegerAttr());
   replaceWithMatmul(op, add, matmul.getResult(0));
   return success();
 }
@@ -281,7 +282,8 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getRoutedRows(), Value(), Value(), Value(),
                                   router->getResult(), bias, Value(), logits, b.getI64IntegerAttr(experts),
                                   b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
-                                  ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(), UnitAttr(), UnitAttr())
+                                  ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(), UnitAttr(), UnitAttr(),
+                                  IntegerAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   Value scales = op.getScales() ? packVectors(op, op.getScales()) : Value();

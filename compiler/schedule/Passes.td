@@ -96,7 +96,7 @@ def LowerToKernels : StagePass<"heddle-lower-to-kernels", "::mlir::func::FuncOp"
     return %y : tensor<?x32xf32>
     ```
   }];
-  let options = [Option<"gates", "gates", "bool", "false", "A gate and an up projection are one product that joins them, as kernels of devices do">];
+  let options = [Option<"gates", "gates", "bool", "false", "A gate and an up projection are one product that joins them, as kernels of devices do, and those on AMX">];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect"];
 }
 
@@ -158,8 +158,9 @@ def AssignSchedules : StagePass<"heddle-assign-schedules", "::mlir::ModuleOp", "
     16-bit integers in the kernel; with `bf16-products`, inputs of products with bf16 weights are rounded, and with `by-rows` those of many
     rows: once per value however many products read it (for CUDA, `by-rows` leaves few rows f32, and the product rounds many); and attention over a bf16 cache multiplies bf16, on a CPU. Rotary embeddings read the session's table.
     Keys are split if there are too few tiles of attention per thread. In a step for CUDA a product takes along a norm that it alone reads, and the rounding of
-    what another kernel left. Examples: test/schedule/assign-schedules.mlir, assign-schedules-targets.mlir, assign-schedules-tuned.mlir,
-    assign-schedules-prepares.mlir.
+    what another kernel left. In a step on a CPU a product whose result is read rounded rounds it where it stores it; where few rows are read as they are, of more
+    rows than those (`rounded_above`). Examples: test/schedule/assign-schedules.mlir, assign-schedules-targets.mlir, assign-schedules-tuned.mlir,
+    assign-schedules-prepares.mlir, assign-schedules-rounds.mlir.
 
     ```mlir
     func.func @step(%x: tensor<?x64xf32>, %w: tensor<2304xi8>, %out: tensor<?x32xf32>) -> tensor<?x32xf32> {

@@ -66,7 +66,7 @@ static void spreadRows(ModuleOp module) {
       return;
     spread(op.getInputRounded() ? op.getInputRounded() : op.getInput(), /*isRounded=*/true);
     for (Value out : op.getInits())
-      spread(out, /*isRounded=*/false);
+      spread(out, /*isRounded=*/getElementTypeOrSelf(out).isBF16());
   });
 }
 

@@ -324,9 +324,11 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
   return success();
 }
 
-// What is left in the destination says nothing.
-static bool isScratch(Operation *op, size_t destination) {
+// What is left in the destination by an op of so many rows says nothing.
+static bool isScratch(Operation *op, size_t destination, int64_t rows) {
   auto attention = dyn_cast<OnlineAttentionOp>(op);
+  if (auto product = dyn_cast<PackedMatmulOp>(op); product && product.getRounded())
+    return destination == (rows > *product.getRoundedAbove() ? 0 : 1);
   if (isa<RotateAppendOp>(op))
     return destination > 0;
   return destination == 1 &&
@@ -337,9 +339,9 @@ LogicalResult KernelRecorder::addBuffers(Operation *op, ArrayRef<RuntimeValue> o
                                          std::string &regions, int64_t &numRegions) {
   auto inits = cast<DestinationStyleOpInterface>(op).getDpsInitsMutable();
   for (auto [i, init] : llvm::enumerate(inits)) {
-    if (isScratch(op, i))
-      continue;
     const Buffer &buffer = std::get<Buffer>(operands[init.getOperandNumber()]);
+    if (isScratch(op, i, buffer.shape.empty() ? 1 : buffer.shape[0]))
+      continue;
     std::optional<Place> place = baseOf(buffer);
     if (!place)
       return op->emitOpError("writes to memory that the step does not name");

@@ -134,3 +134,27 @@ func.func @packed_matmul_c8_norm(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: 
   %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x64xf32>) {n = 16 : i64, k = 64 : i64, format = "bf16"} -> tensor<?x16xf32>, tensor<?x64xf32>
   return
 }
+
+// -----
+
+func.func @packed_matmul_c9(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x64xbf16>) {
+  // expected-error @+1 {{'rounded_above' (12) must be positive, with 'int16' and destinations f32 and bf16 (rows, 16)}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x64xbf16>) {n = 16 : i64, k = 64 : i64, format = "q4_1", int16, rounded_above = 12} -> tensor<?x16xf32>, tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c9_few(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x16xbf16>) {
+  // expected-error @+1 {{'rounded_above' (0) must be positive}}
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x16xbf16>) {n = 16 : i64, k = 64 : i64, format = "q4_1", int16, rounded_above = 0} -> tensor<?x16xf32>, tensor<?x16xbf16>
+  return
+}
+
+// -----
+
+func.func @packed_matmul_c9_residual(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xbf16>) {
+  // expected-error @+1 {{a residual is not rounded}}
+  %0 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o : tensor<?x16xbf16>) {accumulate, n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xbf16>
+  return
+}

@@ -49,3 +49,13 @@ func.func @activated(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %b: tensor<16xf3
   %0 = heddle.packed_matmul activated <gelu> ins(%x, %w bias %b : tensor<?x64xf32>, tensor<4096xi8> bias tensor<16xf32>) outs(%o : tensor<?x16xf32>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xf32>
   return %0 : tensor<?x16xf32>
 }
+
+// CHECK-LABEL: @rounded_result
+func.func @rounded_result(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %o: tensor<?x16xf32>, %r: tensor<?x16xbf16>) -> (tensor<?x16xbf16>, tensor<?x16xbf16>) {
+  // CHECK: outs(%{{.*}}, %{{.*}} : tensor<?x16xf32>, tensor<?x16xbf16>) {{{.*}}rounded_above = 12 : i64} -> tensor<?x16xf32>, tensor<?x16xbf16>
+  %0, %1 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%o, %r : tensor<?x16xf32>, tensor<?x16xbf16>)
+    {int16, n = 16 : i64, k = 64 : i64, format = "q4_1", rounded_above = 12 : i64} -> tensor<?x16xf32>, tensor<?x16xbf16>
+  // CHECK: outs(%{{.*}} : tensor<?x16xbf16>)
+  %2 = heddle.packed_matmul ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>) outs(%r : tensor<?x16xbf16>) {n = 16 : i64, k = 64 : i64, format = "q4_1"} -> tensor<?x16xbf16>
+  return %1, %2 : tensor<?x16xbf16>, tensor<?x16xbf16>
+}

@@ -20,6 +20,12 @@ using ByRowsFunction = void(const float *act, const float *actScales, const int3
                             int64_t panelBegin, int64_t panelEnd, void *scratch, const uint16_t *rounded,
                             int64_t roundedStride, int64_t isFixed);
 
+static uint16_t roundedToBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
 namespace {
 
 // What 16 bits may lose: a step of 2^-15 of the largest of 32 uniform values is 2.4e-10 of their variance; of 2^-14, as words may have, four times
@@ -52,9 +58,7 @@ struct Activations {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < k; ++column) {
         float value = values[row * stride + column] = random.uniform();
-        uint32_t bits;
-        std::memcpy(&bits, &value, 4);
-        rounded[row * roundedStride + column] = uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        rounded[row * roundedStride + column] = roundedToBf16(value);
       }
   }
   int64_t stride, roundedStride;
@@ -208,4 +212,122 @@ TEST(MatmulByRows, RefusesPlainWeights) {
   spec.int16FewRows = true;
   mlir::ScopedDiagnosticHandler quiet(library.module().getContext(), [](mlir::Diagnostic &) {});
   EXPECT_TRUE(failed(buildMatmul(library.module(), "refused", spec, library.matmulSchedule(), library.target())));
+}
+
+//===- results that are rounded ---------------------------------------------===//
+
+using RoundedFunction = void(const float *act, const float *actScales, const int32_t *actSums, const uint8_t *weights,
+                             const float *bias, float *out, int64_t rows, int64_t actStride, int64_t outStride,
+                             int64_t panelBegin, int64_t panelEnd, void *scratch, const uint16_t *rounded,
+                             int64_t roundedStride, int64_t isFixed, uint16_t *outRounded, int64_t outRoundedStride);
+
+namespace {
+
+// A product, and the same that rounds many rows where it stores them, for a reader to whom more than `above` are many.
+class RoundedResult {
+public:
+  static constexpr int64_t k = 96, untouched = 0x7fff;
+
+  RoundedResult(const std::string &target, int64_t n, bool isGated)
+      : library(target), n(n), weights(TensorType::Q4_0, isGated ? 2 * n : n, k, 5), act(most, k) {
+    spec = {*layoutFor(TensorType::Q4_0), n, k};
+    spec.int16FewRows = spec.hasRounded = true;
+    spec.isGated = isGated;
+    spec.epilogue = MatmulEpilogue::Silu;
+  }
+  int64_t fewRows() { return library.matmulSchedule(true, "q4_0", k).getTile(TileRole::Int16).getMaxRows(); }
+  void build(int64_t above) {
+    ScheduleAttr schedule = library.matmulSchedule(true, "q4_0", k);
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "plain", spec, schedule, library.target())));
+    spec.roundedAbove = above;
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "rounds", spec, schedule, library.target())));
+    ASSERT_TRUE(library.load());
+    ASSERT_TRUE(plain = library.find<ByRowsFunction>("plain"));
+    ASSERT_TRUE(rounds = library.find<RoundedFunction>("rounds"));
+  }
+  // Of both, whatever a reader of so many rows reads; and that nothing else is written where both call the same rows many.
+  void expectSame(int64_t rows, bool isFixed) {
+    GuardedMatrix expected(rows, n), out(rows, n);
+    int64_t stride = n + 5, panels = (n + 15) / 16;
+    std::vector<uint16_t> many(rows * stride, untouched);
+    plain(act.values.data(), nullptr, nullptr, weights.packed, nullptr, expected.row(0), rows, act.stride,
+          expected.stride, 0, panels, library.scratch(), act.rounded.data(), act.roundedStride, isFixed);
+    rounds(act.values.data(), nullptr, nullptr, weights.packed, nullptr, out.row(0), rows, act.stride, out.stride, 0,
+           panels, library.scratch(), act.rounded.data(), act.roundedStride, isFixed, many.data(), stride);
+    EXPECT_TRUE(out.guardsIntact());
+    bool isMany = rows > spec.roundedAbove && !isFixed, isAlone = spec.roundedAbove == fewRows();
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < stride; ++column) {
+        uint16_t stored = many[row * stride + column];
+        if (column < n && isMany)
+          EXPECT_EQ(stored, roundedToBf16(expected.at(row, column))) << row << ", " << column;
+        else if (column >= n || isAlone)
+          EXPECT_EQ(stored, untouched) << row << ", " << column;
+        if (column < n && !isMany)
+          EXPECT_EQ(out.at(row, column), expected.at(row, column)) << row << ", " << column;
+      }
+  }
+  static constexpr int64_t most = 67;
+
+private:
+  KernelLibrary library;
+  int64_t n;
+  RandomWeights weights;
+  Activations act;
+  MatmulSpec spec;
+  ByRowsFunction *plain = nullptr;
+  RoundedFunction *rounds = nullptr;
+};
+
+} // namespace
+
+// Rows that few is said of here and there alike, here alone and there alone.
+TEST(MatmulByRows, ResultsAreRoundedWhereTheyAreStored) {
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    for (auto [n, isGated, more] : {std::tuple(64, true, 0), std::tuple(35, false, 3), std::tuple(35, false, -3)}) {
+      RoundedResult result(target, n, isGated);
+      int64_t few = result.fewRows();
+      if (!few)
+        continue;
+      SCOPED_TRACE(target + ", " + std::to_string(n) + ", above " + std::to_string(few + more));
+      ASSERT_NO_FATAL_FAILURE(result.build(few + more));
+      for (int64_t rows : {int64_t(1), few - 1, few, few + 1, few + 4, RoundedResult::most})
+        for (bool isFixed : {false, true})
+          result.expectSame(rows, isFixed);
+    }
+}
+
+// Where nothing reads it otherwise, the result is bf16 at every number of rows.
+TEST(MatmulByRows, ResultsMayBeBf16Alone) {
+  constexpr int64_t n = 35, k = 64, most = 40;
+  using Rounding =
+      void(const uint16_t *act, const float *, const int32_t *, const uint8_t *weights, const float *bias, void *out,
+           int64_t rows, int64_t actStride, int64_t outStride, int64_t panelBegin, int64_t panelEnd, void *scratch);
+  for (const std::string &target : KernelLibrary::bf16Targets()) {
+    SCOPED_TRACE(target);
+    KernelLibrary library(target);
+    RandomWeights weights(TensorType::BF16, n, k, 5);
+    Activations act(most, k);
+    MatmulSpec spec{*layoutFor(TensorType::BF16), n, k, MatmulActivation::Bf16};
+    ScheduleAttr schedule = library.matmulSchedule(true, "bf16", k);
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "plain", spec, schedule, library.target())));
+    spec.isOutRounded = true;
+    ASSERT_TRUE(succeeded(buildMatmul(library.module(), "rounds", spec, schedule, library.target())));
+    ASSERT_TRUE(library.load());
+    for (int64_t rows : {1, 5, 17, 40}) {
+      GuardedMatrix expected(rows, n);
+      std::vector<uint16_t> out(rows * (n + 1), 0x7fff);
+      auto call = [&](const char *name, void *to, int64_t stride) {
+        library.find<Rounding>(name)(act.rounded.data(), nullptr, nullptr, weights.packed, nullptr, to, rows,
+                                     act.roundedStride, stride, 0, 3, library.scratch());
+      };
+      call("plain", expected.row(0), expected.stride);
+      call("rounds", out.data(), n + 1);
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < n; ++column)
+          EXPECT_EQ(out[row * (n + 1) + column], roundedToBf16(expected.at(row, column))) << row << ", " << column;
+        EXPECT_EQ(out[row * (n + 1) + n], 0x7fff) << row;
+      }
+    }
+  }
 }

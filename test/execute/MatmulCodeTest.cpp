@@ -195,6 +195,26 @@ TEST(MatmulCode, TilesStayInTheirRegisters) {
   }
 }
 
+// A gate's result that many rows of are rounded: half of the lines of `out` are asked for, and rounding is no part of a loop over K.
+TEST(MatmulCode, RoundedResultsLeaveTilesAlone) {
+  MatmulSpec spec{*layoutFor(TensorType::Q4_1), 4096, 4096};
+  spec.int16FewRows = spec.hasRounded = spec.isGated = true;
+  spec.epilogue = MatmulEpilogue::Silu;
+  spec.roundedAbove = 12;
+  std::string assembly = emitAssembly(spec, "sapphirerapids", "q4_1");
+  EXPECT_NE(assembly.find("vcvtne"), std::string::npos);
+  std::multiset<std::array<int, 2>> steps;
+  for (const auto &loop : innerLoops(assembly)) {
+    int dots = countOf(loop, "tdpbf16ps");
+    if (!dots)
+      continue;
+    steps.insert({dots, countOf(loop, "prefetcht0")});
+    EXPECT_EQ(countStores(loop), 0);
+    EXPECT_FALSE(llvm::any_of(loop, [](StringRef code) { return code.starts_with("vcvtne"); }));
+  }
+  EXPECT_EQ(steps, (std::multiset<std::array<int, 2>>{{4, 6}, {4, 6}, {2, 3}}));
+}
+
 TEST(MatmulCode, TilesAreReleased) {
   std::string assembly = emitAssembly(TensorType::BF16, "sapphirerapids");
   size_t release = assembly.find("tilerelease");
@@ -227,14 +247,18 @@ TEST(MatmulCode, WeightsAreAskedForAhead) {
 
 // Few rows: the loop over blocks of K holds two products of bytes for each four codes of a row, and nothing leaves the registers.
 TEST(MatmulCode, SumsOfInt16StayInRegisters) {
-  for (auto [target, type, tallest] :
-       {std::tuple("znver5", TensorType::Q4_0, 8), std::tuple("znver5", TensorType::Q8_0, 8),
-        std::tuple("sapphirerapids", TensorType::Q4_1, 8), std::tuple("x86-64-v3", TensorType::Q4_0, 1),
-        std::tuple("znver2", TensorType::Q4_0, 1), std::tuple("alderlake", TensorType::Q4_0, 2),
-        std::tuple("alderlake", TensorType::Q8_0, 2)}) {
+  for (auto [target, type, tallest, isGated] :
+       {std::tuple("znver5", TensorType::Q4_0, 8, false), std::tuple("znver5", TensorType::Q8_0, 8, false),
+        std::tuple("sapphirerapids", TensorType::Q4_1, 8, false),
+        std::tuple("sapphirerapids", TensorType::Q4_0, 8, true),
+        std::tuple("sapphirerapids", TensorType::Q8_0, 8, true), std::tuple("x86-64-v3", TensorType::Q4_0, 1, false),
+        std::tuple("znver2", TensorType::Q4_0, 1, false), std::tuple("alderlake", TensorType::Q4_0, 2, false),
+        std::tuple("alderlake", TensorType::Q8_0, 2, false)}) {
     SCOPED_TRACE(std::string(target) + ", " + tensorTypeInfo(type).name);
     MatmulSpec spec{*layoutFor(type), 4096, 4096};
     spec.int16FewRows = true;
+    spec.isGated = isGated;
+    spec.epilogue = isGated ? MatmulEpilogue::Silu : MatmulEpilogue::None;
     bool hasWords = StringRef(target) == "x86-64-v3", hasVnni = !hasWords && StringRef(target) != "znver2",
          isAvx2 = !hasVnni || StringRef(target) == "alderlake";
     std::string assembly = emitAssembly(spec, target);
@@ -253,8 +277,48 @@ TEST(MatmulCode, SumsOfInt16StayInRegisters) {
     // 8 x 4 codes of a block, two products each; an AVX2 vector holds half of a panel.
     std::multiset<int> expected;
     for (int rows = tallest; rows; rows /= 2)
-      expected.insert(rows * 16 * (isAvx2 ? 2 : 1));
+      for (int panel = 0; panel < (isGated ? 2 : 1); ++panel) // one after the other
+        expected.insert(rows * 16 * (isAvx2 ? 2 : 1));
     EXPECT_EQ(products, expected);
+  }
+}
+
+// Both planes of 16 rows: their sums pass through memory once and are scaled into sums that do not. Of a pair of panels and of one.
+TEST(MatmulCode, SumsOfInt16TilesStayInRegisters) {
+  for (auto [type, expected] : {std::pair(TensorType::Q8_0, 3), std::pair(TensorType::Q4_0, 0)}) {
+    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    spec.int16FewRows = true;
+    std::string assembly = emitAssembly(spec, "sapphirerapids", tensorTypeInfo(type).name);
+    int loops = 0;
+    for (const auto &loop : innerLoops(assembly)) {
+      if (!countOf(loop, "tdpbsud"))
+        continue;
+      ++loops;
+      EXPECT_EQ(countOf(loop, "tdpbsud"), 2);
+      EXPECT_EQ(countOf(loop, "tileloadd"), 3);
+      EXPECT_EQ(countOf(loop, "tilestored"), 2);
+      EXPECT_EQ(countOf(loop, "ldtilecfg"), 0);
+      EXPECT_EQ(countOf(loop, "vpdpbusd"), 0);
+      EXPECT_EQ(countStores(loop), 0);
+    }
+    EXPECT_EQ(loops, expected);
+  }
+}
+
+// Golden Cove's servers read two panels of bytes for one row side by side, 16 products each, and other rows one panel after the other.
+TEST(MatmulCode, OneRowReadsTwoPanelsOfBytes) {
+  for (auto [type, ofPairs] : {std::pair(TensorType::Q8_0, 4), std::pair(TensorType::Q4_0, 1)}) {
+    MatmulSpec spec{*layoutFor(type), 4096, 4096};
+    spec.int16FewRows = true;
+    std::string assembly = emitAssembly(spec, "emeraldrapids", tensorTypeInfo(type).name);
+    std::multiset<int> products;
+    for (const auto &loop : innerLoops(assembly))
+      if (int dots = countOf(loop, "vpdpbusd")) {
+        products.insert(dots);
+        EXPECT_EQ(countStores(loop), 0) << "with " << dots << " products";
+      }
+    EXPECT_EQ(products.count(2 * 16), size_t(ofPairs)) << "two rows, and one row of two panels";
+    EXPECT_EQ(products.count(16), 1u) << "one row of one panel";
   }
 }
 

@@ -135,7 +135,8 @@ TaskDivision GraphLauncher::divisionOf(Operation *op) {
     return {};
   TileAttr tile = kernels.scheduleOf(op).getTile(TileRole::ManyRows);
   // Few rows and many are multiplied alike where neither is rounded.
-  bool sharesRows = !product.getInt16() && !product.getRoom() && getElementTypeOrSelf(product.getInput()).isF32();
+  bool sharesRows = !product.getInt16() && !product.getRoom() && getElementTypeOrSelf(product.getInput()).isF32() &&
+                    getElementTypeOrSelf(product.getInits()[0]).isF32();
   return {tile ? tile.getColumns() / PackedLayout::panelRows : 1, sharesRows};
 }
 

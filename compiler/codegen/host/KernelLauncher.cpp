@@ -48,6 +48,11 @@ LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
     call.roomStride = rowStride(op.getRoom());
     form |= MatmulCall::Prepared;
   }
+  if (op.getRounded()) {
+    call.outRounded = pointer(op.getRounded());
+    call.outRoundedStride = rowStride(op.getRounded());
+    form |= MatmulCall::Rounded;
+  }
   return launch(op, CallOperands::of(call, form), {{call.rows}, double(op.getN()) * double(op.getK())});
 }
 

@@ -24,7 +24,8 @@ Value heddle::noBuffer(OpBuilder &b, Location loc) {
 
 unsigned heddle::formOf(const MatmulSpec &spec) {
   return (spec.rows == MatmulRows::Dense ? MatmulCall::Dense : MatmulCall::Listed) |
-         (spec.int16FewRows ? MatmulCall::ByRows : 0) | (spec.prepares ? MatmulCall::Prepared : 0);
+         (spec.int16FewRows ? MatmulCall::ByRows : 0) | (spec.prepares ? MatmulCall::Prepared : 0) |
+         (spec.roundedAbove ? MatmulCall::Rounded : 0);
 }
 
 unsigned heddle::formOf(const AttentionSpec &spec) {

@@ -36,7 +36,7 @@ struct MatmulCall {
   mlir::Value actSums;   // const int32_t *, (rows, K / 16), of int8
   mlir::Value weights;   // the packed matrix, 64-byte aligned
   mlir::Value bias;      // const float *, (N), or null
-  mlir::Value out;       // float *, (rows, N), rows outStride elements apart
+  mlir::Value out;       // f32 or bf16 (rows, N), rows outStride elements apart
   mlir::Value rows;
   mlir::Value actStride, outStride;
   mlir::Value panelBegin, panelEnd; // of `out`: gated, a pair of W's
@@ -48,8 +48,10 @@ struct MatmulCall {
   mlir::Value norm;    // const float *, (K): what normalised rows are multiplied by; or null
   mlir::Value room;    // where rows are prepared, (rows, K) f32 or bf16, rows roomStride elements apart
   mlir::Value roomStride;
+  mlir::Value outRounded; // where many rows of the result go instead, bf16 (rows, N), rows outRoundedStride elements apart
+  mlir::Value outRoundedStride;
 
-  enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2, Prepared = 4 };
+  enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2, Prepared = 4, Rounded = 8 };
   static constexpr Parameter<MatmulCall> parameters[] = {
       {ParameterKind::Pointer, &MatmulCall::act},
       {ParameterKind::Pointer, &MatmulCall::actScales},
@@ -71,6 +73,8 @@ struct MatmulCall {
       {ParameterKind::Pointer, &MatmulCall::norm, Prepared},
       {ParameterKind::Pointer, &MatmulCall::room, Prepared},
       {ParameterKind::Size, &MatmulCall::roomStride, Prepared},
+      {ParameterKind::Pointer, &MatmulCall::outRounded, Rounded},
+      {ParameterKind::Size, &MatmulCall::outRoundedStride, Rounded},
   };
 };
 

@@ -89,6 +89,13 @@ template <typename Matmul> static std::string preparationName(Matmul op) {
   return name;
 }
 
+// What a product rounds of its result.
+static std::string roundingName(PackedMatmulOp op) {
+  if (std::optional<int64_t> above = op.getRoundedAbove())
+    return "_above" + std::to_string(*above);
+  return getElementTypeOrSelf(op.getInits()[0]).isBF16() ? "_rounded" : "";
+}
+
 // Of a product that has room: what it makes of its rows.
 template <typename Matmul> static void readPreparation(Matmul op, MatmulSpec &spec) {
   Value room = op.getRoom();
@@ -109,6 +116,8 @@ FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
   if (op.getActivation())
     spec->epilogue = epilogueOf(*op.getActivation());
   spec->isGated = op.getGated();
+  spec->roundedAbove = op.getRoundedAbove().value_or(0);
+  spec->isOutRounded = getElementTypeOrSelf(op.getInits()[0]).isBF16();
   readPreparation(op, *spec);
   return spec;
 }
@@ -116,7 +125,7 @@ FailureOr<MatmulSpec> heddle::specOf(PackedMatmulOp op) {
 std::string heddle::signatureOf(PackedMatmulOp op) {
   return matmulName(op.getFormat(), op.getN(), op.getK()) + activationOf(op).second.str() + preparationName(op) +
          (op.getBias() ? "_bias" : "") + activationName(op.getActivation()) + (op.getGated() ? "_gated" : "") +
-         (op.getAccumulate() ? "_add" : "");
+         (op.getAccumulate() ? "_add" : "") + roundingName(op);
 }
 
 int64_t heddle::expertBytes(ExpertMatmulOp op) {

@@ -56,6 +56,10 @@ struct MatmulSpec {
   // Of F32 activations and quantised weights: few rows are rounded to 16-bit integers with a scale per 32 values, and many rows may come
   // in bf16 beside.
   bool int16FewRows = false, hasRounded = false;
+  // Of many rows in bf16 beside: where there are more rows than this and they need not be as few are, the result goes there, else to `out`. 0: always
+  // to `out`, which is bf16 with `isOutRounded`.
+  int64_t roundedAbove = 0;
+  bool isOutRounded = false;
   // `act` is f32, and becomes what `activation` says in the kernel.
   std::optional<RowPreparation> prepares = std::nullopt;
 

@@ -43,6 +43,21 @@ Value Bf16Pairs::round(Value low, Value high) {
   llvm_unreachable("every kind returns");
 }
 
+Value Bf16Pairs::round(Value real) {
+  VectorType words = b.vec(16, b.i16);
+  switch (instructions) {
+  case PairDot::None:
+    return arith::TruncIOp::create(b, words, b.shiftRight(roundHalf(real), 16));
+  case PairDot::Avx512: {
+    Value both = b.intrinsic("llvm.x86.avx512bf16.cvtne2ps2bf16.512", b.vec(32, b.getBF16Type()), {real, real});
+    return vector::ExtractStridedSliceOp::create(b, b.bitcast(b.vec(32, b.i16), both), 0, 16, 1);
+  }
+  case PairDot::Neon:
+    return b.bitcast(words, arith::TruncFOp::create(b, b.vec(16, b.getBF16Type()), real).getResult());
+  }
+  llvm_unreachable("every kind returns");
+}
+
 Value Bf16Pairs::dot(Value acc, Value x, Value y) {
   if (instructions == PairDot::Neon)
     return b.inParts(4, {acc, x, y}, [&](ArrayRef<Value> parts) {

@@ -17,6 +17,8 @@ public:
 
   // Two vector<16xf32>, rounded to nearest even, as vector<16xi32>: `low` in the low halves. NaN stays NaN.
   mlir::Value round(mlir::Value low, mlir::Value high);
+  // One vector<16xf32> likewise, as vector<16xi16>.
+  mlir::Value round(mlir::Value real);
   // acc + high(x) high(y) + low(x) low(y): the high halves first, or in NEON both of them before `acc`.
   mlir::Value dot(mlir::Value acc, mlir::Value x, mlir::Value y);
 

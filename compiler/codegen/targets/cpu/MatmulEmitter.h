@@ -53,14 +53,20 @@ private:
   // One row of a tile: the finished sums of W's panels from `panel` on, through the epilogue to `out`.
   void storeRow(ValuesRef sums, mlir::Value panel, mlir::Value row);
   void storePanel(mlir::Value sum, mlir::Value outPanel, mlir::Value row);
-  mlir::Value outAddress(mlir::Value row, mlir::Value outPanel);
+  // Rows of the result: f32 or bf16.
+  struct Destination {
+    mlir::Value address, stride; // in elements
+    int64_t elementBytes;
+  };
+  Destination outOf(bool isMany);
+  mlir::Value addressIn(const Destination &to, mlir::Value row, mlir::Value outPanel);
   // The weight of entry `row` of an expert's list, in every lane; and what becomes of a sum where it scales the input.
   mlir::Value rowScale(mlir::Value row);
   mlir::Value scaled(mlir::Value sum, mlir::Value row);
   void storeGated(mlir::Value gate, mlir::Value up, mlir::Value outPanel, mlir::Value row);
   mlir::Value lanesOf(mlir::Value column);
   mlir::Value loadLanes(mlir::Value from, mlir::Value mask);
-  void storeLanes(mlir::Value sum, mlir::Value address, mlir::Value mask);
+  void storeLanes(mlir::Value sum, mlir::Value row, mlir::Value outPanel, mlir::Value mask);
   mlir::Value activate(mlir::Value x);
   Values zeros(int64_t count);
 
@@ -144,6 +150,17 @@ private:
   Values emitInt16Dots(BlockReader &weights, llvm::ArrayRef<IntegerRow> blockRows);
   int64_t int16StepBytes() const;
   int64_t int16RowBytes() const;
+  static constexpr int64_t int16PlaneBytes = 32; // of a step
+  // 16-bit integers with AMX: as they are rounded, all rows lie equally far apart
+  bool usesInt16Tiles() const;
+  bool isInt16UnitHeight(int64_t height) const;
+  void beginInt16Unit();
+  void endInt16Unit();
+  mlir::Value fillsInt16Unit();
+  void emitInt16UnitTile(mlir::Value panel, int64_t panels, mlir::Value row, llvm::ArrayRef<IntegerRow> tileRows);
+  Values sumInt16Unit(mlir::Value panel, llvm::ArrayRef<IntegerRow> tileRows);
+  void multiplyPlanes(mlir::Value codes, mlir::Value planes, mlir::Value dots);
+  Values loadPlaneDots(mlir::Value dots, llvm::ArrayRef<IntegerRow> blockRows);
   // Stack of the terms that rows add to every panel.
   mlir::Value termMemory();
   // Many rows as integers, with the weights of a unit of K staged as 16-bit words.
@@ -188,12 +205,14 @@ private:
   // What is being multiplied: as `call.act` comes, or as `call.rounded` for many rows.
   MatmulActivation form;
   mlir::Value input, inputStride;
+  llvm::SmallVector<Destination, 2> outs; // each takes the result
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
   mlir::Value unitSums, staged, unitDots, unitCodes;
   int32_t zeroPoint = 0;            // of the codes as the dot product reads them
   mlir::Value rounded, rowsRounded; // rows as 16-bit integers, and the first of them
   int64_t roundedRows = 0;          // at once
+  int64_t panelsOfOneRow = 1;       // whose weights are read side by side
   mlir::Value termStack;
   WordMemory words;
 };

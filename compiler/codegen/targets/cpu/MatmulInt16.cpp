@@ -32,18 +32,26 @@ int64_t MatmulEmitter::int16RowBytes() const {
 void MatmulEmitter::emitInt16() {
   WideDotProduct dot(b, target, spec.layout.maxCode);
   zeroPoint = int32_t(spec.layout.zero) - dot.codeBias();
+  if (usesInt16Tiles())
+    beginInt16Unit();
   forRoundedRows(dot, [&](Value begin, Value end) {
     forPanels(tiles.int16.panels, [&](Value panel, int64_t panels) {
       forRows(tiles.int16.heights, begin, end, [&](Value row, int64_t height) {
         SmallVector<IntegerRow> tileRows;
         for (int64_t r = 0; r < height; ++r)
           tileRows.push_back(roundedRow(row, r));
-        emitIntegerTile(panel, panels, row, tileRows, [&](BlockReader &weights, ArrayRef<IntegerRow> rows, int64_t) {
+        if (isInt16UnitHeight(height))
+          return emitInt16UnitTile(panel, panels, row, tileRows);
+        auto emitDots = [&](BlockReader &weights, ArrayRef<IntegerRow> rows, int64_t) {
           return emitInt16Dots(weights, rows);
-        });
+        };
+        emitIntegerTile(panel, panels, row, tileRows, emitDots,
+                        /*together=*/height == 1 ? std::min(panels, panelsOfOneRow) : 1);
       });
     });
   });
+  if (usesInt16Tiles())
+    endInt16Unit();
 }
 
 Value MatmulEmitter::termMemory() {
@@ -52,11 +60,12 @@ Value MatmulEmitter::termMemory() {
   return termStack;
 }
 
-// Calls body(begin, end) for as many rows at a time as the stack holds as integers, whole tiles if one fits.
+// Calls body(begin, end) for as many rows at a time as the stack holds as integers, whole ones of the tallest tile that fits.
 void MatmulEmitter::forRoundedRows(WideDotProduct &dot, function_ref<void(Value, Value)> body) {
   if (!rounded) {
-    int64_t tallest = tiles.int16.heights.front(), fitting = tiles.termBytes / int16RowBytes();
-    roundedRows = std::clamp<int64_t>(fitting >= tallest ? fitting / tallest * tallest : fitting, 1, tiles.rowBlock);
+    int64_t fitting = tiles.termBytes / int16RowBytes();
+    const int64_t *tallest = llvm::find_if(tiles.int16.heights, [&](int64_t height) { return height <= fitting; });
+    roundedRows = tallest == tiles.int16.heights.end() ? 1 : std::min(fitting / *tallest * *tallest, tiles.rowBlock);
     rounded = termMemory();
   }
   b.loop(b.index(0), call.rows, roundedRows, [&](Value begin) {

@@ -215,7 +215,7 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value
   }
   const int64_t rows = rowTiles * tileRows, steps = tiles.lineBlock * lineValues() / tileColumns,
                 sumStride = tiles.tileUnit.panels * lineBytes, sumLines = rows * sumStride / lineBytes / steps,
-                outRows = llvm::divideCeil(rows, steps), outLines = spec.isGated ? 1 : block.panels;
+                outRows = llvm::divideCeil(rows, steps), outLines = spec.isGated || outs.back().elementBytes == 2 ? 1 : block.panels;
   Value lineStride = b.index(lineBytes), stored = b.index(sumStride);
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)
@@ -227,8 +227,9 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value
   bool asksForOut = spec.rows != MatmulRows::Scattered;
   Value out = nextSums, outStride = b.index(0);
   if (asksForOut) {
-    out = b.select(isLast, outAddress(row, spec.isGated ? b.divide(panel, 2) : panel), nextSums);
-    outStride = b.select(isLast, b.mul(call.outStride, 4), outStride);
+    const Destination &to = outs.back();
+    out = b.select(isLast, addressIn(to, row, spec.isGated ? b.divide(panel, 2) : panel), nextSums);
+    outStride = b.select(isLast, b.mul(to.stride, to.elementBytes), outStride);
   }
   auto prefetch = [&](Value step) {
     for (int64_t line = 0; line < sumLines; ++line)

@@ -19,10 +19,14 @@ MatmulEmitter::MatmulEmitter(ModuleOp module, StringRef name, const MatmulSpec &
                              const CpuTarget &target)
     : b(module, name, parameterTypes<MatmulCall>(module.getContext(), formOf(spec))), spec(spec), target(target),
       tiles(tilesOf(schedule)), pairs(b, target), call(argumentsOf<MatmulCall>(b.function, formOf(spec))),
-      form(spec.activation), input(call.act), inputStride(call.actStride) {
-  if (spec.isGated)
-    for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8, &tiles.int16})
-      tile->makePaired();
+      form(spec.activation), input(call.act), inputStride(call.actStride), outs({outOf(/*isMany=*/false)}) {
+  panelsOfOneRow = tiles.int16.panels;
+  if (!spec.isGated)
+    return;
+  for (MatmulTile *tile : {&tiles.floatFew, &tiles.floatMany, &tiles.tileUnit, &tiles.q8})
+    tile->makePaired();
+  // K passes for one panel after the other: the sums of one wait outside of the loop.
+  tiles.int16.panels = std::max<int64_t>(tiles.int16.panels / 2 * 2, 2);
 }
 
 void MatmulEmitter::forPanels(int64_t panels, function_ref<void(Value, int64_t)> body) {
@@ -67,9 +71,28 @@ void MatmulEmitter::emit() {
   spec.int16FewRows ? emitByRows() : emitFloat();
 }
 
-// Few rows wait for memory and many for arithmetic.
+MatmulEmitter::Destination MatmulEmitter::outOf(bool isMany) {
+  if (isMany)
+    return {call.outRounded, call.outRoundedStride, 2};
+  return {call.out, call.outStride, spec.isOutRounded ? 2 : 4};
+}
+
+// Few rows wait for memory and many for arithmetic. Where what is many to the reader of the result is few here, or the other way round, both of its
+// destinations are written.
 void MatmulEmitter::emitByRows() {
+  int64_t above = tiles.int16MaxRows;
+  auto setOuts = [&](bool hasFew, bool hasMany) {
+    outs.clear();
+    for (bool isMany : {false, true})
+      if (isMany ? hasMany : hasFew)
+        outs.push_back(outOf(isMany));
+  };
+  auto emitFew = [&] {
+    setOuts(true, spec.roundedAbove && (!above || spec.roundedAbove < above));
+    emitInt16();
+  };
   auto emitMany = [&] {
+    setOuts(spec.roundedAbove == 0 || above < spec.roundedAbove, spec.roundedAbove > 0);
     if (!tiles.words.heights.empty())
       return emitWords();
     if (spec.hasRounded) {
@@ -79,11 +102,11 @@ void MatmulEmitter::emitByRows() {
     }
     emitFloat();
   };
-  if (!tiles.int16MaxRows)
-    return emitInt16();
-  Value isMany = b.lessThan(b.index(tiles.int16MaxRows), call.rows);
+  if (!above)
+    return emitFew();
+  Value isMany = b.lessThan(b.index(above), call.rows);
   Value isFree = b.lessThan(call.isFixed, b.index(1));
-  b.branch(arith::AndIOp::create(b, isMany, isFree), emitMany, [&] { emitInt16(); });
+  b.branch(arith::AndIOp::create(b, isMany, isFree), emitMany, emitFew);
 }
 
 SmallVector<Value> MatmulEmitter::zeros(int64_t count) {
@@ -130,7 +153,7 @@ void MatmulEmitter::storeGated(Value gate, Value up, Value panel, Value row) {
   } else {
     gate = activate(gate);
   }
-  storeLanes(b.mul(gate, up), outAddress(row, panel), mask);
+  storeLanes(b.mul(gate, up), row, panel, mask);
 }
 
 Value MatmulEmitter::rowScale(Value row) {
@@ -181,20 +204,25 @@ Value MatmulEmitter::loadLanes(Value from, Value mask) {
   return mask ? b.loadMasked(b.v16f32, from, mask) : b.load(b.v16f32, from);
 }
 
-void MatmulEmitter::storeLanes(Value sum, Value address, Value mask) {
-  mask ? b.storeMasked(sum, address, mask) : b.store(sum, address);
+// To all of `outs`: a panel's columns of row `row`.
+void MatmulEmitter::storeLanes(Value sum, Value row, Value panel, Value mask) {
+  for (const Destination &to : outs) {
+    Value address = addressIn(to, row, panel), lanes = to.elementBytes == 2 ? pairs.round(sum) : sum;
+    mask ? b.storeMasked(lanes, address, mask) : b.store(lanes, address);
+  }
 }
 
-// Where a panel's columns of row `row` of `out` lie.
-Value MatmulEmitter::outAddress(Value row, Value panel) {
-  return b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), b.mul(panel, PackedLayout::panelRows)), 4));
+// Where a panel's columns of row `row` lie.
+Value MatmulEmitter::addressIn(const Destination &to, Value row, Value panel) {
+  Value element = b.add(b.mul(row, to.stride), b.mul(panel, PackedLayout::panelRows));
+  return b.at(to.address, b.mul(element, to.elementBytes));
 }
 
 void MatmulEmitter::storePanel(Value sum, Value panel, Value row) {
   Value column = b.mul(panel, PackedLayout::panelRows);
   bool scattered = spec.rows == MatmulRows::Scattered;
   Value outRow = scattered ? indirect(row) : row;
-  Value address = outAddress(outRow, panel);
+  Value address = addressIn(outs.front(), outRow, panel);
   Value biasAddress = b.at(call.bias, b.mul(column, 4)), mask = lanesOf(column);
   sum = scaled(sum, row);
   if (spec.hasBias)
@@ -205,7 +233,7 @@ void MatmulEmitter::storePanel(Value sum, Value panel, Value row) {
     sum = b.fma(rowScale(row), sum, loadLanes(address, mask));
   else if (scattered || spec.accumulate)
     sum = b.add(sum, loadLanes(address, mask));
-  storeLanes(sum, address, mask);
+  storeLanes(sum, outRow, panel, mask);
 }
 
 FailureOr<func::FuncOp> heddle::buildMatmul(ModuleOp module, StringRef name, const MatmulSpec &spec,

@@ -213,6 +213,8 @@ public:
     auto matmul = dyn_cast<PackedMatmulOp>(op);
     if (matmul && matmul.getInputScales())
       missing = "with 8-bit activations";
+    else if (matmul && (matmul.getRounded() || getElementTypeOrSelf(matmul.getInits()[0]).isBF16()))
+      missing = "that rounds its result";
     return missing.empty();
   }
 
