@@ -245,8 +245,8 @@ static void readStates(JsonObject &object, ModelConfig &config) {
   state.numKeyHeads = read("mamba_n_groups", 1);
   state.numValueHeads = read("mamba_n_heads", 128);
   state.keyDim = read("mamba_d_state", 256);
-  state.hasBias = object.boolean("mamba_conv_bias").value_or(true);
-  state.hasProjectionBias = object.boolean("mamba_proj_bias").value_or(false);
+  state.hasBias = object.flag("mamba_conv_bias", true);
+  state.hasProjectionBias = object.flag("mamba_proj_bias", false);
   int64_t width = object.bounded("mamba_expand", read("mamba_expand", 2), 1, 1 << 10) * config.hiddenSize;
   state.valueDim = state.numValueHeads > 0 ? width / state.numValueHeads : 0;
   bool isAuto = object.find("mamba_d_head").equals("auto") || !object.has("mamba_d_head");
