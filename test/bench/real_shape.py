@@ -84,6 +84,10 @@ SHAPES = {
     "pythia-410m": ("gpt_neox", {"vocab_size": 50304, "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}),
     "gpt2": ("gpt2", {}),
     # Layers with a state in the place of attention.
+    "qwen3.5-9b": ("qwen3_5_text", {}),
+    "qwen3.5-2b": ("qwen3_5_text", {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 2,
+                                    "linear_num_value_heads": 16, "tie_word_embeddings": True}),
+    "qwen3-next": ("qwen3_next", {}),
     "lfm2-1.2b": ("lfm2", {**LFM2, "intermediate_size": 12288, "num_hidden_layers": 16, "layer_types": layers_of(16, [2, 5, 8, 10, 12, 14])}),
     "lfm2-8b-a1b": ("lfm2_moe", {**LFM2, "intermediate_size": 7168, "moe_intermediate_size": 1792, "num_hidden_layers": 24, "num_experts": 32,
                                  "num_experts_per_tok": 4, "num_dense_layers": 2, "layer_types": layers_of(24, [2, 6, 10, 14, 18, 21])}),
@@ -181,6 +185,7 @@ def write(path, keys, tensors, wanted, rng):
             left, deviation = math.prod(shape), 0.05 if len(shape) == 1 else 0.8 / math.sqrt(shape[-1])
             if len(shape) == 1:
                 numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm.*weight$|layer_output_scale|rope_freqs|\.scale$", name))
+                numbers = -np.exp(numbers) if name.endswith("ssm_a") else numbers  # a rate of decay
                 file.write(numbers.astype(np.float32).tobytes())
                 left = 0
             while left:

@@ -224,6 +224,8 @@ def delta_rule(c):
 def tiled_delta_rule(c):
     """Qwen 3.5's: value heads in another order, by which the converter puts rows, and columns of what reads them."""
     keys, changes = delta_rule(c)
+    part = keys["rope.dimension_count"] // 2 // 3
+    keys["rope.dimension_sections"] = [keys["rope.dimension_count"] // 2 - 2 * part, part, part, 0]  # of a position's three numbers, which are one for texts
     dim, before = c["linear_value_head_dim"], 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]
     columns, channels, of_heads = tiled(c, dim), tiled(c, dim, before), tiled(c, 1)
     rows = lambda order: lambda shape, values: rows_in(order, shape, values)
