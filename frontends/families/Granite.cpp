@@ -245,8 +245,8 @@ static void readStates(JsonObject &object, ModelConfig &config) {
   state.numKeyHeads = read("mamba_n_groups", 1);
   state.numValueHeads = read("mamba_n_heads", 128);
   state.keyDim = read("mamba_d_state", 256);
-  state.hasBias = object.boolean("mamba_conv_bias").value_or(true);
-  state.hasProjectionBias = object.boolean("mamba_proj_bias").value_or(false);
+  state.hasBias = object.flag("mamba_conv_bias", true);
+  state.hasProjectionBias = object.flag("mamba_proj_bias", false);
   int64_t width = object.bounded("mamba_expand", read("mamba_expand", 2), 1, 1 << 10) * config.hiddenSize;
   state.valueDim = state.numValueHeads > 0 ? width / state.numValueHeads : 0;
   bool isAuto = object.find("mamba_d_head").equals("auto") || !object.has("mamba_d_head");
@@ -295,11 +295,16 @@ static TensorHandle stateSpace(ModelBuilder &b, TensorHandle x) {
   const RecurrentConfig &state = b.config().recurrent;
   int64_t values = state.values(), keys = state.numKeyHeads * state.keyDim, channels = state.channels();
   TensorHandle all = b.linear(x, "mamba.in_proj");
-  TensorHandle mixed = b.causalConv(b.columns(all, values, values + channels), "mamba.conv1d", b.config().activation);
+  bool isFused = b.config().activation == Activation::Silu; // by the convolution; others act on its parts
+  std::optional<Activation> fused = isFused ? std::optional(Activation::Silu) : std::nullopt;
+  TensorHandle mixed = b.causalConv(b.columns(all, values, values + channels), "mamba.conv1d", fused);
+  auto part = [&](int64_t begin, int64_t end) {
+    TensorHandle x = b.columns(mixed, begin, end);
+    return isFused ? x : b.activation(x);
+  };
   TensorHandle steps = b.columns(all, values + channels, state.inputs());
   steps = b.softplus(steps, "mamba.dt_bias");
-  TensorHandle v = b.columns(mixed, 0, values), k = b.columns(mixed, values, values + keys),
-               q = b.columns(mixed, values + keys, channels);
+  TensorHandle v = part(0, values), k = part(values, values + keys), q = part(values + keys, channels);
   LinearAttentionTerms terms;
   terms.keyHeads = state.numKeyHeads;
   terms.valueHeads = state.numValueHeads;

@@ -67,6 +67,7 @@ Status Keeper::addModule(const Adapter &adapter, const std::string &name, const 
   const TensorInfo &base = *model.checkpoint.find(isTiedHead ? family.embedding : weight);
   if (!module.a) // what is stored of the base beside an adapter of it
     return refused("was stored without an adapter, which --adapter does not keep apart: use --merge-adapter");
+  HEDDLE_RETURN_IF_ERROR(tensors.checkOrder(adapter, name, weight));
   HEDDLE_RETURN_IF_ERROR(tensors.checkFit(adapter, name, module, weight, base));
   Kept &kept = weights[weight];
   kept.base = base;

@@ -160,6 +160,7 @@ Status Merger::noteModule(const Adapter &adapter, const std::string &name, const
     return errorIn(adapter.file, "module '" + printable(name) + "': " + model.sourcePath + " has no " +
                                      (hasWeight && weight.empty() ? "weight" : "bias") +
                                      " of that name that its program reads");
+  HEDDLE_RETURN_IF_ERROR(tensors.checkOrder(adapter, name, weight));
   if (const TensorInfo *own = module.weight ? module.weight : isTied ? nullptr : module.base)
     HEDDLE_RETURN_IF_ERROR(replace(adapter, weight, *own));
   if (module.bias)

@@ -60,6 +60,21 @@ std::vector<int64_t> ModelTensors::headOrder() const {
   return order;
 }
 
+Status ModelTensors::checkOrder(const Adapter &adapter, const std::string &module, const std::string &tensor) const {
+  const RecurrentConfig &state = model.config.recurrent;
+  auto found = ruled.find(tensor);
+  if (!state.isTiled || state.numKeyHeads == state.numValueHeads || found == ruled.end())
+    return Status();
+  for (ConfigDim dim : {found->second.rule->rows, found->second.rule->columns})
+    if (dim == ConfigDim::StateHeads || dim == ConfigDim::StateValues || dim == ConfigDim::StateChannels)
+      return errorIn(adapter.file, "module '" + printable(module) +
+                                       "' is not supported over a GGUF file, which has value heads in another order: "
+                                       "use the Hugging Face folder")
+          .ofTensor(tensor)
+          .as(StatusCode::Unsupported);
+  return Status();
+}
+
 Status ModelTensors::checkFit(const Adapter &adapter, const std::string &module, const AdaptedModule &adapted,
                               const std::string &name, const TensorInfo &tensor) const {
   auto refused = [&](const std::string &why) {

@@ -28,6 +28,8 @@ public:
   std::vector<int64_t> rowOrder(const TensorInfo &tensor, const RuledTensor &of) const;
   // Which column of Hugging Face's each column of a head of keys is, as the model's file stores them; empty where they are the same.
   std::vector<int64_t> headOrder() const;
+  // Refuses a change of `tensor` whose rows or columns a GGUF file has in an order that rowOrder() does not know: value heads that are tiled.
+  Status checkOrder(const Adapter &adapter, const std::string &module, const std::string &tensor) const;
   // Whether A and B fit `tensor`, which is called `name`.
   Status checkFit(const Adapter &adapter, const std::string &module, const AdaptedModule &adapted,
                   const std::string &name, const TensorInfo &tensor) const;

@@ -115,6 +115,8 @@ Fields describeConfig(const ModelConfig &config) {
     out.add("moe_intermediate_size", config.moe.intermediateSize);
   }
   out.add(config.windowsAreChunks ? "layer_chunks" : "layer_windows", config.layerWindow);
+  if (config.hasStates())
+    out.add("layer_states", std::vector<int64_t>(config.recurrent.layers.begin(), config.recurrent.layers.end()));
   std::vector<std::string> ropes;
   ropes.reserve(config.ropes.size());
   for (const RopeConfig &rope : config.ropes)

@@ -145,7 +145,8 @@ def odd_shape(raw, config, draw, path=()):
     rotated = draw.choice((4, 8, 20, 24, 40, 64)) if is_latent else head_dim
     count = next((raw[key] for key in ("num_hidden_layers", "n_layer", "num_layers") if key in raw), None)
     odd = [(r"^(num_key_value_heads|num_kv_heads)$", lambda: kv_heads), (r"attention_heads$|^num_heads$|^n_head$", lambda: heads),
-           (r"^(d_kv|v_head_dim)$", lambda: head_dim),
+           (r"^(d_kv|v_head_dim)$", lambda: head_dim), (r"^linear_num_key_heads$", lambda: kv_heads), (r"^linear_num_value_heads$", lambda: heads),
+           (r"^linear_(key|value)_head_dim$", lambda: draw.choice((4, 12, 33, 50, 64))),
            (r"^(head_dim|qk_rope_head_dim)$", lambda: rotated), (r"^qk_nope_head_dim$", lambda: draw.choice((4, 8, 20, 24, 40, 64))),
            (r"_lora_rank$", lambda: draw.choice((12, 20, 33, 50))), (r"^(hidden_size|d_model|n_embd)$", lambda: width),
            (r"(intermediate_size|ffn_dim|ffn_hidden_size|^d_ff|^n_inner)$", lambda: draw.choice((17, 33, 50, 76, 100))),
