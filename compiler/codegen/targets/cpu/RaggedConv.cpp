@@ -32,6 +32,9 @@ std::pair<Value, Value> heddle::shareOf(RawBuilder &b, int64_t count, Value thre
   return {b.divide(b.mul(all, index), threads), b.divide(b.mul(all, b.add(index, 1)), threads)};
 }
 
+// Rows lie in pages of their own, where no processor sees what is going to be read.
+static constexpr int64_t rowsAhead = 8;
+
 namespace {
 
 class ConvWriter {
@@ -50,10 +53,16 @@ public:
     for (int64_t j = 0; j + 1 < spec.width; ++j)
       history.push_back(b.loadFloats(b.select(state.isFresh, zeros, tokenOf(state.from, j, bytes)), lanes));
     history = b.fold(b.constant(0), sequence.numRows, history, [&](Value index, ValueRange before) {
-      Value row = b.add(sequence.firstRow, index);
+      auto inputOf = [&](Value row) {
+        return b.at(b.at(call.input, b.mul(row, call.inputStride), floatBytes), bytes);
+      };
+      auto outOf = [&](Value row) { return b.at(b.at(call.out, b.mul(row, call.outStride), floatBytes), bytes); };
+      Value row = b.add(sequence.firstRow, index), ahead = b.add(row, rowsAhead);
+      b.prefetch(inputOf(ahead), CacheLevel::First);
+      b.prefetch(outOf(ahead), CacheLevel::First);
       SmallVector<Value> tokens(before);
-      tokens.push_back(b.loadFloats(b.at(b.at(call.input, b.mul(row, call.inputStride), floatBytes), bytes), lanes));
-      b.store(result(tokens, taps, bias), b.at(b.at(call.out, b.mul(row, call.outStride), floatBytes), bytes));
+      tokens.push_back(b.loadFloats(inputOf(row), lanes));
+      b.store(result(tokens, taps, bias), outOf(row));
       tokens.erase(tokens.begin());
       return tokens;
     });
