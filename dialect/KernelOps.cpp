@@ -73,8 +73,8 @@ static LogicalResult verifyRoom(PackedMatmulOp op) {
 static LogicalResult verifyRoundedResult(PackedMatmulOp op) {
   auto elementOf = [&](unsigned init) { return shaped(op.getInits()[init]).getElementType(); };
   std::optional<int64_t> above = op.getRoundedAbove();
-  if (above && (*above < 1 || !op.getInt16() || op.getInits().size() != 2 || !elementOf(0).isF32() || !elementOf(1).isBF16() ||
-                !isMatrix(op.getInits()[1], op.getN()))) // packed_matmul_c9
+  if (above && (*above < 1 || !op.getInt16() || op.getInits().size() != 2 || !elementOf(0).isF32() ||
+                !elementOf(1).isBF16() || !isMatrix(op.getInits()[1], op.getN()))) // packed_matmul_c9
     return op.emitOpError("'rounded_above' (")
            << *above << ") must be positive, with 'int16' and destinations f32 and bf16 (rows, " << op.getN() << ")";
   if (op.getAccumulate() && (above || elementOf(0).isBF16())) // packed_matmul_c9

@@ -53,7 +53,8 @@ template <typename Op> static LogicalResult verifyTaps(Op op) {
 LogicalResult CausalConvOp::verify() {
   int64_t rank = getCache() ? 2 : 3;
   if (getInput().getType().getRank() != rank || getResult().getType() != getInput().getType()) // causal_conv_c1
-    return emitOpError("input and result must be ") << (getCache() ? "(rows, channels)" : "(batch, sequence, channels)");
+    return emitOpError("input and result must be ")
+           << (getCache() ? "(rows, channels)" : "(batch, sequence, channels)");
   return failed(verifyTaps(*this)) ? failure() : verifyForm(*this);
 }
 int64_t CausalConvOp::getStateSize() {

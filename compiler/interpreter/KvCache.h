@@ -47,9 +47,7 @@ public:
   llvm::ArrayRef<double> load(int64_t layer, bool isValue, int64_t sequence, int64_t token) const;
 
   // What the last token of a sequence left, in a cache of states; of a token at position 0 the numbers are no one's.
-  llvm::MutableArrayRef<double> state(int64_t layer, int64_t sequence) {
-    return sequences[sequence].planes[2 * layer];
-  }
+  llvm::MutableArrayRef<double> state(int64_t layer, int64_t sequence) { return sequences[sequence].planes[2 * layer]; }
   llvm::ArrayRef<double> state(int64_t layer, int64_t sequence) const { return sequences[sequence].planes[2 * layer]; }
 
 private:

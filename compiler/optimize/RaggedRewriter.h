@@ -29,7 +29,7 @@ mlir::func::CallOp sharedFrom(mlir::func::CallOp call);
 struct RaggedCaches {
   llvm::SmallVector<KvCacheType> own; // of a step: one for the layers of each shape, in the order of a page
   KvCacheType cross;                  // null where there is none
-  llvm::DenseMap<mlir::Operation *, KvCacheType> ofLayer; // by function: which of `own` it appends to and reads
+  llvm::DenseMap<mlir::Operation *, KvCacheType> ofLayer;  // by function: which of `own` it appends to and reads
   llvm::DenseMap<mlir::Operation *, int64_t> stateOffsets; // of ops with a state, in their layer's
 };
 

@@ -360,7 +360,8 @@ LogicalResult KernelLowering::lowerMoe(MoeOp op) {
 
 // Behind the rows of a ragged batch lie the states that a cache holds; a graph has neither.
 template <typename Op> static LogicalResult checkIsOfStep(Op op) {
-  return op.getCache() ? success() : LogicalResult(op.emitError("has a kernel in a step alone, whose cache holds states"));
+  return op.getCache() ? success()
+                       : LogicalResult(op.emitError("has a kernel in a step alone, whose cache holds states"));
 }
 
 LogicalResult KernelLowering::lowerConv(CausalConvOp op) {
@@ -368,8 +369,8 @@ LogicalResult KernelLowering::lowerConv(CausalConvOp op) {
     return failure();
   Value weight = packVectors(op, op.getWeight()), bias = op.getBias() ? packVectors(op, op.getBias()) : Value();
   b.setInsertionPoint(op);
-  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), op.getChannels(),
-                         b.getF32Type());
+  Value init =
+      emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getInput(), 0), op.getChannels(), b.getF32Type());
   auto conv = RaggedConvOp::create(b, op.getLoc(), TypeRange{init.getType()}, op.getInput(), weight, bias,
                                    op.getCache(), op.getLayer(), init, op.getOffsetAttr(), op.getActivationAttr());
   op.getResult().replaceAllUsesWith(conv.getResult(0));
@@ -383,10 +384,10 @@ LogicalResult KernelLowering::lowerLinearAttention(LinearAttentionOp op) {
   b.setInsertionPoint(op);
   Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), op.getValue(), 0),
                          typeOf(op.getResult()).getDimSize(1), b.getF32Type());
-  auto attention = RaggedLinearAttentionOp::create(
-      b, op.getLoc(), TypeRange{init.getType()}, op.getQuery(), op.getKey(), op.getValue(), op.getDecay(), op.getBeta(),
-      op.getCache(), op.getLayer(), init, op.getNumHeadsAttr(), op.getNumKeyHeadsAttr(), op.getScaleAttr(),
-      op.getOffsetAttr());
+  auto attention = RaggedLinearAttentionOp::create(b, op.getLoc(), TypeRange{init.getType()}, op.getQuery(),
+                                                   op.getKey(), op.getValue(), op.getDecay(), op.getBeta(),
+                                                   op.getCache(), op.getLayer(), init, op.getNumHeadsAttr(),
+                                                   op.getNumKeyHeadsAttr(), op.getScaleAttr(), op.getOffsetAttr());
   op.getResult().replaceAllUsesWith(attention.getResult(0));
   op.erase();
   return success();

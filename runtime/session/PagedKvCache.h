@@ -92,11 +92,11 @@ private:
   ReservedArray<int64_t> recycled;   // (maxSequences): sum of pagesBefore() when recycle() last ran
   ReservedArray<uint64_t> discarded; // by page: bit w once the layers of windows[w] gave their memory back
   int64_t pagesPerSequence = 0;
-  ReservedArray<uint8_t *> tables;    // (maxSequences, pagesPerSequence): null where there is no page
-  ReservedArray<int64_t> lengths;     // (maxSequences) in tokens
+  ReservedArray<uint8_t *> tables;     // (maxSequences, pagesPerSequence): null where there is no page
+  ReservedArray<int64_t> lengths;      // (maxSequences) in tokens
   ReservedArray<int64_t> stateLengths; // (maxSequences): tokens that have left a state
-  ReservedArray<int32_t> references;  // by page
-  ReservedArray<uint8_t *> freePages; // (numFree) committed, not in use; room for all pages
+  ReservedArray<int32_t> references;   // by page
+  ReservedArray<uint8_t *> freePages;  // (numFree) committed, not in use; room for all pages
   int64_t numFree = 0;
   int64_t uncommitted = 0; // pages at the end of `memory` never used so far
 };

@@ -56,7 +56,8 @@ const Cuts whole = {{70, 66}}, cut = {{1, 63}, {62, 1}, {3, 1}, {4, 1}};
 constexpr int64_t firstRows = 70, allRows = 136;
 
 // Runs `step(sequences, row of each of a step's rows)`.
-void forEachStep(const Cuts &cuts, Pages &pages, const std::function<void(const heddle_sequence *, const std::vector<int64_t> &)> &step) {
+void forEachStep(const Cuts &cuts, Pages &pages,
+                 const std::function<void(const heddle_sequence *, const std::vector<int64_t> &)> &step) {
   int32_t past[2] = {0, 0};
   for (auto [first, second] : cuts) {
     heddle_sequence sequences[] = {{0, first, past[0], 0, pages.of(0)}, {first, second, past[1], 0, pages.of(1)}};
@@ -72,14 +73,16 @@ void forEachStep(const Cuts &cuts, Pages &pages, const std::function<void(const 
 }
 
 // Rows of `from`, `stride` floats apart, with room behind that is no number.
-std::vector<float> gather(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride) {
+std::vector<float> gather(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows,
+                          int64_t stride) {
   std::vector<float> out(rows.size() * stride, std::numeric_limits<float>::quiet_NaN());
   for (size_t i = 0; i < rows.size(); ++i)
     std::copy_n(from.begin() + rows[i] * width, width, out.begin() + int64_t(i) * stride);
   return out;
 }
 
-void scatter(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride, std::vector<float> &to) {
+void scatter(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride,
+             std::vector<float> &to) {
   for (size_t i = 0; i < rows.size(); ++i)
     std::copy_n(from.begin() + int64_t(i) * stride, width, to.begin() + rows[i] * width);
 }
@@ -123,8 +126,8 @@ struct ConvRun {
     forEachStep(cuts, pages, [&](const heddle_sequence *sequences, const std::vector<int64_t> &rows) {
       std::vector<float> x = gather(input, spec.channels, rows, inputStride), out(rows.size() * outStride);
       for (int32_t thread = 0; thread < threads; ++thread)
-        library.find<Conv>("conv")(x.data(), weight.data(), spec.hasBias ? bias.data() : nullptr, out.data(), sequences, 2,
-                                   stateOffset, inputStride, outStride, thread, threads);
+        library.find<Conv>("conv")(x.data(), weight.data(), spec.hasBias ? bias.data() : nullptr, out.data(), sequences,
+                                   2, stateOffset, inputStride, outStride, thread, threads);
       scatter(out, spec.channels, rows, outStride, result);
     });
     EXPECT_TRUE(pages.keepsEdges());
@@ -134,7 +137,8 @@ struct ConvRun {
 
 TEST(RaggedConv, EveryRunnableTarget) {
   for (const std::string &target : KernelLibrary::runnableTargets())
-    for (const ConvSpec &spec : {ConvSpec{64, 3}, ConvSpec{83, 4, true, true}, ConvSpec{7, 2, true}, ConvSpec{40, 5, false, true}}) {
+    for (const ConvSpec &spec :
+         {ConvSpec{64, 3}, ConvSpec{83, 4, true, true}, ConvSpec{7, 2, true}, ConvSpec{40, 5, false, true}}) {
       SCOPED_TRACE(target + ", " + std::to_string(spec.channels) + " channels");
       KernelLibrary library(target);
       buildRaggedConv(library.module(), "conv", spec, library.target());
@@ -210,10 +214,10 @@ struct LinearAttentionRun {
       std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values), g = of(decay, spec.numHeads),
                          b = of(beta, spec.numHeads), out(rows.size() * (values + gap));
       for (int32_t thread = 0; thread < threads; ++thread)
-        library.find<LinearAttention>("attention")(q.data(), k.data(), v.data(), out.data(), spec.hasDecay ? g.data() : nullptr,
-                                                   spec.hasBeta ? b.data() : nullptr, sequences, 2, stateOffset,
-                                                   keys + gap, keys + gap, values + gap, values + gap,
-                                                   spec.numHeads + gap, spec.numHeads + gap, thread, threads);
+        library.find<LinearAttention>("attention")(
+            q.data(), k.data(), v.data(), out.data(), spec.hasDecay ? g.data() : nullptr,
+            spec.hasBeta ? b.data() : nullptr, sequences, 2, stateOffset, keys + gap, keys + gap, values + gap,
+            values + gap, spec.numHeads + gap, spec.numHeads + gap, thread, threads);
       scatter(out, values, rows, values + gap, result);
     });
     EXPECT_TRUE(pages.keepsEdges());

@@ -48,7 +48,8 @@ struct MatmulCall {
   mlir::Value norm;    // const float *, (K): what normalised rows are multiplied by; or null
   mlir::Value room;    // where rows are prepared, (rows, K) f32 or bf16, rows roomStride elements apart
   mlir::Value roomStride;
-  mlir::Value outRounded; // where many rows of the result go instead, bf16 (rows, N), rows outRoundedStride elements apart
+  mlir::Value
+      outRounded; // where many rows of the result go instead, bf16 (rows, N), rows outRoundedStride elements apart
   mlir::Value outRoundedStride;
 
   enum Form : unsigned { Dense = 0, Listed = 1, ByRows = 2, Prepared = 4, Rounded = 8 };
@@ -272,21 +273,21 @@ struct RaggedAttentionCall {
 
 // Rows of sequences behind their states, which lie in pages: read in that of the token before, written in that of the last.
 struct ConvCall {
-  mlir::Value input;  // const float *, (rows, channels), rows inputStride floats apart
-  mlir::Value weight; // const float *, (channels, width)
-  mlir::Value bias;   // const float *, (channels), or null
-  mlir::Value out;    // float *, (rows, channels), rows outStride floats apart
+  mlir::Value input;                   // const float *, (rows, channels), rows inputStride floats apart
+  mlir::Value weight;                  // const float *, (channels, width)
+  mlir::Value bias;                    // const float *, (channels), or null
+  mlir::Value out;                     // float *, (rows, channels), rows outStride floats apart
   mlir::Value sequences, numSequences; // const heddle_sequence *
   mlir::Value stateOffset;             // bytes of the state inside a page
   mlir::Value inputStride, outStride;
   mlir::Value thread, numThreads;
 
   static constexpr Parameter<ConvCall> parameters[] = {
-      {ParameterKind::Pointer, &ConvCall::input},        {ParameterKind::Pointer, &ConvCall::weight},
-      {ParameterKind::Pointer, &ConvCall::bias},         {ParameterKind::Pointer, &ConvCall::out},
-      {ParameterKind::Pointer, &ConvCall::sequences},    {ParameterKind::Size, &ConvCall::numSequences},
-      {ParameterKind::Size, &ConvCall::stateOffset},     {ParameterKind::Size, &ConvCall::inputStride},
-      {ParameterKind::Size, &ConvCall::outStride},       {ParameterKind::Thread, &ConvCall::thread},
+      {ParameterKind::Pointer, &ConvCall::input},         {ParameterKind::Pointer, &ConvCall::weight},
+      {ParameterKind::Pointer, &ConvCall::bias},          {ParameterKind::Pointer, &ConvCall::out},
+      {ParameterKind::Pointer, &ConvCall::sequences},     {ParameterKind::Size, &ConvCall::numSequences},
+      {ParameterKind::Size, &ConvCall::stateOffset},      {ParameterKind::Size, &ConvCall::inputStride},
+      {ParameterKind::Size, &ConvCall::outStride},        {ParameterKind::Thread, &ConvCall::thread},
       {ParameterKind::NumThreads, &ConvCall::numThreads},
   };
 };

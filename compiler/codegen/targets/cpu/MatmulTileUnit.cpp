@@ -215,7 +215,8 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value
   }
   const int64_t rows = rowTiles * tileRows, steps = tiles.lineBlock * lineValues() / tileColumns,
                 sumStride = tiles.tileUnit.panels * lineBytes, sumLines = rows * sumStride / lineBytes / steps,
-                outRows = llvm::divideCeil(rows, steps), outLines = spec.isGated || outs.back().elementBytes == 2 ? 1 : block.panels;
+                outRows = llvm::divideCeil(rows, steps),
+                outLines = spec.isGated || outs.back().elementBytes == 2 ? 1 : block.panels;
   Value lineStride = b.index(lineBytes), stored = b.index(sumStride);
   auto forSums = [&](function_ref<void(int64_t, Value)> body) {
     for (int64_t r = 0; r < rowTiles; ++r)

@@ -53,9 +53,7 @@ public:
     for (int64_t j = 0; j + 1 < spec.width; ++j)
       history.push_back(b.loadFloats(b.select(state.isFresh, zeros, tokenOf(state.from, j, bytes)), lanes));
     history = b.fold(b.constant(0), sequence.numRows, history, [&](Value index, ValueRange before) {
-      auto inputOf = [&](Value row) {
-        return b.at(b.at(call.input, b.mul(row, call.inputStride), floatBytes), bytes);
-      };
+      auto inputOf = [&](Value row) { return b.at(b.at(call.input, b.mul(row, call.inputStride), floatBytes), bytes); };
       auto outOf = [&](Value row) { return b.at(b.at(call.out, b.mul(row, call.outStride), floatBytes), bytes); };
       Value row = b.add(sequence.firstRow, index), ahead = b.add(row, rowsAhead);
       b.prefetch(inputOf(ahead), CacheLevel::First);
@@ -136,7 +134,8 @@ public:
 
 protected:
   FailureOr<std::string> nameOf(RaggedConvOp op) const override { return signatureOf(op); }
-  FailureOr<Kernels> build(RaggedConvOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override {
+  FailureOr<Kernels> build(RaggedConvOp op, ScheduleAttr schedule, StringRef name,
+                           KernelModule &module) const override {
     return oneKernel(module.once(name, [&] { return buildRaggedConv(module.code, name, specOf(op), target); }));
   }
 

@@ -71,7 +71,9 @@ static FailureOr<std::string> emitRows(Location loc, const Target &target, Strin
     out.output_buffer().dim(0).set_bounds(0, channels);
     out.output_buffer().dim(1).set_min(0);
     Var block("block");
-    out.split(channel, block, channel, 64, Halide::TailStrategy::GuardWithIf).gpu_blocks(block, row).gpu_threads(channel);
+    out.split(channel, block, channel, 64, Halide::TailStrategy::GuardWithIf)
+        .gpu_blocks(block, row)
+        .gpu_threads(channel);
     return b.finish(out);
   });
 }
