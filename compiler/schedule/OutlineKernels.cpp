@@ -326,6 +326,15 @@ LogicalResult Outliner::outline(ArrayRef<Value> results, ArrayRef<Operation *> o
   return success();
 }
 
+// What shows parts of a result may stand before the call that gives it now: nothing has read them there.
+static void moveUsersBehind(Operation *op) {
+  for (Operation *user : op->getUsers())
+    if (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op)) {
+      user->moveAfter(op);
+      moveUsersBehind(user);
+    }
+}
+
 LogicalResult Outliner::run() {
   for (Operation *op : cluster) {
     body.insert(op);
@@ -346,6 +355,8 @@ LogicalResult Outliner::run() {
   for (Operation *op : llvm::reverse(ordered))
     if (op->use_empty())
       op->erase();
+  for (auto [output, result] : replacements)
+    moveUsersBehind(result.getDefiningOp());
   return success();
 }
 

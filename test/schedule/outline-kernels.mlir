@@ -148,3 +148,22 @@ func.func private @loops_over_rows_are_part_of_a_kernel(%x: tensor<?x64xf32>) ->
   %0 = arith.mulf %divided, %x : tensor<?x64xf32>
   return %0 : tensor<?x64xf32>
 }
+
+// -----
+
+// A part of a result that something else reads is taken behind the kernel, which runs where the last of its ops does.
+// CHECK-LABEL: @parts_follow_their_kernel
+// CHECK: %[[ALL:.*]]:2 = heddle.kernel_call @kernel_0
+// CHECK: tensor.extract_slice %[[ALL]]#{{[01]}}[0, 0]
+// CHECK: heddle.packed_matmul
+func.func private @parts_follow_their_kernel(%x: tensor<?x128xf32>, %w: tensor<8192xi8>, %d: tensor<?x64xf32>) -> (tensor<?x64xf32>, tensor<?x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %rows = tensor.dim %x, %c0 : tensor<?x128xf32>
+  %0 = heddle.glu <relu> %x : tensor<?x128xf32>
+  %part = tensor.extract_slice %0[0, 0] [%rows, 64] [1, 1] : tensor<?x128xf32> to tensor<?x64xf32>
+  %rest = tensor.extract_slice %0[0, 64] [%rows, 64] [1, 1] : tensor<?x128xf32> to tensor<?x64xf32>
+  %1 = heddle.glu <silu> %rest : tensor<?x64xf32>
+  %2 = heddle.packed_matmul ins(%part, %w : tensor<?x64xf32>, tensor<8192xi8>) outs(%d : tensor<?x64xf32>)
+    {format = "bf16", k = 64 : i64, n = 64 : i64} -> tensor<?x64xf32>
+  return %1, %2 : tensor<?x64xf32>, tensor<?x64xf32>
+}
