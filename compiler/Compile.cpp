@@ -424,6 +424,11 @@ Status Compilation::fitTargets() {
     HEDDLE_RETURN_IF_ERROR(fitOptions(options, each, program));
     fitted.insert(fitted.begin(), program.pipeline);
   }
+  // Panels of a gate and an up projection lie in turn where their product joins them: one copy of the weights is for all processors.
+  program.pipeline.gatesInProducts =
+      llvm::all_of(fitted, [](const PipelineOptions &pipeline) { return pipeline.gatesInProducts; });
+  for (PipelineOptions &pipeline : fitted)
+    pipeline.gatesInProducts = program.pipeline.gatesInProducts;
   return Status();
 }
 

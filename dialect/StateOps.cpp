@@ -5,6 +5,7 @@
 #include "dialect/KernelOpVerifiers.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -39,10 +40,11 @@ static void stateEffects(Value cache, SmallVectorImpl<MemoryEffects::EffectInsta
 //===- causal_conv --------------------------------------------------------===//
 
 template <typename Op> static LogicalResult verifyTaps(Op op) {
+  constexpr int64_t most = 64;
   int64_t channels = op.getChannels(), taps = shaped(op.getWeight()).getNumElements();
-  if (channels < 1 || taps % channels || op.getWidth() < 2) // causal_conv_c2, ragged_conv_c1
+  if (channels < 1 || taps % channels || op.getWidth() < 2 || op.getWidth() > most) // causal_conv_c2, ragged_conv_c1
     return op.emitOpError("weight ") << op.getWeight().getType() << " must be (" << channels
-                                     << " * width), width being at least 2";
+                                     << " * width), width being 2 to " << most;
   if (op.getBias() && shaped(op.getBias()).getShape() != ArrayRef<int64_t>(channels)) // causal_conv_c2, ragged_conv_c1
     return op.emitOpError("bias ") << op.getBias().getType() << " must be (" << channels << ")";
   if (op.getActivation().value_or(ActivationKind::Silu) != ActivationKind::Silu) // causal_conv_c2, ragged_conv_c1
@@ -71,15 +73,25 @@ LogicalResult CausalConvOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedT
 //===- linear_attention ---------------------------------------------------===//
 
 template <typename Op> static LogicalResult verifyHeads(Op op, Value result, int64_t rank) {
+  constexpr int64_t most = 1024;
+  for (Value rows : {Value(op.getQuery()), Value(op.getKey()), Value(op.getValue()), result})
+    if (shaped(rows).getRank() != rank) // linear_attention_c1, ragged_linear_attention_c1
+      return op.emitOpError("query, key, value and result must have rank ") << rank;
   int64_t heads = op.getNumHeads(), keyHeads = op.getNumKeyHeads();
   if (keyHeads < 1 || heads < 1 || heads % keyHeads) // linear_attention_c2, ragged_linear_attention_c1
     return op.emitOpError("num_heads (") << heads << ") must be a positive multiple of num_key_heads (" << keyHeads
                                          << ")";
-  int64_t keys = keyHeads * op.getKeyDim(), values = heads * op.getValueDim();
-  bool areRows = keys > 0 && values > 0 && isRowsOf(op.getQuery(), rank, keys) && isRowsOf(op.getKey(), rank, keys) &&
+  int64_t keyDim = op.getKeyDim(), valueDim = op.getValueDim(), keys = keyHeads * keyDim, values = heads * valueDim;
+  for (int64_t dim : {keyDim, valueDim})
+    if (dim < 1 || dim > most) // linear_attention_c2, ragged_linear_attention_c1
+      return op.emitOpError("dimensions of heads (") << keyDim << ", " << valueDim << ") must be 1 to " << most;
+  bool areRows = isRowsOf(op.getQuery(), rank, keys) && isRowsOf(op.getKey(), rank, keys) &&
                  isRowsOf(op.getValue(), rank, values) && isRowsOf(result, rank, values);
   for (Value ofHeads : {Value(op.getDecay()), Value(op.getBeta())})
     areRows &= !ofHeads || isRowsOf(ofHeads, rank, heads);
+  auto tokensOf = [](Value rows) { return shaped(rows).getShape().drop_back(); };
+  for (Value rows : {Value(op.getKey()), Value(op.getValue()), result})
+    areRows &= succeeded(verifyCompatibleShape(tokensOf(rows), tokensOf(op.getQuery())));
   if (!areRows) // linear_attention_c1, ragged_linear_attention_c1
     return op.emitOpError("query and key must be f32 rows of ")
            << keyHeads << " heads, value and result of " << heads << ", decay and beta have " << heads << " columns";
@@ -103,7 +115,7 @@ LogicalResult LinearAttentionOp::reifyResultShapes(OpBuilder &b, ReifiedRankedSh
 //===- ragged_conv --------------------------------------------------------===//
 
 LogicalResult RaggedConvOp::verify() {
-  if (getInits().size() != 1 || !isRowsOf(getInput(), 2, getChannels()) ||
+  if (getInits().size() != 1 || shaped(getInput()).getRank() != 2 || !isRowsOf(getInput(), 2, getChannels()) ||
       !isRowsOf(getInits()[0], 2, getChannels())) // ragged_conv_c1
     return emitOpError("input and the one destination must be f32 (rows, channels)");
   if (failed(verifyTaps(*this)) || failed(verifyState(*this, getCache().getType()))) // ragged_conv_c2

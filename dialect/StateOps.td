@@ -27,7 +27,7 @@ def Heddle_CausalConvOp : Heddle_StateOp<"causal_conv"> {
 
     Constraints:
       * C1: input and result are (batch, sequence, channels), with `cache` (rows, channels).
-      * C2: weight is (channels * width), bias (channels), width is at least 2, and an activation is silu.
+      * C2: weight is (channels * width), bias (channels), width is 2 to 64, and an activation is silu.
       * C3: the cache is of states that have room for this one behind `offset`; it is there with a layer, and a layer with it.
 
     ```mlir
@@ -64,7 +64,7 @@ def Heddle_LinearAttentionOp : Heddle_StateOp<"linear_attention"> {
     Constraints:
       * C1: query and key are (batch, sequence, num_key_heads * key dim), value and result (batch, sequence, num_heads * value dim), decay and beta
         (batch, sequence, num_heads); with `cache` rows take the place of batch and sequence.
-      * C2: num_heads is a positive multiple of num_key_heads.
+      * C2: num_heads is a positive multiple of num_key_heads, and heads are 1 to 1024 wide.
       * C3: as causal_conv's.
 
     ```mlir
@@ -103,8 +103,8 @@ def Heddle_RaggedConvOp : Heddle_StateKernelOp<"ragged_conv"> {
     Reads and writes the layer's state as `causal_conv` has it, of each sequence of the step.
 
     Constraints:
-      * C1: input and the one destination are f32 (rows, channels), weight f32 (channels * width), bias f32 (channels), width is at
-        least 2, and an activation is silu.
+      * C1: input and the one destination are f32 (rows, channels), weight f32 (channels * width), bias f32 (channels), width is 2 to
+        64, and an activation is silu.
       * C2: the cache is of states that have room for this one behind `offset`.
 
     ```mlir
@@ -138,7 +138,7 @@ def Heddle_RaggedLinearAttentionOp : Heddle_StateKernelOp<"ragged_linear_attenti
 
     Constraints:
       * C1: query and key are f32 (rows, num_key_heads * key dim), value and the one destination (rows, num_heads * value dim), decay and beta (rows,
-        num_heads), and num_heads is a positive multiple of num_key_heads.
+        num_heads), num_heads is a positive multiple of num_key_heads, and heads are 1 to 1024 wide.
       * C2: as ragged_conv's.
 
     ```mlir

@@ -233,7 +233,7 @@ static Json cacheOf(ModuleOp module) {
       parts.push_back({{"layers", part.getNumLayers()}, {"state", part.getHeadDim()}});
       continue;
     }
-    cache = part;
+    cache = cache.isState() ? part : cache;
     parts.push_back(
         {{"layers", part.getNumLayers()}, {"num_kv_heads", part.getNumKvHeads()}, {"head_dim", part.getHeadDim()}});
   }
@@ -241,7 +241,7 @@ static Json cacheOf(ModuleOp module) {
                {"layers", layers},
                {"bytes_per_token", (caches.back().getEndBytes() - stateBytes) / pageTokens},
                {"latent", cache.isLatent()}};
-  if (caches.size() > 1)
+  if (caches.size() > 1 || stateBytes)
     json["shapes"] = parts;
   if (stateBytes)
     json["state_bytes"] = stateBytes;

@@ -127,7 +127,8 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       auto isOfWords = [](TileAttr tile) { return tile.getRole() == TileRole::Words; };
       if (!schedule || product.getInputRounded() != rounded || llvm::any_of(schedule.getTiles(), isOfWords))
         return 0;
-      int64_t own = schedule.getTile(TileRole::Int16).getMaxRows();
+      TileAttr integers = schedule.getTile(TileRole::Int16);
+      int64_t own = integers ? integers.getMaxRows() : 0;
       if (own != most.value_or(own))
         return 0;
       most = own;

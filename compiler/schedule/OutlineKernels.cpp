@@ -329,7 +329,7 @@ LogicalResult Outliner::outline(ArrayRef<Value> results, ArrayRef<Operation *> o
 // What shows parts of a result may stand before the call that gives it now: nothing has read them there.
 static void moveUsersBehind(Operation *op) {
   for (Operation *user : op->getUsers())
-    if (user->getBlock() == op->getBlock() && user->isBeforeInBlock(op)) {
+    if (isShape(user) && user->getBlock() == op->getBlock() && user->isBeforeInBlock(op)) {
       user->moveAfter(op);
       moveUsersBehind(user);
     }

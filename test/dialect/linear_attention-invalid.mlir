@@ -30,3 +30,27 @@ func.func @linear_attention_c3(%q: tensor<?x6xf32>, %v: tensor<?x20xf32>, %cache
   %0 = heddle.linear_attention %q, %q, %v state(%cache[%layer] : !heddle.kv_cache<2 x 1 x 59 x f32 state>) {num_heads = 4, num_key_heads = 2} : tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x20xf32> -> tensor<?x20xf32>
   return
 }
+
+// -----
+
+func.func @linear_attention_c1_rank(%q: tensor<f32>, %v: tensor<1x4x96xf32>) {
+  // expected-error @+1 {{query, key, value and result must have rank 3}}
+  %0 = heddle.linear_attention %q, %q, %v {num_heads = 4, num_key_heads = 2} : tensor<f32>, tensor<f32>, tensor<1x4x96xf32> -> tensor<1x4x96xf32>
+  return
+}
+
+// -----
+
+func.func @linear_attention_c1_tokens(%q: tensor<1x2x6xf32>, %v: tensor<1x40x20xf32>) {
+  // expected-error @+1 {{query and key must be f32 rows of 2 heads}}
+  %0 = heddle.linear_attention %q, %q, %v {num_heads = 4, num_key_heads = 2} : tensor<1x2x6xf32>, tensor<1x2x6xf32>, tensor<1x40x20xf32> -> tensor<1x40x20xf32>
+  return
+}
+
+// -----
+
+func.func @linear_attention_c2_width(%q: tensor<1x2x2050xf32>, %v: tensor<1x2x20xf32>) {
+  // expected-error @+1 {{dimensions of heads (1025, 5) must be 1 to 1024}}
+  %0 = heddle.linear_attention %q, %q, %v {num_heads = 4, num_key_heads = 2} : tensor<1x2x2050xf32>, tensor<1x2x2050xf32>, tensor<1x2x20xf32> -> tensor<1x2x20xf32>
+  return
+}

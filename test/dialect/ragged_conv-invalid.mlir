@@ -10,7 +10,7 @@ func.func @ragged_conv_c1(%x: tensor<?x8xf32>, %w: tensor<24xf32>, %cache: !hedd
 // -----
 
 func.func @ragged_conv_c1_taps(%x: tensor<?x8xf32>, %w: tensor<8xf32>, %cache: !heddle.kv_cache<2 x 1 x 16 x f32 state>, %layer: index, %o: tensor<?x8xf32>) {
-  // expected-error @+1 {{weight 'tensor<8xf32>' must be (8 * width), width being at least 2}}
+  // expected-error @+1 {{weight 'tensor<8xf32>' must be (8 * width), width being 2 to 64}}
   %0 = heddle.ragged_conv ins(%x, %w : tensor<?x8xf32>, tensor<8xf32>) state(%cache[%layer] : <2 x 1 x 16 x f32 state>) outs(%o : tensor<?x8xf32>) -> tensor<?x8xf32>
   return
 }
