@@ -101,7 +101,7 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
       return %y : tensor<?x16xf32>
     }
     func.func @for_products_by_rows(%x: tensor<?x64xf32>, %w: tensor<4096xi8>, %out: tensor<?x16xf32>, %many: tensor<?x16xbf16>) -> (tensor<?x16xf32>, tensor<?x16xbf16>) {
-      %y, %rounded = heddle.packed_matmul activated silu ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>)
+      %y, %rounded = heddle.packed_matmul activated <silu> ins(%x, %w : tensor<?x64xf32>, tensor<4096xi8>)
         outs(%out, %many : tensor<?x16xf32>, tensor<?x16xbf16>)
         {n = 16, k = 64, format = "q4_1", int16, rounded_above = 12} -> tensor<?x16xf32>, tensor<?x16xbf16>
       return %y, %rounded : tensor<?x16xf32>, tensor<?x16xbf16>

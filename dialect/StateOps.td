@@ -32,7 +32,7 @@ def Heddle_CausalConvOp : Heddle_StateOp<"causal_conv"> {
 
     ```mlir
     func.func @of_three_tokens(%x: tensor<1x?x64xf32>, %w: tensor<192xbf16>) -> tensor<1x?x64xf32> {
-      %y = heddle.causal_conv %x, %w {activation = #heddle.activation<silu>} : tensor<1x?x64xf32>, tensor<192xbf16>
+      %y = heddle.causal_conv %x, %w {activation = #heddle.activation<silu>} : tensor<1x?x64xf32>, tensor<192xbf16> -> tensor<1x?x64xf32>
       return %y : tensor<1x?x64xf32>
     }
     ```

@@ -101,7 +101,7 @@ void MatmulEmitter::multiplyPlanes(Value codes, Value planes, Value dots) {
 SmallVector<Value> MatmulEmitter::loadPlaneDots(Value dots, ArrayRef<IntegerRow> blockRows) {
   Values loaded;
   for (auto [r, row] : llvm::enumerate(blockRows)) {
-    auto sumOf = [&](int64_t plane) { return b.load(b.v16i32, b.at(dots, (plane * unitRows + r) * lineBytes)); };
+    auto sumOf = [&, r = r](int64_t plane) { return b.load(b.v16i32, b.at(dots, (plane * unitRows + r) * lineBytes)); };
     Value dot = b.add(arith::ShLIOp::create(b, sumOf(0), b.splatInt(8)), sumOf(1));
     loaded.push_back(zeroPoint ? b.add(dot, b.splat(b.load(b.i32, row.terms))) : dot);
   }
