@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -61,11 +62,9 @@ void forEachStep(const Cuts &cuts, Pages &pages,
   int32_t past[2] = {0, 0};
   for (auto [first, second] : cuts) {
     heddle_sequence sequences[] = {{0, first, past[0], 0, pages.of(0)}, {first, second, past[1], 0, pages.of(1)}};
-    std::vector<int64_t> rows;
-    for (int32_t i = 0; i < first; ++i)
-      rows.push_back(past[0] + i);
-    for (int32_t i = 0; i < second; ++i)
-      rows.push_back(firstRows + past[1] + i);
+    std::vector<int64_t> rows(first + second);
+    std::iota(rows.begin(), rows.begin() + first, past[0]);
+    std::iota(rows.begin() + first, rows.end(), firstRows + past[1]);
     step(sequences, rows);
     past[0] += first;
     past[1] += second;
