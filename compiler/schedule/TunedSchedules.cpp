@@ -37,13 +37,21 @@ template <typename Matmul> static StringRef inputOf(Matmul op) {
   return !op.getInt16() ? "f32" : op.getInputRounded() ? "int16_bf16" : "int16";
 }
 
+static int64_t weightRowsOf(PackedMatmulOp op) {
+  return (op.getGated() ? 2 : 1) * int64_t(op.getN());
+}
+static int64_t weightRowsOf(ExpertMatmulOp op) {
+  return op.getN();
+}
+
 DictionaryAttr heddle::scheduleKeys(Operation *op, ScheduleAttr base) {
   Builder b(op->getContext());
   SmallVector<NamedAttribute> keys;
   auto add = [&](StringRef name, Attribute value) { keys.push_back(b.getNamedAttr(name, value)); };
   auto addMatmul = [&](auto matmul) {
     add("format", matmul.getFormatAttr());
-    add("n", b.getI64IntegerAttr(matmul.getN()));
+    // Of the matrix: a gate and an up projection are as many rows as in a product that does not join them.
+    add("n", b.getI64IntegerAttr(weightRowsOf(matmul)));
     add("k", b.getI64IntegerAttr(matmul.getK()));
     add("input", b.getStringAttr(inputOf(matmul)));
   };

@@ -59,6 +59,15 @@ template <typename T> static std::string printed(T value) {
   return text;
 }
 
+// The product with the same matrix, without what is made of its sums.
+static MatmulSpec sumsAlone(MatmulSpec spec) {
+  spec.n = spec.weightRows();
+  spec.hasBias = spec.accumulate = spec.isGated = spec.isOutRounded = false;
+  spec.epilogue = MatmulEpilogue::None;
+  spec.roundedAbove = 0;
+  return spec;
+}
+
 LogicalResult KernelCollector::collect(Operation *op) {
   auto schedule = op->getAttrOfType<ScheduleAttr>(scheduleAttrName);
   DictionaryAttr keys = schedule ? scheduleKeys(op, schedule) : DictionaryAttr();
@@ -73,8 +82,7 @@ LogicalResult KernelCollector::collect(Operation *op) {
     FailureOr<MatmulSpec> spec = specOf(matmul);
     if (failed(spec))
       return failure();
-    spec->hasBias = spec->accumulate = false;
-    found.spec = *spec;
+    found.spec = sumsAlone(*spec);
   } else {
     AttentionSpec spec = specOf(cast<OnlineAttentionOp>(op));
     spec.window = 0;
