@@ -181,8 +181,8 @@ void PagedKvCache::setLength(int32_t sequence, int64_t length) {
       (lengths[sequence] + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE; // of which the first may be recycled
   for (int64_t index = keep; index < pagesPerSequence && (table[index] || index < used); ++index)
     release(table[index]);
-  if (length == 0 || length > lengths[sequence])
-    stateLengths[sequence] = length;
+  if (length == 0)
+    stateLengths[sequence] = 0;
   lengths[sequence] = length;
 }
 

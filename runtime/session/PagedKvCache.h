@@ -47,6 +47,8 @@ public:
   Status makeRoom(int32_t sequence, int64_t count);
   // Sets the length after a step wrote the tokens, or forgets tokens from the end.
   void setLength(int32_t sequence, int64_t length);
+  // A step is about to compute the tokens up to the length: states are theirs from now on.
+  void beginStep(int32_t sequence) { stateLengths[sequence] = lengths[sequence]; }
   // Whether everything is there that the token at `length` sees, or goes on from.
   bool holdsWindow(int32_t sequence) const;
   // Makes `target` share the pages of `source`.

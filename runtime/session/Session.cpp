@@ -369,6 +369,9 @@ Status Session::runChunks(const RowSink *sink) {
       outputsDone = 0; // it has seen them
     Chunk chunk;
     HEDDLE_RETURN_IF_ERROR(fillChunk(chunk));
+    for (size_t i = 0; i < numRuns; ++i)
+      if (runs[i].next > runs[i].computed)
+        cache.beginStep(runs[i].sequence);
     // The device keeps the logits of its last step alone.
     chunk.isChoiceEnough &= device && !sink && done + chunk.rows == total;
     chunk.isChoiceEnough &= chunk.takesLargest || (device && device->chooser().takesChoices);

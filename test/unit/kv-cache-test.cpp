@@ -174,12 +174,18 @@ TEST(PagedKvCache, forgettingTokensLosesStates) {
   auto grow = [&](int32_t sequence, int64_t count) {
     ASSERT_TRUE(cache.makeRoom(sequence, count).isOk());
     cache.setLength(sequence, cache.length(sequence) + count);
+    cache.beginStep(sequence);
   };
   grow(0, 100);
   const uint8_t *last = cache.pages(0)[1];
   grow(0, 28);
   grow(0, 1); // the first of a page, which goes on from the page before
   EXPECT_EQ(cache.pages(0)[1], last);
+  EXPECT_TRUE(cache.holdsWindow(0));
+  // Placed, and taken back before anything was computed.
+  cache.setLength(0, 140);
+  EXPECT_FALSE(cache.holdsWindow(0));
+  cache.setLength(0, 129);
   EXPECT_TRUE(cache.holdsWindow(0));
   cache.fork(0, 1);
   cache.setLength(0, 128);
