@@ -51,7 +51,7 @@ static void buildAfmoe(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "input_layernorm");
     TensorHandle attended = selfAttention(b, normed, {}, [&](TensorHandle heads) {
-      return timesSigmoid(b, heads, b.linear(normed, "self_attn.gate_proj"));
+      return b.multiply(heads, b.sigmoid(b.linear(normed, "self_attn.gate_proj")));
     });
     x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
     TensorHandle fed = layerFeedForward(b, layer, b.rmsNorm(x, "pre_mlp_layernorm"));

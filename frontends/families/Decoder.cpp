@@ -120,12 +120,6 @@ TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
   return b.scale(both, moe.averagesShared ? 0.5 : 1.0);
 }
 
-// sigmoid(x) is (1 + tanh(x / 2)) / 2.
-TensorHandle timesSigmoid(ModelBuilder &b, TensorHandle x, TensorHandle gate) {
-  TensorHandle half = b.scale(x, 0.5);
-  return b.add(half, b.glu(b.scale(gate, 0.5), half, Activation::Tanh));
-}
-
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
     x = b.layer(i, scope + std::to_string(i) + ".", x, [&](TensorHandle x) { return body(i, x); });

@@ -20,10 +20,14 @@ inline constexpr TensorRule attentionNormRules[] = {
 };
 
 inline constexpr TensorRule attentionRules[] = {
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden,
+     When::Attends},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::Attends},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::Attends},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
+     When::Attends},
     {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
      When::AttentionBias},
     {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
@@ -36,8 +40,10 @@ inline constexpr TensorRule attentionRules[] = {
 
 // Norms of query and key heads.
 inline constexpr TensorRule queryKeyNormRules[] = {
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
+     When::Attends},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
+     When::Attends},
 };
 
 // Of all heads of a token at once.
@@ -141,8 +147,6 @@ TensorHandle fusedFeedForward(ModelBuilder &b, TensorHandle x);
 TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x);
 // activation(gate_proj(x)) * up_proj(x), then down_proj, under `scope`.
 TensorHandle gatedFeedForward(ModelBuilder &b, TensorHandle x, const std::string &scope = "mlp");
-// x times the sigmoid of `gate`, number by number.
-TensorHandle timesSigmoid(ModelBuilder &b, TensorHandle x, TensorHandle gate);
 
 // `body` for each layer, whose names begin with `scope` and its number.
 using DecoderLayer = std::function<TensorHandle(int64_t layer, TensorHandle x)>;

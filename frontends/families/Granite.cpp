@@ -212,17 +212,6 @@ static constexpr TensorRule stateRules[] = {
     {"model.layers.#.mamba.out_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::StateProjectionBias},
 };
 
-static constexpr TensorRule attendingRules[] = {
-    {"model.layers.#.self_attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden, When::Attends},
-    {"model.layers.#.self_attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::Attends},
-    {"model.layers.#.self_attn.v_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden, When::Attends},
-    {"model.layers.#.self_attn.o_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries, When::Attends},
-    {"model.layers.#.self_attn.q_proj.bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.k_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.v_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.o_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::OutputBias},
-};
-
 // Steps have no bounds but 0, which none reaches: the reference applies others to prompts alone.
 static void checkStepLimit(JsonObject &object) {
   JsonValue limit = object.find("time_step_limit");
@@ -336,7 +325,7 @@ static constexpr Family describeHybrid() {
   Family row = describeMoe();
   row.modelType = "granitemoehybrid";
   row.keyNames = hybridNames;
-  row.rules = {embeddingRules,   attentionNormRules, attendingRules, feedForwardNormRules,
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules, feedForwardNormRules,
                feedForwardRules, expertBlockRules,   stateRules};
   row.readers.huggingFaceSizes = readHybridSizes;
   row.readers.huggingFaceRopes = readHybridRopes;

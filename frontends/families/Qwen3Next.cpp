@@ -32,10 +32,6 @@ static constexpr TensorRule gatedAttentionRules[] = {
      When::AttentionBias},
     {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
      When::OutputBias},
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
-     When::Attends},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim, ConfigDim::None,
-     When::Attends},
 };
 
 static constexpr TensorRule normRules[] = {
@@ -177,7 +173,8 @@ static TensorHandle gatedAttention(ModelBuilder &b, TensorHandle x) {
   TensorHandle k = rotated(b.linear(x, "self_attn.k_proj"), c.numKvHeads, "self_attn.k_norm");
   TensorHandle v = b.splitHeads(b.linear(x, "self_attn.v_proj"), c.numKvHeads);
   TensorHandle heads = b.mergeHeads(b.attention(q, k, v));
-  return b.linear(timesSigmoid(b, heads, b.columns(queries, width, 2 * width)), "self_attn.o_proj");
+  TensorHandle gates = b.sigmoid(b.columns(queries, width, 2 * width));
+  return b.linear(b.multiply(heads, gates), "self_attn.o_proj");
 }
 
 // What a state is updated by, but for decay and beta, and what multiplies the heads that are read of it.
@@ -278,8 +275,8 @@ static constexpr Family describeKin(const char *modelType, const char *gguf) {
 
 static constexpr Family describeQwen3Next() {
   Family row = describeKin("qwen3_next", "qwen3next");
-  row.rules = {embeddingRules,  normRules,        gatedAttentionRules, stateRules,      splitStateRules,
-               fusedStateRules, feedForwardRules, expertRules,         gatedExpertRules};
+  row.rules = {embeddingRules,  normRules,        gatedAttentionRules, stateRules,       splitStateRules,
+               fusedStateRules, feedForwardRules, expertRules,         gatedExpertRules, queryKeyNormRules};
   row.hasExperts = true;
   row.readers.huggingFaceRest = readNextRest;
   row.readers.ggufRest = readGgufNextStates;
@@ -301,7 +298,7 @@ static constexpr Family describeQwen35Kin(const char *modelType, const char *wra
 static constexpr Family describeQwen35() {
   Family row = describeQwen35Kin("qwen3_5_text", "qwen3_5", "qwen35");
   row.rules = {embeddingRules,  normRules,      gatedAttentionRules, stateRules,
-               splitStateRules, stateTermRules, feedForwardRules};
+               splitStateRules, stateTermRules, feedForwardRules,    queryKeyNormRules};
   row.defaults.hiddenSize = 4096;
   row.defaults.intermediateSize = 12288;
   row.defaults.numLayers = 32;
@@ -313,8 +310,8 @@ const Family family::qwen35 = describeQwen35();
 
 static constexpr Family describeQwen35Moe() {
   Family row = describeQwen35Kin("qwen3_5_moe_text", "qwen3_5_moe", "qwen35moe");
-  row.rules = {embeddingRules,  normRules,      gatedAttentionRules, stateRules,
-               splitStateRules, stateTermRules, expertRules,         gatedExpertRules};
+  row.rules = {embeddingRules, normRules,   gatedAttentionRules, stateRules,       splitStateRules,
+               stateTermRules, expertRules, gatedExpertRules,    queryKeyNormRules};
   row.hasExperts = true;
   row.defaults.hiddenSize = 2048;
   row.defaults.numLayers = 40;

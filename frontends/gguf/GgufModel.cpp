@@ -24,6 +24,11 @@ std::string unstackedPattern(std::string pattern) {
   return at == std::string::npos ? pattern : pattern.replace(at, 6, ".@.");
 }
 
+// Whether llama.cpp's converter leaves rows in this order. Of q, k and v in one it puts the parts one behind the other.
+bool keepsOrder(RowOrder order) {
+  return order == RowOrder::ByGate || order == RowOrder::ByStateHead || order == RowOrder::ByStateTerm;
+}
+
 // Moves the tensors of a file into `checkpoint` under Hugging Face's names.
 class TensorRenamer {
 public:
@@ -62,7 +67,7 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   // Up-projections of a latent are stored per head, (heads, out, in): their rows are stacked like those of any weight.
   if (config.latent.enabled && !isExpert && renamed.shape.size() == 3)
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};
-  if (RowOrder order = rowOrderOf(rule); order >= RowOrder::ByGate)
+  if (RowOrder order = rowOrderOf(rule); keepsOrder(order))
     renamed.rowOrder = order;
   if (rule.order == StoredOrder::Flattened && renamed.shape.size() == 3 &&
       renamed.shape[1] == 1) // (channels, 1, width)
