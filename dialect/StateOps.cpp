@@ -39,6 +39,11 @@ static void stateEffects(Value cache, SmallVectorImpl<MemoryEffects::EffectInsta
 
 //===- causal_conv --------------------------------------------------------===//
 
+// The tokens before the one that comes.
+template <typename Op> static int64_t stateSizeOfConv(Op op) {
+  return (op.getWidth() - 1) * op.getChannels();
+}
+
 template <typename Op> static LogicalResult verifyTaps(Op op) {
   constexpr int64_t most = 64;
   int64_t channels = op.getChannels(), taps = shaped(op.getWeight()).getNumElements();
@@ -60,7 +65,7 @@ LogicalResult CausalConvOp::verify() {
   return failed(verifyTaps(*this)) ? failure() : verifyForm(*this);
 }
 int64_t CausalConvOp::getStateSize() {
-  return (getWidth() - 1) * getChannels();
+  return stateSizeOfConv(*this);
 }
 void CausalConvOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   stateEffects(getCache(), effects);
@@ -71,6 +76,11 @@ LogicalResult CausalConvOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedT
 }
 
 //===- linear_attention ---------------------------------------------------===//
+
+// A matrix of each head.
+template <typename Op> static int64_t stateSizeOfHeads(Op op) {
+  return int64_t(op.getNumHeads()) * op.getKeyDim() * op.getValueDim();
+}
 
 template <typename Op> static LogicalResult verifyHeads(Op op, Value result, int64_t rank) {
   constexpr int64_t most = 1024;
@@ -102,7 +112,7 @@ LogicalResult LinearAttentionOp::verify() {
   return failed(verifyHeads(*this, getResult(), getCache() ? 2 : 3)) ? failure() : verifyForm(*this);
 }
 int64_t LinearAttentionOp::getStateSize() {
-  return int64_t(getNumHeads()) * getKeyDim() * getValueDim();
+  return stateSizeOfHeads(*this);
 }
 void LinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   stateEffects(getCache(), effects);
@@ -123,7 +133,7 @@ LogicalResult RaggedConvOp::verify() {
   return verifyResults(*this);
 }
 int64_t RaggedConvOp::getStateSize() {
-  return (getWidth() - 1) * getChannels();
+  return stateSizeOfConv(*this);
 }
 void RaggedConvOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   kernelEffects(*this, effects);
@@ -153,7 +163,7 @@ LogicalResult RaggedLinearAttentionOp::verify() {
   return verifyResults(*this);
 }
 int64_t RaggedLinearAttentionOp::getStateSize() {
-  return int64_t(getNumHeads()) * getKeyDim() * getValueDim();
+  return stateSizeOfHeads(*this);
 }
 void RaggedLinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   kernelEffects(*this, effects);
@@ -171,7 +181,7 @@ int64_t RaggedLinearAttentionOp::getFixedBytes() {
 }
 int64_t RaggedLinearAttentionOp::getBytesPerRow() {
   int64_t bytes = 0;
-  for (Value rows : {getQuery(), getKey(), getValue(), getInits()[0]})
-    bytes += matrixRowBytes(rows);
+  for (Value rows : {getQuery(), getKey(), getValue(), Value(getDecay()), Value(getBeta()), getInits()[0]})
+    bytes += rows ? matrixRowBytes(rows) : 0;
   return bytes;
 }

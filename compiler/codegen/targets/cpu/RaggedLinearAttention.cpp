@@ -30,8 +30,10 @@ public:
     runs = columns;
     Value ofHead = b.mul(head, spec.keyDim * spec.valueDim * floatBytes), bytes = b.mul(first, floatBytes);
     StatePlaces places(b, sequence, b.add(b.add(call.stateOffset, ofHead), bytes));
-    forEachRow([&](Value i, ColumnRun run) {
-      b.store(b.constantF32(0, run.lanes), b.at(b.at(state, i, rowBytes), run.begin * floatBytes));
+    b.ifThen(places.isFresh, [&] {
+      forEachRow([&](Value i, ColumnRun run) {
+        b.store(b.constantF32(0, run.lanes), b.at(b.at(state, i, rowBytes), run.begin * floatBytes));
+      });
     });
     auto isOld = arith::XOrIOp::create(b, places.isFresh, arith::ConstantOp::create(b, b.getBoolAttr(true)));
     b.ifThen(isOld, [&] { copy(places.from, pageRowBytes(), state, rowBytes); });
