@@ -3,6 +3,7 @@
 #include "compiler/verify/VerifyPlan.h"
 #include "compiler/Program.h"
 #include "frontends/read/ReadModel.h"
+#include "runtime/model/ModelAbi.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -35,13 +36,15 @@ std::string heddle::idsOf(const VerifyOptions &options, int64_t tokens, int64_t 
   return "";
 }
 
-// Enough to fall out of the smallest sliding window, where that is not many.
+// Enough to fall out of the smallest sliding window, where that is not many, and for a state to go on from one page to the next.
 static int64_t defaultTokens(const ModelConfig &config) {
   constexpr int64_t many = 128;
   int64_t tokens = fewTokens;
   for (int64_t window : config.layerWindow)
     if (window > 0 && window < many)
       tokens = std::max(tokens, window + 3);
+  if (config.hasStates())
+    tokens = std::max<int64_t>(tokens, HEDDLE_KV_PAGE_SIZE + 3);
   return std::min(tokens, config.contextLength);
 }
 

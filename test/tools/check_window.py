@@ -1,5 +1,6 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Generates far beyond a sliding window, so that pages of the cache are recycled, and compares with one pass over the same tokens.
+"""Generates far beyond a sliding window, so that pages of the cache are recycled and states go from one to the next, and compares with one pass over
+the same tokens.
 
 check_window.py HEDDLE FOLDER [FLAG…]     FOLDER and FLAGs as check_golden.py has them
 
