@@ -149,9 +149,15 @@ static std::string kindMisfit(const CompileOptions &options, const ModelConfig &
   return "";
 }
 
-// Numbers in a page of the cache, keys and values of all layers. A device's kernels count them in 32 bits.
+// Numbers in a page of the cache: keys and values of layers that attend, and states of the others. A device's kernels count them in 32 bits.
 static int64_t pageValues(const ModelConfig &config) {
-  return int64_t(2) * HEDDLE_KV_PAGE_SIZE * config.numHiddenLayers * config.numKvHeads * config.headDim;
+  const RecurrentConfig &state = config.recurrent;
+  int64_t keysAndValues = int64_t(2) * HEDDLE_KV_PAGE_SIZE * config.numKvHeads * config.headDim;
+  int64_t channels = state.isLinear ? state.channels() : config.hiddenSize;
+  int64_t states = (state.convWidth - 1) * channels + state.values() * state.keyDim, all = 0;
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    all += config.isRecurrent(layer) ? states : keysAndValues;
+  return all;
 }
 
 // What has no kernel, by what the model asks for, not by what a pass made of it; empty if all has.

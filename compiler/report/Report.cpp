@@ -247,7 +247,7 @@ static Json cacheOf(ModuleOp module) {
     json["state_bytes"] = stateBytes;
   if (cache.isLatent())
     json.update({{"kv_lora_rank", cache.getKeyDim()}, {"qk_rope_head_dim", cache.getValueDim()}});
-  else
+  else if (!cache.isState())
     json.update({{"num_kv_heads", cache.getNumKvHeads()}, {"head_dim", cache.getHeadDim()}});
   return json;
 }

@@ -22,7 +22,7 @@ using Line = uint64_t __attribute__((vector_size(64)));
   for (uint64_t i = 0; i + 8 <= lines; i += 8)                                                                         \
     for (int chain = 0; chain < 8; ++chain)                                                                            \
       sums[chain] |= data[i + chain];                                                                                  \
-  return joined(sums);
+  return joined(sums)
 
 // The same of two places in turns, 16 lines each, which are asked for 8 lines ahead: some cores read faster so than by what their prefetchers
 // foresee (one of an Emerald Rapids 18.7 GB/s instead of 15.9).
@@ -37,7 +37,7 @@ using Line = uint64_t __attribute__((vector_size(64)));
         for (uint64_t line = 0; line < group; ++line)                                                                  \
           sums[line % 8] |= from[line];                                                                                \
       }                                                                                                                \
-  return joined(sums);
+  return joined(sums)
 
 inline uint64_t joined(const Line (&sums)[8]) {
   uint64_t all = 0;
@@ -49,22 +49,24 @@ inline uint64_t joined(const Line (&sums)[8]) {
 
 using Read = uint64_t (*)(const Line *data, uint64_t lines);
 
-uint64_t readBaseline(const Line *data, uint64_t lines){HEDDLE_READ_BODY} uint64_t
-    readAheadBaseline(const Line *data, uint64_t lines) {
-  HEDDLE_READ_AHEAD_BODY
+uint64_t readBaseline(const Line *data, uint64_t lines) {
+  HEDDLE_READ_BODY;
+}
+uint64_t readAheadBaseline(const Line *data, uint64_t lines) {
+  HEDDLE_READ_AHEAD_BODY;
 }
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) uint64_t readAvx512(const Line *data, uint64_t lines) {
-  HEDDLE_READ_BODY
+  HEDDLE_READ_BODY;
 }
 __attribute__((target("avx512f"))) uint64_t readAheadAvx512(const Line *data, uint64_t lines) {
-  HEDDLE_READ_AHEAD_BODY
+  HEDDLE_READ_AHEAD_BODY;
 }
 __attribute__((target("avx2"))) uint64_t readAvx2(const Line *data, uint64_t lines) {
-  HEDDLE_READ_BODY
+  HEDDLE_READ_BODY;
 }
 __attribute__((target("avx2"))) uint64_t readAheadAvx2(const Line *data, uint64_t lines) {
-  HEDDLE_READ_AHEAD_BODY
+  HEDDLE_READ_AHEAD_BODY;
 }
 #endif
 
