@@ -15,7 +15,7 @@ constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SI
 
 struct Cache : PagedKvCache {
   // `layerBytes`: of each layer, where they differ.
-  explicit Cache(std::vector<int64_t> windows, int32_t sequences = 1, const std::vector<uint64_t> &layerBytes = {}) {
+  explicit Cache(const std::vector<int64_t> &windows, int32_t sequences = 1, const std::vector<uint64_t> &layerBytes = {}) {
     KvPageLayout layout = {windows.size() * partBytes, windows, layerBytes};
     if (!layerBytes.empty())
       layout.bytes = std::accumulate(layerBytes.begin(), layerBytes.end(), uint64_t(0));
@@ -52,7 +52,7 @@ TEST(PagedKvCache, pagesBeyondTheWidestWindowAreUsedAgain) {
 
 // Pages that large ones of the system are no multiple of: each is accessible, from the first to the last.
 TEST(PagedKvCache, longCachesBeginAtLargePages) {
-  constexpr int64_t bytes = 13 * 65536, context = 10 * page;
+  constexpr int64_t bytes = int64_t(13) * 65536, context = 10 * page;
   PagedKvCache cache;
   ASSERT_TRUE(cache.create({bytes, {}}, 1, context).isOk());
   for (int64_t index = 0; index < context / page; ++index) {
@@ -214,7 +214,7 @@ TEST(PagedKvCache, withoutWindowsEverythingStays) {
 
 // The reference model with a window of 5 tokens; `windows` is what the package says of its layers.
 struct WindowModel : TestModel {
-  explicit WindowModel(std::vector<uint32_t> windows) {
+  explicit WindowModel(const std::vector<uint32_t> &windows) {
     reference::window = 5;
     metadata.kv->windows = windows;
     open();
