@@ -328,7 +328,7 @@ LogicalResult KernelRecorder::finish(Operation *op, ArrayRef<func::CallOp> calls
 static bool isScratch(Operation *op, size_t destination, int64_t rows) {
   auto attention = dyn_cast<OnlineAttentionOp>(op);
   if (auto product = dyn_cast<PackedMatmulOp>(op); product && product.getRounded())
-    return destination == (rows > *product.getRoundedAbove() ? 0 : 1);
+    return destination == (rows > int64_t(*product.getRoundedAbove()) ? 0 : 1);
   if (isa<RotateAppendOp>(op))
     return destination > 0;
   return destination == 1 &&
