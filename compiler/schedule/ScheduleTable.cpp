@@ -126,10 +126,10 @@ static int64_t int16Panels(TargetAttr target, std::optional<PackedLayout> layout
 }
 
 // Products on AMX: a block of 512 columns of so many rows is 512 KiB and stays in the second cache while 2 panels of weights after the other,
-// unpacked once for all of these rows, go by in the first. Their sums in so many columns, 1 MiB, are asked for a block ahead; with half of the
-// columns activations are read from the third cache twice as often. One core of an Emerald Rapids, 512 rows of Q4_0, 2048 and 8192 columns of K:
-// 1209, 1241 GFLOP/s, with 256 columns 1155, 1184; 256 rows of 512 columns 1132, 1147.
-static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 512;
+// unpacked once for all of these rows, go by in the first. Their sums in so many columns, 4 MiB, come from the third cache, evenly; with fewer columns
+// activations do, as often as there are slabs. One core of an Emerald Rapids, 512 rows of Q4_0, 2048 and 8192 columns (medians of six turns): 1585,
+// 1647 GFLOP/s, with sums of 1024 columns 1580, 1584, of 512 1345, 1377; 256 rows of 2048 columns 1367, 1419.
+static constexpr int64_t tileUnitRows = 512, tileUnitColumns = 2048;
 
 // Products of words: as integers so many columns of so many rows are at most 640 KiB of the second cache, from which each pair of panels reads them.
 // Beside them the sums of 64 panels, 1 MiB, go by; of 32, rounding all rows for each slab of them took 12 % of the time of 2048 x 2048.

@@ -144,14 +144,13 @@ Choice MatmulProbe::prefetch() {
   return choice;
 }
 
-// Columns of K, rows, and columns of sums in the scratch.
+// Rows, and columns of sums in the scratch.
 Choice MatmulProbe::tileUnit(bool hasScratch, std::vector<unsigned> shapes) {
   Choice choice{std::move(shapes), {}};
-  for (auto [k, rows, columns] : {std::tuple(512, 512, 256), {512, 256, 512}, {1024, 512, 512}, {256, 512, 512}})
-    choice.candidates.emplace_back([=, k = k, rows = rows, columns = columns](ScheduleFields &schedule) {
+  for (auto [rows, columns] : {std::pair(512, 512), {512, 1024}, {256, 2048}, {512, 4096}})
+    choice.candidates.emplace_back([=, rows = rows, columns = columns](ScheduleFields &schedule) {
       TileAttr &tile = *schedule.find(TileRole::TileUnit);
       TileFields fields = TileFields::of(tile);
-      fields.k = k;
       fields.maxRows = rows;
       tile = fields.get(tile.getContext());
       if (hasScratch)

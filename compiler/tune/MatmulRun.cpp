@@ -53,9 +53,12 @@ static int64_t elementBytes(MatmulActivation activation) {
   return activation == MatmulActivation::Q8 ? 1 : activation == MatmulActivation::Bf16 ? 2 : 4;
 }
 
-// Rows of bf16 that tiles read, as plan-memory spreads them.
-static int64_t strideOf(int64_t k, int64_t bytes, int64_t scratchBytes) {
-  return scratchBytes && bytes == 2 && k * bytes % 1024 == 0 ? k + 32 : k;
+// Rows that products of blocks read and write, as plan-memory spreads them.
+static int64_t spreadStride(int64_t columns, int64_t bytes, int64_t scratchBytes) {
+  return scratchBytes && columns * bytes % 1024 == 0 ? columns + 64 / bytes : columns;
+}
+static int64_t inputStrideOf(int64_t k, int64_t bytes, int64_t scratchBytes) {
+  return bytes == 2 ? spreadStride(k, bytes, scratchBytes) : k;
 }
 
 MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, int64_t weightBytes)
@@ -70,7 +73,7 @@ MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, i
   bool isInt8 = spec.activation == MatmulActivation::Q8;
   scales = PageMemory(isInt8 ? maxRows * spec.k / 32 * 4 : 1);
   sums = PageMemory(isInt8 ? maxRows * spec.k / 16 * 4 : 1);
-  out = PageMemory(maxRows * spec.n * 4);
+  out = PageMemory(maxRows * (spec.n + 16) * 4);
   // Numbers from 1/2 to 1, whose products are not denormal.
   Draw draw;
   if (isInt8) {
@@ -96,7 +99,7 @@ MatmulRun::MatmulRun(const MatmulSpec &spec, int64_t maxRows, int32_t threads, i
 }
 
 llvm::ArrayRef<float> MatmulRun::result(int64_t rows) const {
-  return {reinterpret_cast<const float *>(out.data()), size_t(rows * spec.n)};
+  return {reinterpret_cast<const float *>(out.data()), size_t(rows * resultStride)};
 }
 
 Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratchBytes) {
@@ -105,6 +108,7 @@ Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratch
     scratchStride = llvm::alignTo(scratchBytes, 4096);
     scratch = PageMemory(scratchStride * threads);
   }
+  const int64_t outStride = resultStride = spreadStride(spec.n, sizeof(float), scratchBytes);
   // Each thread counts its calls for itself, a cache line apart.
   constexpr size_t apart = 8;
   auto calls = std::make_shared<std::vector<int64_t>>(threads * apart);
@@ -115,15 +119,15 @@ Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratch
     auto *scalesOf = reinterpret_cast<const float *>(scales.data());
     auto *sumsOf = reinterpret_cast<const int32_t *>(sums.data());
     auto *to = reinterpret_cast<float *>(out.data());
-    int64_t stride = strideOf(spec.k, elementBytes(spec.activation), scratchBytes);
+    int64_t stride = inputStrideOf(spec.k, elementBytes(spec.activation), scratchBytes);
     int64_t begin = panels * thread / threads, end = panels * (thread + 1) / threads;
     if (spec.int16FewRows)
       reinterpret_cast<ByRowsCall *>(kernel)(activations.data(), nullptr, nullptr, matrix, nullptr, to, rows, stride,
-                                             spec.n, begin, end, ofThread, spec.hasRounded ? rounded.data() : nullptr,
-                                             strideOf(spec.k, 2, scratchBytes), 0);
+                                             outStride, begin, end, ofThread, spec.hasRounded ? rounded.data() : nullptr,
+                                             inputStrideOf(spec.k, 2, scratchBytes), 0);
     else
       reinterpret_cast<DenseCall *>(kernel)(activations.data(), scalesOf, sumsOf, matrix, nullptr, to, rows, stride,
-                                            spec.n, begin, end, ofThread);
+                                            outStride, begin, end, ofThread);
   };
   return turn;
 }

@@ -43,6 +43,7 @@ private:
   int64_t copyBytes, copies;
   PageMemory weights, activations, rounded, scales, sums, out, scratch;
   int64_t scratchStride = 0; // bytes of scratch of each thread: as much as the turns so far need
+  int64_t resultStride = 0;  // of rows of the result, in elements
 };
 
 } // namespace heddle

@@ -67,7 +67,7 @@ CASES = [
     (schedule(MATMUL, "tiles = [<role = many_rows, rows = [4, 1], columns = 16, k = 4>]"), "entry 1: schedule: tile many_rows has no k"),
     (schedule(MATMUL, "tiles = [<role = many_rows, rows = [4, 1], columns = 16, warps = [1, 2]>]"), "entry 1: schedule: tile many_rows: warps and stages are of GPUs"),
     (schedule(MATMUL, "tiles = [<role = tile_unit, rows = [16], columns = 32, maxRows = 512, k = 512>]"), "entry 1: schedule: tile tile_unit: rows and columns are those of the hardware"),
-    (schedule(MATMUL, "tiles = [<role = tile_unit, rows = [32, 16], columns = 32, maxRows = 512, k = 48>]"), "entry 1: schedule: tile tile_unit: k .48. must be a multiple of 64"),
+    (schedule(MATMUL, "tiles = [<role = tile_unit, rows = [32, 16], columns = 32, maxRows = 512, k = 256>]"), "entry 1: schedule: tile tile_unit: k says which columns are added up first, which no schedule decides: k = 512"),
     (schedule(ATTENTION, "tiles = [], kBlock = 64"), "entry 2: schedule: the kernel has no kBlock"),
     (schedule(ATTENTION, "tiles = [<role = rows, rows = [48], columns = 8>]"), "entry 2: schedule: tile rows: columns .8. must be head_dim .16."),
     (schedule(ATTENTION, "tiles = [<role = rows, rows = [1000], columns = 16>]"), "entry 2: schedule: tile rows: rows .1000. must be 1 to 384"),

@@ -118,13 +118,27 @@ private:
   void emitTileUnitRows(const LineBlock &block, mlir::Value panel, mlir::Value rowBegin, mlir::Value rowEnd,
                         RowAddress sums);
   void prefetchWeights(const LineBlock &block, mlir::Value row, mlir::Value rowBegin, mlir::Value rowEnd);
-  void emitTileUnitBlock(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height,
-                         int64_t rowTiles, mlir::Value sums);
+  void emitTileUnitBlock(const LineBlock &block, mlir::Value row, mlir::Value height, int64_t rowTiles,
+                         llvm::function_ref<void(mlir::Value step)> between);
+  void emitTileUnitBlocks(const LineBlock &block, mlir::Value panel, mlir::Value row, RowAddress sums);
+  void prefetchOut(const LineBlock &block, mlir::Value panel, mlir::Value row);
+  // Where a block of columns lies in K.
+  struct ColumnPhase {
+    bool isFirst, isLast;
+  };
+  void forPhase(const LineBlock &block, llvm::function_ref<void(ColumnPhase phase)> body);
+  mlir::Value partialOf(mlir::Value row);
+  void finishRows(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height, RowAddress sums);
+  void finishRow(ColumnPhase phase, int64_t panels, mlir::Value partial, mlir::Value sums, mlir::Value panel,
+                 mlir::Value row);
+  mlir::Value columnsFrom(mlir::Value column);
+  void clearSums(int64_t rowTiles, int64_t panels);
+  void storeSums(int64_t rowTiles, int64_t panels, mlir::Value to);
+  void multiplyPanel(int64_t panel, int64_t rowTiles, mlir::Value lines);
   void configureTiles(mlir::Value height, int64_t rowTiles);
   int64_t mostStreamedRows() const;
   void emitStreamedPanels(mlir::Value begin, mlir::Value end);
-  void addStreamedPanels(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rowTiles);
-  void finishRow(mlir::Value sums, mlir::Value panel, int64_t panels, mlir::Value row);
+  void addStreamedPanels(mlir::Value panel, int64_t panels, mlir::Value row, mlir::Value height, int64_t rowTiles);
   bool stagesActivations() const;
   int64_t stagedStride() const;
   void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);
@@ -208,7 +222,7 @@ private:
   llvm::SmallVector<Destination, 2> outs; // each takes the result
   mlir::Value scratch, partials, terms;
   std::optional<TileUnit> tileUnit;
-  mlir::Value unitSums, staged, unitDots, unitCodes;
+  mlir::Value unitSums, unitPartials, staged, unitDots, unitCodes;
   int32_t zeroPoint = 0;            // of the codes as the dot product reads them
   mlir::Value rounded, rowsRounded; // rows as 16-bit integers, and the first of them
   int64_t roundedRows = 0;          // at once

@@ -18,12 +18,15 @@ static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::
                          tileBytes = tileRows * tileRowBytes, tileColumns = 32;
 // Up to so many rows, products wait for the weights, which are then read in the order in which they lie.
 static constexpr int64_t streamedRows = 64;
+// Two row tiles, and their sums over a block of K: (rows, 2, 16).
+static constexpr int64_t tallRows = 2 * tileRows, partialRowBytes = 2 * tileRowBytes, partialBytes = tallRows * partialRowBytes;
 
 void MatmulEmitter::emitTileUnit() {
   // setup
   tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
+  unitPartials = b.stack(2 * partialBytes);
   int64_t most = tiles.unitPanels, least = spec.isGated ? 2 : 1;
   unitSums = tiles.hasScratch ? call.scratch : b.stack(most * tiles.unitRowBlock * lineBytes);
   // compute
@@ -54,61 +57,100 @@ int64_t MatmulEmitter::mostStreamedRows() const {
   return spec.rows == MatmulRows::Gathered ? 1 : streamedRows;
 }
 
-// out[rows][panels begin … end): a pair of panels after the other is read from end to end, while the sums of 32 rows stay in tiles. What the first
-// of them brought, others find in the second cache.
+// out[rows][panels begin … end): a pair of panels after the other is read from end to end. What the first 32 rows brought, others find in the second
+// cache.
 void MatmulEmitter::emitStreamedPanels(Value begin, Value end) {
-  const int64_t tall = 2 * tileRows;
   forPairs(begin, end, [&](Value panel, int64_t panels) {
-    b.loop(b.index(0), call.rows, tall, [&](Value rowBegin) {
-      Value height = b.minimum(b.sub(call.rows, rowBegin), b.index(tall));
+    b.loop(b.index(0), call.rows, tallRows, [&](Value row) {
+      Value height = b.minimum(b.sub(call.rows, row), b.index(tallRows));
       auto addPanels = [&](int64_t rowTiles) {
         configureTiles(height, rowTiles);
-        addStreamedPanels(panel, panels, rowBegin, rowTiles);
+        addStreamedPanels(panel, panels, row, height, rowTiles);
       };
       b.branch(b.lessThan(b.index(tileRows), height), [&] { addPanels(2); }, [&] { addPanels(1); });
-      b.loop(b.index(0), height, 1, [&](Value row) {
-        finishRow(b.at(unitSums, b.mul(row, panels * lineBytes)), panel, panels, b.add(rowBegin, row));
+    });
+  });
+}
+
+// out[row …][panel …]. Each step asks for weights that follow it in memory: asked for in bursts, they came at 13.4 GB/s instead of 16.1 (one core of an
+// Emerald Rapids, a loop in plain C).
+void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, Value height, int64_t rowTiles) {
+  Value weights = panelAddress(panel), stride = b.mul(inputStride, activationBytes());
+  int64_t columnBlock = tiles.lineBlock * lineValues();
+  b.loop(b.index(0), b.index(spec.k), columnBlock, [&](Value column) {
+    LineBlock block{weights, spec.layout.panelBytes(spec.k), panels, column, columnsFrom(column)};
+    clearSums(rowTiles, panels);
+    Value first = b.divide(column, tileColumns);
+    b.loop(first, b.add(first, b.divide(block.columns, tileColumns)), 1, [&](Value step) {
+      for (int64_t r = 0; r < rowTiles; ++r) {
+        Value rows = activationRow(b.add(row, r * tileRows));
+        tileUnit->load(TileUnit::leftTile(r), b.at(rows, b.mul(step, tileRowBytes)), stride);
+      }
+      for (int64_t p = 0; p < panels; ++p) {
+        Value lines = b.at(b.at(weights, b.mul(step, tileBytes)), p * block.panelStride);
+        for (int64_t line = 0; tiles.prefetch.bytes && line < tileBytes; line += lineBytes)
+          b.prefetch(b.at(lines, tiles.prefetch.bytes + line), tiles.prefetch.cache);
+        multiplyPanel(p, rowTiles, lines);
+      }
+    });
+    storeSums(rowTiles, panels, unitPartials);
+    forPhase(block, [&](ColumnPhase phase) {
+      b.loop(b.index(0), height, 1, [&](Value r) {
+        Value place = b.mul(r, partialRowBytes);
+        finishRow(phase, panels, b.at(unitPartials, place), b.at(unitSums, place), panel, b.add(row, r));
       });
     });
   });
 }
 
-// sums (rows, panels, 16) = activations (rows, K) * W (panels, K, 16). Each step asks for one that follows it in memory: asked for in bursts,
-// weights came at 13.4 GB/s instead of 16.1 (one core of an Emerald Rapids, a loop in plain C).
-void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, int64_t rowTiles) {
-  Value weights = panelAddress(panel), stride = b.mul(inputStride, activationBytes());
-  auto forSums = [&](function_ref<void(int64_t r, int64_t p)> body) {
-    for (int64_t r = 0; r < rowTiles; ++r)
-      for (int64_t p = 0; p < panels; ++p)
-        body(r, p);
-  };
-  forSums([&](int64_t r, int64_t p) { tileUnit->clear(TileUnit::sumTile(r, p)); });
-  b.loop(b.index(0), b.index(spec.k / tileColumns), 1, [&](Value step) {
-    for (int64_t r = 0; r < rowTiles; ++r) {
-      Value rows = activationRow(b.add(row, r * tileRows));
-      tileUnit->load(TileUnit::leftTile(r), b.at(rows, b.mul(step, tileRowBytes)), stride);
-    }
-    for (int64_t p = 0; p < panels; ++p) {
-      Value lines = b.at(b.at(weights, b.mul(step, tileBytes)), p * spec.layout.panelBytes(spec.k));
-      for (int64_t line = 0; tiles.prefetch.bytes && line < tileBytes; line += lineBytes)
-        b.prefetch(b.at(lines, tiles.prefetch.bytes + line), tiles.prefetch.cache);
-      tileUnit->load(TileUnit::rightTile(p), lines, b.index(lineBytes));
-      for (int64_t r = 0; r < rowTiles; ++r)
-        tileUnit->multiplyAdd("tdpbf16ps", TileUnit::sumTile(r, p), TileUnit::leftTile(r), TileUnit::rightTile(p));
-    }
-  });
-  forSums([&](int64_t r, int64_t p) {
-    Value sums = b.at(unitSums, (r * tileRows * panels + p) * lineBytes);
-    tileUnit->store(TileUnit::sumTile(r, p), sums, b.index(panels * lineBytes));
-  });
+Value MatmulEmitter::columnsFrom(Value column) {
+  return b.minimum(b.sub(b.index(spec.k), column), b.index(tiles.lineBlock * lineValues()));
 }
 
-// Sums of a row, (panels, 16), as they are stored.
-void MatmulEmitter::finishRow(Value sums, Value panel, int64_t panels, Value row) {
-  Values finished;
+// The tiles of sums, (row tiles, panels).
+void MatmulEmitter::clearSums(int64_t rowTiles, int64_t panels) {
+  for (int64_t r = 0; r < rowTiles; ++r)
+    for (int64_t p = 0; p < panels; ++p)
+      tileUnit->clear(TileUnit::sumTile(r, p));
+}
+
+void MatmulEmitter::storeSums(int64_t rowTiles, int64_t panels, Value to) {
+  for (int64_t r = 0; r < rowTiles; ++r)
+    for (int64_t p = 0; p < panels; ++p)
+      tileUnit->store(TileUnit::sumTile(r, p), b.at(to, r * tileRows * partialRowBytes + p * lineBytes),
+                      b.index(partialRowBytes));
+}
+
+// Adds 32 columns of the activations, which are there, times a tile of weights.
+void MatmulEmitter::multiplyPanel(int64_t panel, int64_t rowTiles, Value lines) {
+  tileUnit->load(TileUnit::rightTile(panel), lines, b.index(lineBytes));
+  for (int64_t r = 0; r < rowTiles; ++r)
+    tileUnit->multiplyAdd("tdpbf16ps", TileUnit::sumTile(r, panel), TileUnit::leftTile(r), TileUnit::rightTile(panel));
+}
+
+// sums (panels, 16) += those of a block of K, or =, of the first; behind the last they are stored as a row of the result.
+void MatmulEmitter::finishRow(ColumnPhase phase, int64_t panels, Value partial, Value sums, Value panel, Value row) {
+  Values added;
+  for (int64_t p = 0; p < panels; ++p) {
+    added.push_back(b.load(b.v16f32, b.at(partial, p * lineBytes)));
+    if (!phase.isFirst)
+      added[p] = b.add(added[p], b.load(b.v16f32, b.at(sums, p * lineBytes)));
+  }
+  if (phase.isLast)
+    return storeRow(added, panel, row);
   for (int64_t p = 0; p < panels; ++p)
-    finished.push_back(b.load(b.v16f32, b.at(sums, p * lineBytes)));
-  storeRow(finished, panel, row);
+    b.store(added[p], b.at(sums, p * lineBytes));
+}
+
+// Emits body for where a block of columns may be in K, of which the first, those between and the last are told apart as the program runs.
+void MatmulEmitter::forPhase(const LineBlock &block, function_ref<void(ColumnPhase phase)> body) {
+  if (spec.k <= tiles.lineBlock * lineValues())
+    return body({true, true});
+  Value isFirst = b.lessThan(block.begin, b.index(1));
+  Value isLast = b.lessThan(b.index(spec.k - 1), b.add(block.begin, block.columns));
+  b.branch(
+      isLast, [&] { body({false, true}); },
+      [&] { b.branch(isFirst, [&] { body({true, false}); }, [&] { body({false, false}); }); });
 }
 
 // Calls body(panel, panels) for two panels at a time, then for the one that is left.
@@ -131,7 +173,7 @@ void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
       return b.at(b.at(unitSums, before), b.mul(b.sub(row, rowBegin), pair * lineBytes));
     };
     b.loop(b.index(0), b.index(spec.k), columnBlock, [&](Value column) {
-      Value columns = b.minimum(b.sub(b.index(spec.k), column), b.index(columnBlock));
+      Value columns = columnsFrom(column);
       forPairs(begin, end, [&](Value panel, int64_t panels) {
         LineBlock lines{scratch, tiles.lineBlock * lineBytes, panels, column, columns};
         Value place = packedColumns(panel, column);
@@ -169,23 +211,33 @@ void MatmulEmitter::configureTiles(Value height, int64_t rowTiles) {
 // are finished.
 void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value panel, Value rowBegin, Value rowEnd,
                                      RowAddress sums) {
-  auto emitBlock = [&](Value row, Value height, int64_t rowTiles) {
-    prefetchWeights(block, row, rowBegin, rowEnd);
-    emitTileUnitBlock(block, panel, row, height, rowTiles, sums(row));
-  };
+  auto none = [](Value) {};
   auto emitIf = [&](Value condition, function_ref<void()> body) { b.branch(condition, body, [] {}); };
-  int64_t tall = 2 * tileRows;
-  Value whole = b.wholeSteps(rowBegin, rowEnd, tall), left = b.sub(rowEnd, whole);
+  Value whole = b.wholeSteps(rowBegin, rowEnd, tallRows), left = b.sub(rowEnd, whole), tall = b.index(tallRows);
   emitIf(b.lessThan(rowBegin, whole), [&] {
-    configureTiles(b.index(tall), 2);
-    b.loop(rowBegin, whole, tall, [&](Value row) { emitBlock(row, b.index(tall), 2); });
+    configureTiles(tall, 2);
+    prefetchWeights(block, rowBegin, rowBegin, rowEnd);
+    emitTileUnitBlock(block, rowBegin, tall, 2, none);
+    Value isWhole = b.lessThan(b.index(tiles.lineBlock * lineValues() - 1), block.columns);
+    b.loop(b.add(rowBegin, tallRows), whole, tallRows, [&](Value row) {
+      prefetchWeights(block, row, rowBegin, rowEnd);
+      b.branch(
+          isWhole, [&] { emitTileUnitBlocks(block, panel, row, sums); },
+          [&] {
+            finishRows(block, panel, b.sub(row, tall), tall, sums);
+            emitTileUnitBlock(block, row, tall, 2, none);
+          });
+    });
+    finishRows(block, panel, b.sub(whole, tall), tall, sums);
   });
-  auto emitRest = [&](int64_t rowTiles) {
-    configureTiles(left, rowTiles);
-    emitBlock(whole, left, rowTiles);
-  };
-  emitIf(b.lessThan(b.index(0), left),
-         [&] { b.branch(b.lessThan(b.index(tileRows), left), [&] { emitRest(2); }, [&] { emitRest(1); }); });
+  emitIf(b.lessThan(b.index(0), left), [&] {
+    auto emitRest = [&](int64_t rowTiles) {
+      configureTiles(left, rowTiles);
+      emitTileUnitBlock(block, whole, left, rowTiles, none);
+    };
+    b.branch(b.lessThan(b.index(tileRows), left), [&] { emitRest(2); }, [&] { emitRest(1); });
+    finishRows(block, panel, whole, left, sums);
+  });
 }
 
 // Asks for the row's share of the weights that come next, so that memory is read evenly while all rows are computed.
@@ -201,10 +253,27 @@ void MatmulEmitter::prefetchWeights(const LineBlock &block, Value row, Value row
   });
 }
 
-// A block of 16 or 32 rows. In the first cache stay the weights, which the next rows read, so activations pass through it; and the sums, which
-// come from the second cache and go back there: they are asked for a block ahead, and where they are finished, `out` while they are added up.
-void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value row, Value height, int64_t rowTiles,
-                                      Value sums) {
+// The sums of a block of rows and columns wait in one of two places.
+Value MatmulEmitter::partialOf(Value row) {
+  Value block = b.divide(row, tallRows), isOdd = b.sub(block, b.mul(b.divide(block, 2), 2));
+  return b.at(unitPartials, b.mul(isOdd, partialBytes));
+}
+
+// Rows of the block at `row`, whose sums of a block of columns are there.
+void MatmulEmitter::finishRows(const LineBlock &block, Value panel, Value row, Value height, RowAddress sums) {
+  Value partial = partialOf(row), sumsOf = sums(row);
+  forPhase(block, [&](ColumnPhase phase) {
+    b.loop(b.index(0), height, 1, [&](Value r) {
+      Value place = b.mul(r, partialRowBytes);
+      finishRow(phase, block.panels, b.at(partial, place), b.at(sumsOf, place), panel, b.add(row, r));
+    });
+  });
+}
+
+// sums of tiles += activations (rows, columns) * W (panels, columns, 16), for a block of 16 or 32 rows. In the first cache stay the weights, which the
+// next rows read, so activations pass through it.
+void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value height, int64_t rowTiles,
+                                      function_ref<void(Value step)> between) {
   // setup
   Value activations = staged, stride = b.index(stagedStride());
   if (staged) {
@@ -213,59 +282,45 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value panel, Value
     activations = b.at(activationRow(row), b.mul(block.begin, activationBytes()));
     stride = b.mul(inputStride, activationBytes());
   }
-  const int64_t rows = rowTiles * tileRows, steps = tiles.lineBlock * lineValues() / tileColumns,
-                sumStride = tiles.tileUnit.panels * lineBytes, sumLines = rows * sumStride / lineBytes / steps,
-                outRows = llvm::divideCeil(rows, steps),
-                outLines = spec.isGated || outs.back().elementBytes == 2 ? 1 : block.panels;
-  Value lineStride = b.index(lineBytes), stored = b.index(sumStride);
-  auto forSums = [&](function_ref<void(int64_t, Value)> body) {
-    for (int64_t r = 0; r < rowTiles; ++r)
-      for (int64_t p = 0; p < block.panels; ++p)
-        body(TileUnit::sumTile(r, p), b.at(sums, r * tileRows * sumStride + p * lineBytes));
-  };
-  Value nextSums = b.at(sums, rows * sumStride);
-  Value isLast = b.lessThan(b.index(spec.k - 1), b.add(block.begin, block.columns));
-  bool asksForOut = spec.rows != MatmulRows::Scattered;
-  Value out = nextSums, outStride = b.index(0);
-  if (asksForOut) {
-    const Destination &to = outs.back();
-    out = b.select(isLast, addressIn(to, row, spec.isGated ? b.divide(panel, 2) : panel), nextSums);
-    outStride = b.select(isLast, b.mul(to.stride, to.elementBytes), outStride);
-  }
-  auto prefetch = [&](Value step) {
-    for (int64_t line = 0; line < sumLines; ++line)
-      b.prefetch(b.at(b.at(nextSums, b.mul(step, sumLines * lineBytes)), line * lineBytes));
-    for (int64_t r = 0; asksForOut && r < outRows; ++r)
-      for (int64_t line = 0; line < outLines; ++line)
-        b.prefetch(b.at(b.at(out, b.mul(b.add(b.mul(step, outRows), r), outStride)), line * lineBytes));
-  };
-  b.branch(
-      b.lessThan(b.index(0), block.begin),
-      [&] { forSums([&](int64_t tile, Value address) { tileUnit->load(tile, address, stored); }); },
-      [&] { forSums([&](int64_t tile, Value) { tileUnit->clear(tile); }); });
+  clearSums(rowTiles, block.panels);
   // compute: padded, the last columns of a row of W and of the activations are zero
   Value count = b.divide(b.add(block.columns, tileColumns - 1), tileColumns);
   b.loop(b.index(0), count, 1, [&](Value step) {
-    prefetch(step);
+    between(step);
     Value columns = b.at(activations, b.mul(step, tileRowBytes)), lines = b.at(block.address, b.mul(step, tileBytes));
     for (int64_t r = 0; r < rowTiles; ++r)
       tileUnit->loadStreamed(TileUnit::leftTile(r), b.at(columns, b.mul(stride, r * tileRows)), stride);
-    for (int64_t p = 0; p < block.panels; ++p) {
-      tileUnit->load(TileUnit::rightTile(p), b.at(lines, p * block.panelStride), lineStride);
-      for (int64_t r = 0; r < rowTiles; ++r)
-        tileUnit->multiplyAdd("tdpbf16ps", TileUnit::sumTile(r, p), TileUnit::leftTile(r), TileUnit::rightTile(p));
-    }
+    for (int64_t p = 0; p < block.panels; ++p)
+      multiplyPanel(p, rowTiles, b.at(lines, p * block.panelStride));
   });
   // store
-  forSums([&](int64_t tile, Value address) { tileUnit->store(tile, address, stored); });
-  // finish
-  b.branch(
-      isLast,
-      [&] {
-        b.loop(b.index(0), height, 1,
-               [&](Value r) { finishRow(b.at(sums, b.mul(r, sumStride)), panel, block.panels, b.add(row, r)); });
-      },
-      [] {});
+  storeSums(rowTiles, block.panels, partialOf(row));
+}
+
+// 32 rows. Between the steps along K the 32 before are finished, whose sums come from the second cache: what waits for it, or for `out`, does not keep
+// the tiles waiting. `out` of these rows, which are finished next, is asked for.
+void MatmulEmitter::emitTileUnitBlocks(const LineBlock &block, Value panel, Value row, RowAddress sums) {
+  Value before = b.sub(row, b.index(tallRows)), partial = partialOf(before), sumsOf = sums(before);
+  const int64_t share = llvm::divideCeil(tallRows * tileColumns, tiles.lineBlock * lineValues());
+  forPhase(block, [&](ColumnPhase phase) {
+    emitTileUnitBlock(block, row, b.index(tallRows), 2, [&](Value step) {
+      for (int64_t i = 0; i < share; ++i) {
+        Value r = b.add(b.mul(step, share), i), place = b.mul(r, partialRowBytes);
+        finishRow(phase, block.panels, b.at(partial, place), b.at(sumsOf, place), panel, b.add(before, r));
+        if (phase.isLast)
+          prefetchOut(block, panel, b.add(row, r));
+      }
+    });
+  });
+}
+
+void MatmulEmitter::prefetchOut(const LineBlock &block, Value panel, Value row) {
+  const Destination &to = outs.back();
+  if (spec.rows == MatmulRows::Scattered)
+    return;
+  Value address = addressIn(to, row, spec.isGated ? b.divide(panel, 2) : panel);
+  for (int64_t line = 0; line < (spec.isGated || to.elementBytes == 2 ? 1 : block.panels); ++line)
+    b.prefetch(b.at(address, line * lineBytes));
 }
 
 // Tiles read rows that are equally far apart and whole to 32 columns.
