@@ -156,7 +156,7 @@ static int64_t pageValues(const ModelConfig &config) {
   int64_t channels = state.isLinear ? state.channels() : config.hiddenSize;
   int64_t states = (state.convWidth - 1) * channels + state.values() * state.keyDim, all = 0;
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
-    all += config.isRecurrent(layer) ? states : keysAndValues;
+    all += (config.isRecurrent(layer) ? states : 0) + (config.attends(layer) ? keysAndValues : 0);
   return all;
 }
 
@@ -168,7 +168,8 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
     return options.model + ": --flash-tile=off: latent attention has kernels in tiles only";
   if (isLatent && options.kv == "q8_0")
     return options.model + ": --kv=q8_0: the model caches latents, expected keys and values";
-  if (int64_t dim = program.model.config.headDim; options.kv == "q8_0" && dim % kvBlockColumns)
+  if (int64_t dim = program.model.config.headDim;
+      options.kv == "q8_0" && dim % kvBlockColumns && program.model.config.hasAttention())
     return options.model + ": --kv=q8_0: heads of " + std::to_string(dim) + " columns, expected a multiple of " +
            std::to_string(kvBlockColumns);
   if (target.isDevice() && !graphEntries(module).empty())

@@ -26,7 +26,7 @@ def Heddle_KvCacheType : TypeDef<Heddle_Dialect, "KvCache"> {
     `!heddle.kv_cache<6 x 8 x 64 x f32 cross>`: of an encoder-decoder, what the layers of the decoder read of a source: its entry @encode appends all
     tokens of a source at once, its entry @step only reads them.
 
-    `!heddle.kv_cache<10 x 1 x 4096 x f32 state>`: of layers that keep a state instead of tokens: in a page, what its last token left, head_dim numbers
+    `!heddle.kv_cache<10 x 1 x 4096 x f32 state>`: of layers that keep a state instead of tokens, or beside them: in a page, what its last token left, head_dim numbers
     of each layer. The first token of a page reads that of the page before it.
 
     ```mlir

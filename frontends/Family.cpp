@@ -315,7 +315,7 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   bool isOfEncoder = std::string_view(rule.name).find('%') != std::string_view::npos;
   const std::vector<bool> &layerIsMoe = isOfEncoder ? config.encoder.layerIsMoe : config.moe.layerIsMoe;
   bool sparse = static_cast<size_t>(layer) < layerIsMoe.size() && layerIsMoe[layer];
-  bool isRecurrent = config.isRecurrent(layer);
+  bool isRecurrent = config.isRecurrent(layer), attends = config.attends(layer);
   bool hasOwnKeys = static_cast<size_t>(layer) >= config.keyLayers.size() || config.keyLayers[layer] == layer;
   bool hasOwnValues = hasOwnKeys && !config.shapeOf(layer).keysAreValues;
   switch (rule.when) {
@@ -344,11 +344,11 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::LogitsBias:
     return config.hasLogitsBias;
   case When::AttentionBias:
-    return config.attentionBias && !isRecurrent;
+    return config.attentionBias && attends;
   case When::KeyBias:
     return config.attentionBias && !config.noKeyBias;
   case When::OutputBias:
-    return config.attentionOutputBias && !isRecurrent;
+    return config.attentionOutputBias && attends;
   case When::MlpBias:
     return config.mlpBias && !sparse;
   case When::HeadNorms:
@@ -424,13 +424,19 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::ActivationTensors:
     return config.hasActivationTensors;
   case When::Attends:
-    return !isRecurrent;
+    return attends;
   case When::Recurrent:
     return isRecurrent;
+  case When::Alone:
+    return !attends && !isRecurrent;
   case When::RecurrentBias:
     return isRecurrent && config.recurrent.hasBias;
   case When::StateProjectionBias:
     return isRecurrent && config.recurrent.hasProjectionBias;
+  case When::StateOutputBias:
+    return isRecurrent && config.recurrent.hasOutputBias;
+  case When::StateNorm:
+    return isRecurrent && config.recurrent.norm != StateNorm::None;
   case When::SplitStates:
     return isRecurrent && config.recurrent.isSplit;
   case When::FusedStates:

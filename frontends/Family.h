@@ -141,10 +141,13 @@ enum class When : uint8_t {
   OwnValueBias,
   LayerInputs /* each layer gets an embedding of its own for each token */,
   ActivationTensors /* ModelConfig::hasActivationTensors */,
-  Attends /* the layer keeps no state */,
-  Recurrent /* it does */,
+  Attends /* ModelConfig::attends */,
+  Recurrent /* the layer keeps a state */,
+  Alone /* neither: feed-forward is all that it does */,
   RecurrentBias /* of its convolution */,
   StateProjectionBias,
+  StateOutputBias,
+  StateNorm /* of what is read of a state */,
   SplitStates /* RecurrentConfig::isSplit */,
   FusedStates,
 };
@@ -159,7 +162,7 @@ enum class StoredOrder : uint8_t {
   ByGate,
   ByStateHead,
   ByStateTerm,
-  Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns)
+  Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns), or as a vector
 };
 
 // A tensor: '#' stands for the layer, '%' for one of the encoder of an encoder-decoder or of a second tower, '@' for the expert, the block of a stage

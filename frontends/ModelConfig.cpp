@@ -538,8 +538,19 @@ Status validateGeneration(const ModelConfig &config, const std::string &file) {
   return ids.isOk() ? checker.checkGeneration() : ids;
 }
 
+bool RecurrentConfig::isScaled() const {
+  return std::any_of(scales.begin(), scales.end(), [](double scale) { return scale != 1.0; });
+}
+
 bool ModelConfig::hasStates() const {
   return std::find(recurrent.layers.begin(), recurrent.layers.end(), true) != recurrent.layers.end();
+}
+
+bool ModelConfig::hasAttention() const {
+  for (int64_t layer = 0; layer < numHiddenLayers; ++layer)
+    if (attends(layer))
+      return true;
+  return false;
 }
 
 bool ModelConfig::hasWindows() const {

@@ -98,12 +98,16 @@ struct LayerShape {
   bool keysAreValues = false; // attention_k_eq_v: there is one projection for both
 };
 
-// Layers that do not attend: each keeps a state of the tokens before.
+// What becomes of what is read of a state: it is multiplied by its gate, before a norm of each group of heads, behind it, or without one.
+enum class StateNorm : uint8_t { None, BehindGate, BeforeGate };
+
+// Layers that keep a state of the tokens before.
 struct RecurrentConfig {
   std::vector<bool> layers;       // (num_hidden_layers): which these are; empty: none
   int64_t convWidth = 0;          // tokens that their convolution sees
   bool hasBias = false;           // of the convolution
   bool hasProjectionBias = false; // of the projections beside it
+  bool hasOutputBias = false;     // of the one behind it, where a family has both apart
   // Of linear attention behind the convolution: key head h / (numValueHeads / numKeyHeads) is that of value head h.
   bool isLinear = false;
   int64_t numKeyHeads = 0, numValueHeads = 0, keyDim = 0, valueDim = 0;
@@ -111,10 +115,21 @@ struct RecurrentConfig {
   bool isTiled = false; // key head h % numKeyHeads is that of value head h instead (GGUF)
   bool ratesAreLogs =
       false; // a rate of decay is e to the power of what is stored; else it is stored with its sign, which is negative (GGUF)
+  StateNorm norm = StateNorm::BehindGate;
+  Activation activation = Activation::Silu; // behind the convolution
+  // What multiplies what is projected: gates, values, keys, queries, and a number of each head; all 1: nothing does.
+  std::array<double, 5> scales = {1, 1, 1, 1, 1};
+  bool isScaled() const;
   int64_t values() const { return numValueHeads * valueDim; }
   // Queries, keys and values side by side; with what gates these and a number of each head, one matrix for all.
   int64_t channels() const { return 2 * numKeyHeads * keyDim + values(); }
   int64_t inputs() const { return channels() + values() + numValueHeads; }
+};
+
+// Multipliers of what a layer's parts read and give (maximal update parametrization, arXiv:2203.03466).
+struct PartScales {
+  double attentionInput = 1, attentionOutput = 1, stateInput = 1, stateOutput = 1;
+  double gate = 1, down = 1; // of the feed-forward block, before its activation and behind it
 };
 
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
@@ -333,6 +348,8 @@ struct ModelConfig {
   MoeConfig moe;
   LatentConfig latent;
   RecurrentConfig recurrent;
+  PartScales partScales;
+  std::vector<bool> attending; // (num_hidden_layers): which layers attend; empty: those that keep no state
   StreamConfig streams;
   LayerInputConfig layerInputs;
   std::vector<int64_t> keyLayers; // (num_hidden_layers): whose keys and values a layer attends to; empty: its own
@@ -372,6 +389,12 @@ struct ModelConfig {
     return static_cast<size_t>(layer) < recurrent.layers.size() && recurrent.layers[static_cast<size_t>(layer)];
   }
   bool hasStates() const;
+  bool attends(int64_t layer) const {
+    return attending.empty() ? !isRecurrent(layer)
+                             : static_cast<size_t>(layer) < attending.size() && attending[static_cast<size_t>(layer)];
+  }
+  // Whether some layer does.
+  bool hasAttention() const;
   // Whether some layer's tokens attend within a window.
   bool hasWindows() const;
   // Whether it gives hidden states of whole texts and generates nothing: an encoder, or a decoder that embeds texts.

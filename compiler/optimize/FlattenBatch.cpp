@@ -97,28 +97,35 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
     return attention ? attention.getStateSize() : 0;
   }
 
+  // What each function that attends or keeps a state has in the caches, in the order of its ops.
+  using ShapesOf = llvm::MapVector<Operation *, SmallVector<CachedShape, 2>>;
+
+  // Ops with a state are parts of one, one behind the other; attention of a layer is of one shape.
+  LogicalResult addShape(Operation *op, const CachedShape &shape, ShapesOf &shapesOf, RaggedCaches &caches) {
+    SmallVector<CachedShape, 2> &known = shapesOf[op->getParentOfType<func::FuncOp>()];
+    auto *same = llvm::find_if(known, [&](const CachedShape &other) { return other.isState == shape.isState; });
+    if (same == known.end()) {
+      known.push_back(shape);
+    } else if (shape.isState) {
+      caches.stateOffsets[op] = same->headDim;
+      same->headDim += shape.headDim;
+    } else if (!(*same == shape)) {
+      return op->emitError("a layer must have one num_kv_heads and head_dim: ")
+             << textOf(shape) << " after " << textOf(*same);
+    }
+    return success();
+  }
+
   // A cache for the layers of each shape, one behind the other in a page, with a place for each call of a layer: equal layers may be one
   // function already. `others`: functions that do not use them.
   LogicalResult findCaches(func::FuncOp forward, Type element, const DenseSet<Operation *> &others,
                            RaggedCaches &caches) {
-    llvm::MapVector<Operation *, CachedShape> shapeOf; // of functions that attend or keep a state
+    ShapesOf shapesOf;
     WalkResult walk = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (others.contains(op))
         return WalkResult::skip();
       std::optional<CachedShape> shape = cachedShape(op);
-      if (!shape)
-        return WalkResult::advance();
-      auto [known, isNew] = shapeOf.insert({op->getParentOfType<func::FuncOp>(), *shape});
-      bool addsState = !isNew && shape->isState && known->second.isState;
-      if (addsState) {
-        caches.stateOffsets[op] = known->second.headDim;
-        known->second.headDim += shape->headDim;
-      } else if (!(known->second == *shape)) {
-        op->emitError("a layer must have one num_kv_heads and head_dim: ")
-            << textOf(*shape) << " after " << textOf(known->second);
-        return WalkResult::interrupt();
-      }
-      return WalkResult::advance();
+      return shape && failed(addShape(op, *shape, shapesOf, caches)) ? WalkResult::interrupt() : WalkResult::advance();
     });
     if (walk.wasInterrupted())
       return failure();
@@ -127,14 +134,15 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       auto *known = llvm::find_if(layersOf, [&](const auto &layers) { return layers.first == shape; });
       return known == layersOf.end() ? &layersOf.emplace_back(shape, 0) : known;
     };
-    for (const auto &[func, shape] : shapeOf)
-      layersWith(shape);
+    for (const auto &[func, shapes] : shapesOf)
+      for (const CachedShape &shape : shapes)
+        layersWith(shape);
     if (hasSources && layersOf.size() > 1)
       return forward.emitError("all layers behind an encoder must have the same num_kv_heads and head_dim: ")
              << textOf(layersOf[1].first) << " after " << textOf(layersOf.front().first);
     for (auto call : forward.getOps<func::CallOp>())
-      if (runsAttention(call) && !sharedFrom(call))
-        ++layersWith(shapeOf.lookup(getOperation().lookupSymbol(call.getCallee())))->second;
+      for (const CachedShape &shape : shapesOf.lookup(getOperation().lookupSymbol(call.getCallee())))
+        layersWith(shape)->second += shape.isState || !sharedFrom(call);
     int64_t begin = 0;
     for (const auto &[shape, layers] : layersOf) {
       // What nobody calls is refused, or dead; its type is a type all the same.
@@ -144,8 +152,9 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       begin = type.getEndBytes();
       caches.own.push_back(type);
     }
-    for (const auto &[func, shape] : shapeOf)
-      caches.ofLayer[func] = caches.own[layersWith(shape) - layersOf.begin()];
+    for (const auto &[func, shapes] : shapesOf)
+      for (const CachedShape &shape : shapes)
+        caches.ofLayer[func].push_back(caches.own[layersWith(shape) - layersOf.begin()]);
     return success();
   }
 
@@ -162,6 +171,16 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
                             /*latent=*/0, /*cross=*/true, /*begin=*/0, /*state=*/false);
   }
 
+  // Tokens that a layer's attention sees; 0: all.
+  int64_t reachOf(func::FuncOp layer) {
+    int64_t reach = 0;
+    layer.walk([&](AttentionOp op) {
+      if (!attendsToSource(op))
+        reach = op.getMask().getReach();
+    });
+    return reach;
+  }
+
   // Tokens that each layer sees, in the order of a page, 0: all; nothing where no layer has a window.
   void noteWindows(func::FuncOp forward, const RaggedCaches &caches) {
     llvm::MapVector<KvCacheType, SmallVector<int64_t>> windowsOf;
@@ -169,23 +188,22 @@ struct FlattenBatch : heddle::impl::FlattenBatchBase<FlattenBatch> {
       windowsOf[cache] = {};
     DenseMap<Operation *, size_t> places; // of the layers that append, in the windows of their cache
     for (auto call : forward.getOps<func::CallOp>()) {
-      if (!runsAttention(call))
-        continue;
       auto callee = getOperation().lookupSymbol<func::FuncOp>(call.getCallee());
-      KvCacheType cache = caches.ofLayer.lookup(callee);
-      SmallVector<int64_t> &windows = windowsOf[cache];
-      int64_t reach = cache.isState() ? stateReach : 0;
-      callee.walk([&](AttentionOp op) {
-        if (!attendsToSource(op))
-          reach = op.getMask().getReach();
-      });
-      if (auto place = places.find(sharedFrom(call)); place != places.end()) {
-        int64_t &window = windows[place->second];
-        window = window && reach ? std::max(window, reach) : 0;
-        continue;
+      for (KvCacheType cache : caches.ofLayer.lookup(callee)) {
+        SmallVector<int64_t> &windows = windowsOf[cache];
+        if (cache.isState()) {
+          windows.push_back(stateReach);
+          continue;
+        }
+        int64_t reach = reachOf(callee);
+        if (auto place = places.find(sharedFrom(call)); place != places.end()) {
+          int64_t &window = windows[place->second];
+          window = window && reach ? std::max(window, reach) : 0;
+          continue;
+        }
+        places[call] = windows.size();
+        windows.push_back(reach);
       }
-      places[call] = windows.size();
-      windows.push_back(reach);
     }
     SmallVector<int64_t> windows;
     for (const auto &[cache, ofCache] : windowsOf)

@@ -79,10 +79,16 @@ Value RaggedRewriter::toRows(Location loc, Value heads) {
 LogicalResult RaggedRewriter::beginAttention(Operation *op) {
   if (hasAttention)
     return op->emitError("a layer function may hold one attention");
-  if (!layer)
+  if (!isLayer)
     return op->emitError("attention must lie in a layer function that @forward calls");
   hasAttention = true;
   return success();
+}
+
+RaggedRewriter::CachePlace RaggedRewriter::placeOf(bool state) const {
+  const auto *place = llvm::find_if(places, [&](const CachePlace &own) { return own.type().isState() == state; });
+  assert(place != places.end() && "each op that reads the past has a cache");
+  return *place;
 }
 
 // What is appended, and seen again, is the latent and the rotary key.
@@ -93,11 +99,12 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
     return failure();
   Location loc = op.getLoc();
   Value latent = map.lookup(op.getLatent()), rope = op.getKeyRope() ? map.lookup(op.getKeyRope()) : Value();
-  Value cache = ownCaches.front();
-  KvAppendOp::create(b, loc, cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), layer);
-  KvCacheType type = cacheOf(func);
+  CachePlace place = placeOf(/*state=*/false);
+  KvAppendOp::create(b, loc, place.cache, toRows(loc, latent), rope ? toRows(loc, rope) : Value(), place.layer);
+  KvCacheType type = place.type();
   auto viewType = [&](int64_t width) { return RankedTensorType::get({1, 1, dynamic, width}, type.getValueType()); };
-  auto view = KvViewOp::create(b, loc, viewType(type.getKeyDim()), viewType(type.getValueDim()), cache, layer);
+  auto view =
+      KvViewOp::create(b, loc, viewType(type.getKeyDim()), viewType(type.getValueDim()), place.cache, place.layer);
   auto lookUp = [&](OperandRange values) {
     return llvm::map_to_vector(values, [&](Value value) { return map.lookup(value); });
   };
@@ -113,14 +120,13 @@ LogicalResult RaggedRewriter::rewriteLatentAttention(LatentAttentionOp op) {
 template <typename Op> LogicalResult RaggedRewriter::rewriteState(Op op) {
   if (!isStep())
     return op.emitError("keeps a state of the tokens before, which an encode has not");
-  if (hasAttention)
-    return op.emitError("a layer function that attends may keep no state");
-  if (!layer)
+  if (!isLayer)
     return op.emitError("a state must be kept in a layer function that @forward calls");
   auto rows = cast<Op>(b.clone(*op, map));
   rows.getResult().setType(raggedType(cast<RankedTensorType>(op.getResult().getType())));
-  rows.getCacheMutable().assign(ownCaches.front());
-  rows.getLayerMutable().assign(layer);
+  CachePlace place = placeOf(/*state=*/true);
+  rows.getCacheMutable().assign(place.cache);
+  rows.getLayerMutable().assign(place.layer);
   rows.setOffset(caches.stateOffsets.lookup(op));
   return success();
 }
@@ -146,9 +152,10 @@ AttentionOp RaggedRewriter::attend(AttentionOp op, Value keys, Value values) {
 }
 
 // Keys and values of the layer.
-KvViewOp RaggedRewriter::view(Location loc, KvCacheType type, Value cache) {
+KvViewOp RaggedRewriter::view(Location loc, const CachePlace &place) {
+  KvCacheType type = place.type();
   auto viewType = RankedTensorType::get({1, type.getNumKvHeads(), dynamic, type.getHeadDim()}, type.getValueType());
-  return KvViewOp::create(b, loc, viewType, viewType, cache, layer);
+  return KvViewOp::create(b, loc, viewType, viewType, place.cache, place.layer);
 }
 
 LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
@@ -169,8 +176,9 @@ LogicalResult RaggedRewriter::rewriteAttention(AttentionOp op) {
         "has global tokens, which see all: some are not there yet where tokens are computed step by step");
   if (failed(beginAttention(op)))
     return failure();
-  KvAppendOp::create(b, loc, ownCaches.front(), toRows(loc, k), toRows(loc, v), layer);
-  KvViewOp seen = view(loc, cacheOf(func), ownCaches.front());
+  CachePlace place = placeOf(/*state=*/false);
+  KvAppendOp::create(b, loc, place.cache, toRows(loc, k), toRows(loc, v), place.layer);
+  KvViewOp seen = view(loc, place);
   attend(op, seen.getKey(), seen.getValue());
   return success();
 }
@@ -186,7 +194,7 @@ LogicalResult RaggedRewriter::rewriteSharedAttention(AttentionOp op) {
     return op.emitError("keys of an earlier layer go with the values behind them");
   if (failed(beginAttention(op)))
     return failure();
-  KvViewOp seen = view(op.getLoc(), cacheOf(func), ownCaches.front());
+  KvViewOp seen = view(op.getLoc(), placeOf(/*state=*/false));
   attend(op, seen.getKey(), seen.getValue());
   return success();
 }
@@ -197,10 +205,10 @@ LogicalResult RaggedRewriter::rewriteCrossAttention(AttentionOp op) {
     return op.emitError("keys of a source go with the values behind them");
   if (op.getMask().getCausal() || op.getMask().getWindow() || op.getBias())
     return op.emitError("a source is seen whole, without a mask or a bias");
-  if (attendsToSource || !layer)
+  if (attendsToSource || !isLayer)
     return op.emitError("a layer function, and only one, may hold one attention to a source");
   attendsToSource = true;
-  KvViewOp seen = view(op.getLoc(), crossType, cross);
+  KvViewOp seen = view(op.getLoc(), {cross, places.front().layer});
   attend(op, seen.getKey(), seen.getValue());
   return success();
 }
@@ -228,17 +236,17 @@ static Operation *calleeOf(func::CallOp call) {
   return SymbolTable::lookupNearestSymbolFrom(call, call.getCalleeAttr());
 }
 
-// A layer's index in its cache is the number of layers called before it that append to it, or that of the one whose keys it attends to.
-int64_t RaggedRewriter::layerIndex(func::CallOp op) const {
-  if (func::CallOp from = sharedFrom(op))
-    return layerIndex(from);
+// A layer's index in a cache is the number of layers called before it that append to it, or that of the one whose keys it attends to.
+int64_t RaggedRewriter::layerIndex(func::CallOp op, KvCacheType cache) const {
+  auto isShared = [&](func::CallOp call) { return !cache.isState() && sharedFrom(call); };
+  if (isShared(op))
+    return layerIndex(sharedFrom(op), cache);
   int64_t index = 0;
-  KvCacheType cache = caches.ofLayer.lookup(calleeOf(op));
   for (Operation &before : *op->getBlock()) {
     if (&before == op)
       break;
     if (auto call = dyn_cast<func::CallOp>(before))
-      index += runsAttention(call) && !sharedFrom(call) && caches.ofLayer.lookup(calleeOf(call)) == cache;
+      index += !isShared(call) && llvm::is_contained(caches.ofLayer.lookup(calleeOf(call)), cache);
   }
   return index;
 }
@@ -267,23 +275,25 @@ static LogicalResult checkSources(func::CallOp op, int64_t layer) {
 
 LogicalResult RaggedRewriter::rewriteCall(func::CallOp op) {
   SmallVector<Value> operands;
-  int64_t index = layerIndex(op);
-  if (isStep() && failed(crossType ? checkSources(op, index) : checkShared(op)))
+  SmallVector<KvCacheType> own = isStep() ? cachesOf(calleeOf(op)) : SmallVector<KvCacheType>();
+  if (isStep() && failed(crossType ? checkSources(op, layerIndex(op, own.front())) : checkShared(op)))
     return failure();
   SmallVector<Value> passed = cached(headsPassed(op)), given = cached(headsIn(op.getResults()));
   for (auto [number, operand] : llvm::enumerate(op.getOperands()))
     if (number < 2 || !llvm::is_contained(passed, operand))
       operands.push_back(map.lookup(operand));
-  SmallVector<Value> extra = {sequences};
-  if (isStep()) {
-    KvCacheType type = cacheOf(calleeOf(op));
-    auto cache = llvm::find_if(ownCaches, [&](Value value) { return value.getType() == type; });
-    if (cache == ownCaches.end())
+  SmallVector<Value> extra;
+  if (!isStep())
+    extra.push_back(sequences);
+  for (KvCacheType type : own) {
+    const auto *place = llvm::find_if(places, [&](const CachePlace &known) { return known.type() == type; });
+    if (place == places.end())
       return op.emitError("is of a layer whose cache has the shape of other layers");
-    extra = {*cache, arith::ConstantIndexOp::create(b, op.getLoc(), index)};
-    if (cross)
-      extra.push_back(cross);
+    extra.push_back(place->cache);
+    extra.push_back(arith::ConstantIndexOp::create(b, op.getLoc(), layerIndex(op, type)));
   }
+  if (isStep() && cross)
+    extra.push_back(cross);
   operands.insert(operands.begin() + 2, extra.begin(), extra.end());
   SmallVector<Value> kept;
   for (Value result : op.getResults())
@@ -520,12 +530,12 @@ void RaggedRewriter::addExtra(bool isEntry, function_ref<Value(Type)> add) {
     outputRows = add(RankedTensorType::get({dynamic}, b.getI32Type()));
   if (!isStep())
     sequences = add(RankedTensorType::get({dynamic, 2}, b.getI32Type()));
-  else if (isEntry)
-    ownCaches = llvm::map_to_vector(caches.own, [&](KvCacheType type) { return add(type); });
-  else
-    ownCaches = {add(cacheOf(func))};
-  if (isStep() && !isEntry)
-    layer = add(b.getIndexType());
+  isLayer = isStep() && !isEntry;
+  SmallVector<KvCacheType> types = isLayer ? cachesOf(func) : caches.own;
+  for (KvCacheType type : types) {
+    Value cache = add(type);
+    places.push_back({cache, isLayer ? add(b.getIndexType()) : Value()});
+  }
   if (crossType && (isEntry || isStep()))
     cross = add(crossType);
 }

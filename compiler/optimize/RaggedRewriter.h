@@ -29,7 +29,8 @@ mlir::func::CallOp sharedFrom(mlir::func::CallOp call);
 struct RaggedCaches {
   llvm::SmallVector<KvCacheType> own; // of a step: one for the layers of each shape, in the order of a page
   KvCacheType cross;                  // null where there is none
-  llvm::DenseMap<mlir::Operation *, KvCacheType> ofLayer;  // by function: which of `own` it appends to and reads
+  // By function: which of `own` it appends to and reads, at most one of tokens and one of states.
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<KvCacheType>> ofLayer;
   llvm::DenseMap<mlir::Operation *, int64_t> stateOffsets; // of ops with a state, in their layer's
 };
 
@@ -41,8 +42,8 @@ bool isGivenHeads(mlir::Value value);
 llvm::SmallVector<mlir::Value> headsPassed(mlir::func::CallOp call);
 llvm::SmallVector<mlir::Value> headsIn(mlir::ValueRange results);
 
-// Rewrites one function. Behind the positions it takes what attention needs: of a step the caches and, in a layer, the layer's index in
-// them; of an encode the sequences and, where it gives keys and values of sources, the cache that it appends them to.
+// Rewrites one function. Behind the positions it takes what attention needs: of a step the caches and, in a layer, the layer's index behind each of
+// its own; of an encode the sequences and, where it gives keys and values of sources, the cache that it appends them to.
 class RaggedRewriter {
 public:
   // `caches.own`: empty for an encode. `head`: where @forward starts to compute the logits of a step. `caches` outlive the object.
@@ -53,12 +54,19 @@ public:
 
 private:
   bool isStep() const { return !caches.own.empty(); }
-  // The cache of a layer; a function that does not attend is given the first.
-  KvCacheType cacheOf(mlir::Operation *layer) const {
-    KvCacheType cache = caches.ofLayer.lookup(layer);
-    return cache ? cache : caches.own.front();
+  // The caches of a layer; a function that has none is given the first.
+  llvm::SmallVector<KvCacheType> cachesOf(mlir::Operation *layer) const {
+    llvm::SmallVector<KvCacheType> own = caches.ofLayer.lookup(layer);
+    return own.empty() ? llvm::SmallVector<KvCacheType>{caches.own.front()} : own;
   }
-  int64_t layerIndex(mlir::func::CallOp op) const;
+  int64_t layerIndex(mlir::func::CallOp op, KvCacheType cache) const;
+  // A layer's place in a cache.
+  struct CachePlace {
+    mlir::Value cache, layer;
+    KvCacheType type() const { return mlir::cast<KvCacheType>(cache.getType()); }
+  };
+  // That of the layer's tokens, or of its state.
+  CachePlace placeOf(bool state) const;
   // Those that a function of a step takes or gives no more, since a cache has them.
   llvm::SmallVector<mlir::Value> cached(const llvm::SmallVector<mlir::Value> &heads) const {
     return isStep() ? heads : llvm::SmallVector<mlir::Value>();
@@ -74,7 +82,7 @@ private:
   mlir::LogicalResult rewriteSharedAttention(AttentionOp op);
   // The attention over the rows that `op` becomes.
   AttentionOp attend(AttentionOp op, mlir::Value keys, mlir::Value values);
-  KvViewOp view(mlir::Location loc, KvCacheType type, mlir::Value cache);
+  KvViewOp view(mlir::Location loc, const CachePlace &place);
   mlir::LogicalResult rewriteLatentAttention(LatentAttentionOp op);
   // `op` is causal_conv or linear_attention.
   template <typename Op> mlir::LogicalResult rewriteState(Op op);
@@ -99,8 +107,9 @@ private:
   KvCacheType crossType;
   LinearOp head;
   mlir::IRMapping map;
-  llvm::SmallVector<mlir::Value> ownCaches; // of @forward all, of a layer its own
-  mlir::Value cross, layer, sequences, outputRows, lastHiddenState;
+  llvm::SmallVector<CachePlace> places; // of @forward all caches, without a layer; of a layer its own
+  mlir::Value cross, sequences, outputRows, lastHiddenState;
+  bool isLayer = false; // of a step
   bool hasAttention = false, attendsToSource = false;
 };
 

@@ -63,8 +63,9 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
   if (descriptor < 0)
     return failed();
   const TensorTypeInfo &type = tensorTypeInfo(tensor.type);
-  std::vector<char> row(static_cast<size_t>(tensor.shape[1]) * type.blockBytes);
-  for (int64_t index = 0; index < tensor.shape[0]; ++index) {
+  int64_t rows = tensor.shape.size() > 1 ? tensor.shape.front() : 1;
+  std::vector<char> row(static_cast<size_t>(tensor.shape.back()) * type.blockBytes);
+  for (int64_t index = 0; index < rows; ++index) {
     fillRow(row, index);
     for (size_t done = 0; done < row.size();) {
       ssize_t count = write(descriptor, row.data() + done, row.size() - done);
@@ -81,7 +82,7 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
     return file.status();
   tensor.file = uint32_t(model.checkpoint.files.size());
   tensor.offset = 0;
-  tensor.bytes = uint64_t(tensor.shape[0]) * row.size();
+  tensor.bytes = uint64_t(rows) * row.size();
   model.checkpoint.files.push_back(std::move(*file));
   model.checkpoint.tensors[name] = std::move(tensor);
   return Status();

@@ -108,7 +108,7 @@ void readEncoderDecoderSizes(JsonObject &object, ModelConfig &config);
 // scale_embedding, and what is refused: a decoder alone.
 void readEncoderDecoderScales(JsonObject &object, ModelConfig &config);
 
-// Adds the matrix `tensor`, of which type and shape are said, to the checkpoint: its rows lie in a file that is in memory alone, since what packs
+// Adds the matrix `tensor`, or the vector, which is one row, of which type and shape are said, to the checkpoint: its rows lie in a file that is in memory alone, since what packs
 // weights reads files. `what` is the file's name in messages.
 Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const std::string &what,
                  const std::function<void(std::vector<char> &row, int64_t index)> &fillRow);

@@ -8,6 +8,7 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/Mamba2Mixer.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -198,55 +199,6 @@ static void readHybridRopes(JsonObject &object, ModelConfig &config) {
     config.ropes.clear();
 }
 
-static constexpr TensorRule stateRules[] = {
-    {"model.layers.#.mamba.in_proj.weight", nullptr, ConfigDim::StateInputs, ConfigDim::Hidden, When::Recurrent},
-    {"model.layers.#.mamba.in_proj.bias", nullptr, ConfigDim::StateInputs, ConfigDim::None, When::StateProjectionBias},
-    {"model.layers.#.mamba.conv1d.weight", nullptr, ConfigDim::StateChannels, ConfigDim::ConvWidth, When::Recurrent,
-     StoredOrder::Flattened},
-    {"model.layers.#.mamba.conv1d.bias", nullptr, ConfigDim::StateChannels, ConfigDim::None, When::RecurrentBias},
-    {"model.layers.#.mamba.A_log", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
-    {"model.layers.#.mamba.D", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
-    {"model.layers.#.mamba.dt_bias", nullptr, ConfigDim::StateHeads, ConfigDim::None, When::Recurrent},
-    {"model.layers.#.mamba.norm.weight", nullptr, ConfigDim::StateValues, ConfigDim::None, When::Recurrent},
-    {"model.layers.#.mamba.out_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::StateValues, When::Recurrent},
-    {"model.layers.#.mamba.out_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::StateProjectionBias},
-};
-
-// Steps have no bounds but 0, which none reaches: the reference applies others to prompts alone.
-static void checkStepLimit(JsonObject &object) {
-  JsonValue limit = object.find("time_step_limit");
-  bool isBounded = limit && !limit.is(JsonKind::Array);
-  int64_t place = 0;
-  for (JsonItems items(limit); items.next(); ++place) {
-    double number = 0;
-    bool isNumber = items.value.number(number);
-    isBounded |= place == 0 ? !isNumber || number > 0 : isNumber;
-  }
-  if (isBounded)
-    object.unsupported("time_step_limit", "bounds steps, which is not supported; expected 0 and infinity");
-}
-
-static void readStates(JsonObject &object, ModelConfig &config) {
-  RecurrentConfig &state = config.recurrent;
-  auto read = [&](const char *key, int64_t fallback) { return object.integer(key).value_or(fallback); };
-  state.isLinear = state.ratesAreLogs = true;
-  state.convWidth = read("mamba_d_conv", 4);
-  state.numKeyHeads = read("mamba_n_groups", 1);
-  state.numValueHeads = read("mamba_n_heads", 128);
-  state.keyDim = read("mamba_d_state", 256);
-  state.hasBias = object.flag("mamba_conv_bias", true);
-  state.hasProjectionBias = object.flag("mamba_proj_bias", false);
-  int64_t width = object.bounded("mamba_expand", read("mamba_expand", 2), 1, 1 << 10) * config.hiddenSize;
-  state.valueDim = state.numValueHeads > 0 ? width / state.numValueHeads : 0;
-  bool isAuto = object.find("mamba_d_head").equals("auto") || !object.has("mamba_d_head");
-  if (int64_t stated = isAuto ? state.valueDim : read("mamba_d_head", 0);
-      stated != state.valueDim || state.values() != width)
-    object.fail("mamba_n_heads", "(" + std::to_string(state.numValueHeads) +
-                                     ") by mamba_d_head is not mamba_expand by hidden_size (" + std::to_string(width) +
-                                     ")");
-  checkStepLimit(object);
-}
-
 // As the reference: without the key all layers keep a state.
 static void readLayerTypes(JsonObject &object, ModelConfig &config) {
   const char *key = object.has("layers_block_type") ? "layers_block_type" : "layer_types";
@@ -267,9 +219,7 @@ static void readLayerTypes(JsonObject &object, ModelConfig &config) {
 static void readHybrid(JsonObject &object, ModelConfig &config) {
   readScales(object, config);
   readLayerTypes(object, config);
-  readStates(object, config);
-  if (!config.hasStates()) // whatever their sizes
-    config.recurrent = RecurrentConfig();
+  readMamba2(object, config);
   if (object.integer("num_local_experts").value_or(8) == 0)
     return;
   MoeConfig &moe = config.moe;
@@ -279,30 +229,20 @@ static void readHybrid(JsonObject &object, ModelConfig &config) {
   moe.layerIsMoe.assign(moe.layerIsMoe.size(), true);
 }
 
-// Of each group of heads S = e^decay S + k (x) step v, read by q, plus D v; gated before it is normed by groups.
-static TensorHandle stateSpace(ModelBuilder &b, TensorHandle x) {
-  const RecurrentConfig &state = b.config().recurrent;
-  int64_t values = state.values(), keys = state.numKeyHeads * state.keyDim, channels = state.channels();
-  TensorHandle all = b.linear(x, "mamba.in_proj");
-  bool isFused = b.config().activation == Activation::Silu; // by the convolution; others act on its parts
-  std::optional<Activation> fused = isFused ? std::optional(Activation::Silu) : std::nullopt;
-  TensorHandle mixed = b.causalConv(b.columns(all, values, values + channels), "mamba.conv1d", fused);
-  auto part = [&](int64_t begin, int64_t end) {
-    TensorHandle x = b.columns(mixed, begin, end);
-    return isFused ? x : b.activation(x);
-  };
-  TensorHandle steps = b.columns(all, values + channels, state.inputs());
-  steps = b.softplus(steps, "mamba.dt_bias");
-  TensorHandle v = part(0, values), k = part(values, values + keys), q = part(values + keys, channels);
-  LinearAttentionTerms terms;
-  terms.keyHeads = state.numKeyHeads;
-  terms.valueHeads = state.numValueHeads;
-  terms.decay = b.decay(steps, "mamba.A_log");
-  TensorHandle read = b.linearAttention(q, k, b.scaleHeads(v, steps), terms);
-  read = b.add(read, b.scaleHeads(v, "mamba.D"));
-  TensorHandle groups = b.splitHeads(b.glu(b.columns(all, 0, values), read, Activation::Silu), state.numKeyHeads);
-  TensorHandle normed = b.mergeHeads(b.rmsNorm(groups, "mamba.groups"));
-  return b.linear(b.scaleColumns(normed, "mamba.norm.weight"), "mamba.out_proj");
+// Bamba's files, which rotate a part of each head, have the same name. What every token passes is as wide as its own key says, whether there are experts
+// beside it or not.
+static void readGgufHybrid(GgufKeys &keys, ModelConfig &config) {
+  readGgufExperts(keys, config);
+  if (!keys.boolean("rope.scaling.finetuned", false)) // which says whether layers rotate at all
+    config.ropes.clear();
+  else if (int64_t rotary = config.ropes.at(0).rotaryDim; rotary != config.headDim)
+    keys.unsupported(keys.full("rope.dimension_count") + " is " + std::to_string(rotary) +
+                     ", which is not supported for " + config.architecture + "; expected that of a head, " +
+                     std::to_string(config.headDim));
+  if (config.moe.sharedIntermediateSize)
+    config.intermediateSize = config.moe.sharedIntermediateSize;
+  if (config.hasStates())
+    readGgufMamba2(keys, config);
 }
 
 static void buildHybrid(ModelBuilder &b) {
@@ -310,26 +250,26 @@ static void buildHybrid(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     if (!c.isRecurrent(layer))
       return preNormLayer(b, layer, x);
-    x = b.add(x, b.scale(stateSpace(b, b.rmsNorm(x, "input_layernorm")), c.residualScale));
+    x = b.add(x, b.scale(mamba2Mixer(b, b.rmsNorm(x, "input_layernorm"), "mamba."), c.residualScale));
     TensorHandle fed = layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm"));
     return b.add(x, b.scale(fed, c.residualScale));
   });
 }
 
-static constexpr KeyName hybridNames[] = {
-    {"query_pre_attn_scalar", "attention_multiplier"}, {"conv_L_cache", "mamba_d_conv"},
-    {"linear_num_key_heads", "mamba_n_groups"},        {"linear_num_value_heads", "mamba_n_heads"},
-    {"linear_key_head_dim", "mamba_d_state"},          {"linear_value_head_dim", "mamba_d_head"}};
+static constexpr KeyName hybridNames[] = {{"query_pre_attn_scalar", "attention_multiplier"}, HEDDLE_MAMBA_KEY_NAMES};
 
 static constexpr Family describeHybrid() {
   Family row = describeMoe();
   row.modelType = "granitemoehybrid";
+  row.gguf = "granitehybrid";
   row.keyNames = hybridNames;
+  row.windows.recurrentType = "linear_attention";
   row.rules = {embeddingRules,   attentionNormRules, attentionRules, feedForwardNormRules,
-               feedForwardRules, expertBlockRules,   stateRules};
+               feedForwardRules, expertBlockRules,   mambaRules};
   row.readers.huggingFaceSizes = readHybridSizes;
   row.readers.huggingFaceRopes = readHybridRopes;
   row.readers.huggingFaceRest = readHybrid;
+  row.readers.ggufRest = readGgufHybrid;
   row.build = buildHybrid;
   return row;
 }

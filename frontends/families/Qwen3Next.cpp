@@ -7,6 +7,7 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/Mamba2Mixer.h"
 #include "frontends/families/QwenLayers.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
@@ -127,18 +128,8 @@ static void readGgufLayers(GgufKeys &keys, ModelConfig &config) {
 }
 
 static void readGgufStates(GgufKeys &keys, ModelConfig &config) {
-  RecurrentConfig &state = config.recurrent;
   readGgufLayers(keys, config);
-  state.isLinear = true;
-  state.convWidth = keys.integer("ssm.conv_kernel");
-  state.keyDim = keys.integer("ssm.state_size");
-  state.numKeyHeads = keys.integer("ssm.group_count");
-  state.numValueHeads = keys.integer("ssm.time_step_rank");
-  int64_t width = keys.integer("ssm.inner_size");
-  if (state.numValueHeads < 1 || width % state.numValueHeads != 0)
-    return keys.fail(keys.full("ssm.inner_size") + " (" + std::to_string(width) + ") must be a multiple of " +
-                     keys.full("ssm.time_step_rank") + " (" + std::to_string(state.numValueHeads) + ")");
-  state.valueDim = width / state.numValueHeads;
+  readGgufStateSizes(keys, config);
   (void)keys.full("rope.dimension_sections"); // of images, which are not read
   if (!config.moe.numExperts)
     return;

@@ -79,7 +79,8 @@ private:
   bool knowsPrediction() const;
   void readPredictionLayers();
   void readShapes();
-  void readKvHeads();
+  std::vector<int64_t> ofSomeLayers(const char *key, int64_t &most);
+  void readUniformShapes();
   void readSizes();
   bool hasExpertsOnly() const;
   void readExperts();
@@ -160,21 +161,30 @@ void ConfigReader::readShapes() {
   }
 }
 
-// Layers that keep a state have no heads of keys.
-void ConfigReader::readKvHeads() {
-  const char *key = "attention.head_count_kv";
-  if (!family.windows.recurrentType || !isArray(key)) {
-    config.numKvHeads = uniform(key, config.numHeads);
-    return;
-  }
-  std::vector<int64_t> heads = ofLayers(key, 0);
-  config.numKvHeads = *std::max_element(heads.begin(), heads.end());
-  for (int64_t count : heads) {
-    if (count != 0 && count != config.numKvHeads)
-      keys.fail(keys.full(key) + " holds " + std::to_string(count) + " and " + std::to_string(config.numKvHeads) +
+// One number, or for each layer 0 or that one.
+std::vector<int64_t> ConfigReader::ofSomeLayers(const char *key, int64_t &most) {
+  std::vector<int64_t> numbers = ofLayers(key, 0);
+  most = *std::max_element(numbers.begin(), numbers.end());
+  for (int64_t number : numbers)
+    if (number != 0 && number != most)
+      keys.fail(keys.full(key) + " holds " + std::to_string(number) + " and " + std::to_string(most) +
                 ", expected one number, and 0 for layers that keep a state");
-    config.recurrent.layers.push_back(count == 0);
-  }
+  return numbers;
+}
+
+// Layers that keep a state have no heads of keys, and perhaps no feed-forward block.
+void ConfigReader::readUniformShapes() {
+  const char *kvHeads = "attention.head_count_kv", *width = "feed_forward_length";
+  bool mayLack = family.windows.recurrentType != nullptr;
+  if (mayLack && isArray(width))
+    ofSomeLayers(width, config.intermediateSize);
+  else
+    config.intermediateSize = uniform(width, 0);
+  if (mayLack && isArray(kvHeads))
+    for (int64_t count : ofSomeLayers(kvHeads, config.numKvHeads))
+      config.recurrent.layers.push_back(count == 0);
+  else
+    config.numKvHeads = keys.has(kvHeads) ? uniform(kvHeads, 0) : config.numHeads;
 }
 
 void ConfigReader::readSizes() {
@@ -187,8 +197,7 @@ void ConfigReader::readSizes() {
   if (family.layersDiffer) {
     readShapes();
   } else {
-    readKvHeads();
-    config.intermediateSize = uniform("feed_forward_length", 0);
+    readUniformShapes();
   }
   // `keys` adds the prefix again.
   std::string eps = fieldName(config, "rms_norm_eps").substr(keys.full("").size());
@@ -317,7 +326,7 @@ void ConfigReader::readScales() {
 // The format has no keys for biases: the first tensor of each kind that the family's rules know tells, in the first layer that attends.
 void ConfigReader::readBiases() {
   int64_t layer = 0;
-  while (config.isRecurrent(layer))
+  while (layer + 1 < config.numHiddenLayers && !config.attends(layer))
     ++layer;
   auto holds = [&](When when) {
     for (const TensorRules &rules : family.rules)

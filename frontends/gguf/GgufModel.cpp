@@ -75,6 +75,8 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   if (rule.order == StoredOrder::Flattened && !isVector &&
       renamed.shape.size() == 1) // a matrix of one row, stored as a vector
     renamed.shape.insert(renamed.shape.begin(), 1);
+  if (rule.order == StoredOrder::Flattened && isVector && renamed.shape.size() == 2) // (groups, width), (heads, 1)
+    renamed.shape = {renamed.shape[0] * renamed.shape[1]};
   out.tensors.emplace(tensorName(rule.name, layer, expert), std::move(renamed));
   return Status();
 }

@@ -21,7 +21,7 @@
 
 namespace heddle {
 
-// A page: the layers one after the other.
+// A page: the layers one after the other. One that attends and keeps a state counts as two.
 struct KvPageLayout {
   uint64_t bytes = 0;
   std::vector<int64_t>

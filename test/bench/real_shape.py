@@ -30,8 +30,8 @@ LFM2 = {"vocab_size": 65536, "hidden_size": 2048, "num_attention_heads": 32, "nu
         "rope_theta": 1e6, "max_position_embeddings": 32768}
 
 
-def layers_of(count, attending):
-    return ["full_attention" if layer in attending else "conv" for layer in range(count)]
+def layers_of(count, attending, other="conv"):
+    return ["full_attention" if layer in attending else other for layer in range(count)]
 
 
 # (model_type, what differs from the defaults of the model's config class). Figures are those of the published config.json.
@@ -84,6 +84,16 @@ SHAPES = {
     "pythia-410m": ("gpt_neox", {"vocab_size": 50304, "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 16}),
     "gpt2": ("gpt2", {}),
     # Layers with a state in the place of attention.
+    "granite-4.0-h-micro": ("granitemoehybrid", {
+        "vocab_size": 100352, "hidden_size": 2048, "intermediate_size": 8192, "shared_intermediate_size": 8192, "num_hidden_layers": 40,
+        "layer_types": layers_of(40, [5, 15, 25, 35], "linear_attention"), "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 0,
+        "mamba_n_heads": 64, "mamba_d_head": 64, "mamba_d_state": 128, "embedding_multiplier": 12.0, "logits_scaling": 8.0, "residual_multiplier": 0.22,
+        "attention_multiplier": 0.015625, "rms_norm_eps": 1e-5, "tie_word_embeddings": True}),
+    "falcon-h1-1.5b": ("falcon_h1", {
+        "vocab_size": 65537, "hidden_size": 2048, "intermediate_size": 4096, "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 2,
+        "head_dim": 128, "mamba_d_ssm": 3072, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "rope_theta": 1e11,
+        "max_position_embeddings": 131072}),
+    "mamba2-2.7b": ("mamba2", {"vocab_size": 50288, "hidden_size": 2560, "num_hidden_layers": 64, "num_heads": 80, "n_groups": 1, "tie_word_embeddings": True}),
     "qwen3.5-9b": ("qwen3_5_text", {}),
     "qwen3.5-2b": ("qwen3_5_text", {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 2,
                                     "linear_num_value_heads": 16, "tie_word_embeddings": True}),
@@ -120,9 +130,9 @@ TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16}
 BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, bytes
 
 
-def tensors_of(family, config, model):
+def tensors_of(family, config, known, model):
     """GGUF's names and shapes."""
-    names = NAMES[family]["names"]
+    names = make_gguf.kin_names(NAMES, NAMES[family])["names"]
     tied = config.tie_word_embeddings
     found = {}
     for name, tensor in model.state_dict().items():
@@ -137,12 +147,17 @@ def tensors_of(family, config, model):
                 for part in ("gate", "up"):
                     found[of_experts.format(part)] = [shape[0], shape[1] // 2, shape[2]]
             continue
+        if match := re.search(r"layers\.(\d+)\.shared_mlp\.(in|out)put_linear", name):  # of a model without experts
+            for part in ("gate", "up") if match[2] == "in" else ("down",):
+                found[f"blk.{match[1]}.ffn_{part}.weight"] = [shape[0] // 2, shape[1]] if match[2] == "in" else shape
+            continue
         for old, new in RENAMED.get(family, []):
             name = name.replace(old, new)
         gguf = make_gguf.gguf_name(names, name)
         if family == "gpt2" and re.search(r"(attn_qkv|attn_output|ffn_up|ffn_down)\.weight", gguf):
             shape.reverse()  # convolutions of one tap
-        found[gguf] = [size for size in shape if size > 1] or [1]
+        shape = [size for size in shape if size > 1] or [1]
+        found[gguf] = make_gguf.mixer_shape(known, gguf, shape) if family in make_gguf.MIXERS else shape
     if family == "gemma4_text":
         found["rope_freqs.weight"] = [config.per_layer_config["full_attention"].head_dim // 2]
     return found
@@ -162,8 +177,12 @@ def random_blocks(kind, count, deviation, rng):
     return blocks.tobytes()
 
 
+def is_vector(name, shape):
+    return len(shape) == 1 or bool(re.search(r"ssm_(a|d|norm\.weight)$", name))
+
+
 def type_of(name, shape, wanted):
-    is_small = len(shape) == 1 or "ffn_gate_inp" in name or "position" in name
+    is_small = is_vector(name, shape) or "ffn_gate_inp" in name or "position" in name
     return F32 if is_small or shape[-1] % BLOCK[wanted][0] else wanted
 
 
@@ -182,9 +201,9 @@ def write(path, keys, tensors, wanted, rng):
         file.write(head)
         for name, (shape, kind, offset) in places.items():
             file.seek(len(head) + offset)
-            left, deviation = math.prod(shape), 0.05 if len(shape) == 1 else 0.8 / math.sqrt(shape[-1])
-            if len(shape) == 1:
-                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm.*weight$|layer_output_scale|rope_freqs|\.scale$", name))
+            left, deviation = math.prod(shape), 0.05 if is_vector(name, shape) else 0.8 / math.sqrt(shape[-1])
+            if is_vector(name, shape):
+                numbers = rng.standard_normal(left, dtype=np.float32) * 0.05 + bool(re.search(r"norm(.*weight)?$|layer_output_scale|rope_freqs|\.scale$", name))
                 numbers = -np.exp(numbers) if name.endswith("ssm_a") else numbers  # a rate of decay
                 file.write(numbers.astype(np.float32).tobytes())
                 left = 0
@@ -205,6 +224,8 @@ def main():
     family, differing = SHAPES[options.name]
     if options.layers:
         differing = {**differing, "num_hidden_layers": options.layers}
+        if "layer_types" in differing:
+            differing["layer_types"] = differing["layer_types"][:options.layers]
     config = transformers.AutoConfig.for_model(family, **differing)
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config)
@@ -213,7 +234,7 @@ def main():
     architecture = NAMES[family]["architecture"]
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
     keys |= {f"{architecture}.{key}": value for key, value in {**make_gguf.common_keys(known), **extra}.items() if value is not None}
-    write(options.out, keys, tensors_of(family, config, model), TYPES[options.type], np.random.default_rng(1))
+    write(options.out, keys, tensors_of(family, config, known, model), TYPES[options.type], np.random.default_rng(1))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.0f} MB")
 
 

@@ -250,16 +250,3 @@ func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?
   } -> tensor<4xi32>
   return %o : tensor<?x2x?x4xf32>
 }
-
-// -----
-
-// A page keeps what its last token left.
-func.func private @keeps_and_attends(%x: tensor<?x?x8xf32>, %q: tensor<?x2x?x4xf32>, %w: tensor<24xf32>) -> tensor<?x2x?x4xf32> {
-  %0 = heddle.causal_conv %x, %w : tensor<?x?x8xf32>, tensor<24xf32> -> tensor<?x?x8xf32>
-  // expected-error @+1 {{a layer must have one num_kv_heads and head_dim: (2, 4) after a state of 16}}
-  %1 = heddle.attention %q, %q, %q <causal> {scale = 0.5} : tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32>, tensor<?x2x?x4xf32> -> tensor<?x2x?x4xf32>
-  return %1 : tensor<?x2x?x4xf32>
-}
-func.func @forward(%q: tensor<?x2x?x4xf32>, %p: tensor<?x?xi32>) -> tensor<?x2x?x4xf32> {
-  return %q : tensor<?x2x?x4xf32>
-}

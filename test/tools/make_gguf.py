@@ -79,6 +79,8 @@ class Config(dict):
         for own in self.OWN.get(key, ()):
             if self.get(own) is not None:
                 return self[own]
+        if key == "num_hidden_layers" and "layers_block_type" in self:
+            return len(self["layers_block_type"])
         if key in WRITTEN:
             return WRITTEN[key](self)
         raise KeyError(key)
@@ -235,6 +237,72 @@ def tiled_delta_rule(c):
                   "in_proj_qkv.weight": rows(channels), "conv1d.weight": rows(channels), "linear_attn.out_proj.weight": of_columns}
 
 
+def state_keys(kernel, state, groups, heads, width):
+    """Sizes of Mamba 2's mixer."""
+    return {"ssm.conv_kernel": kernel, "ssm.state_size": state, "ssm.group_count": groups, "ssm.time_step_rank": heads, "ssm.inner_size": width}
+
+
+def mamba_keys(c):
+    return state_keys(c["mamba_d_conv"], c["mamba_d_state"], c["mamba_n_groups"], c["mamba_n_heads"], c["mamba_n_heads"] * c["mamba_d_head"])
+
+
+def mamba2(c):
+    """Sizes of attention and of feed-forward blocks, which it has not, are 0 or left out; the context is one that nobody stated."""
+    return ({**rms_norm(c), **state_keys(c["conv_kernel"], c["state_size"], c["n_groups"], c["num_heads"], c["num_heads"] * c["head_dim"]),
+             "context_length": 2**20, "attention.head_count": 0, "attention.head_count_kv": None, "feed_forward_length": 0}, {"A_log": minus_power})
+
+
+def granite_hybrid(c):
+    """Layers that keep a state have no KV heads. Published models have one width of dense blocks under both of its keys."""
+    keys, changes = granite(c)
+    attending = [kind in ("attention", "full_attention") for kind in c["layer_types"]]
+    keys |= {"context_length": 2**20, "rope.scaling.finetuned": c.get("position_embedding_type") == "rope", "expert_shared_feed_forward_length": c["shared_intermediate_size"],
+             "attention.head_count_kv": [c["num_key_value_heads"] if attends else 0 for attends in attending], **mamba_keys(c)}
+    if c["num_local_experts"]:
+        keys |= {"expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"]}
+    else:
+        keys["feed_forward_length"] = c["shared_intermediate_size"]
+    return keys, {**changes, "A_log": minus_power}
+
+
+def times(factor):
+    return lambda shape, values: array.array("f", [value * factor for value in values])
+
+
+def falcon_h1(c):
+    """All multipliers are in the weights."""
+    inward, width, keys = c["attention_in_multiplier"], c["mamba_d_ssm"], c["mamba_n_groups"] * c["mamba_d_state"]
+    of_rows = [factor * c["ssm_in_multiplier"] for factor, rows in zip(c["ssm_multipliers"], (width, width, keys, keys, c["mamba_n_heads"])) for _ in range(rows)]
+    by_row = lambda shape, values: array.array("f", [value * of_rows[i // shape[1]] for i, value in enumerate(values)])
+    return ({**rms_norm(c), **lengths(c), **mamba_keys(c), "rope.freq_base": float(c.rope("rope_theta"))},
+            {"A_log": minus_power, "q_proj.weight": times(inward), "v_proj.weight": times(inward), "k_proj.weight": times(inward * c["key_multiplier"]),
+             "self_attn.o_proj.weight": times(c["attention_out_multiplier"]), "mamba.out_proj.weight": times(c["ssm_out_multiplier"]),
+             "gate_proj.weight": times(c["mlp_multipliers"][0]), "down_proj.weight": times(c["mlp_multipliers"][1]), "mamba.in_proj.weight": by_row,
+             "lm_head.weight": times(c["lm_head_multiplier"]), "embed_tokens.weight": times(c["embedding_multiplier"])})
+
+
+def nemotron_h(c):
+    """A layer is what it has numbers of."""
+    kinds = c["layers_block_type"]
+    return ({**layer_norm(c), **lengths(c), "block_count": len(kinds), "rope.scaling.finetuned": False,
+             "attention.head_count_kv": [c["num_key_value_heads"] if kind == "full_attention" else 0 for kind in kinds],
+             "feed_forward_length": [c["intermediate_size"] if kind == "mlp" else 0 for kind in kinds],
+             **state_keys(c["conv_kernel"], c["ssm_state_size"], c["n_groups"], c["mamba_num_heads"], c["mamba_num_heads"] * c["mamba_head_dim"])},
+            {**rotated_pairs(c), "A_log": minus_power})
+
+
+# Of Mamba 2's mixer: which families have it, and their key for the groups of heads.
+MIXERS = {"mamba2": "n_groups", "nemotron_h": "n_groups", "falcon_h1": "mamba_n_groups", "granitemoehybrid": "mamba_n_groups"}
+
+
+def mixer_shape(c, name, shape):
+    """As the converter has it of the mixer's vectors: numbers of heads are (heads, 1), its norm's (groups, width)."""
+    if re.search(r"\.ssm_[ad]$", name):
+        return [*shape, 1]
+    groups = c[MIXERS[c["model_type"]]]
+    return [groups, shape[0] // groups] if name.endswith(".ssm_norm.weight") else shape
+
+
 def falcon_kv_heads(c):
     return 1 if c["multi_query"] and not c["new_decoder_architecture"] else c["num_kv_heads"]
 
@@ -272,6 +340,8 @@ def roberta(c):
 
 def state_parts(c, name, shape, values):
     """Qwen3-Next's matrix of queries, keys, values and their gates, key head by key head, as one of the gates and one of all others."""
+    if c["model_type"] in MIXERS:
+        return [(name, (mixer_shape(c, name, shape), values))]
     if not name.endswith(".ssm_in.weight"):
         return [(name, (shape, values))]
     key, value = c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * c["linear_value_head_dim"]
@@ -288,6 +358,7 @@ FAMILIES = {
     "bert": lambda c: ({**layer_norm(c), "attention.causal": False}, {}),
     "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                                         "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
+    "falcon_h1": falcon_h1,
     "falcon": lambda c: ({**layer_norm(c), "tensor_data_layout": "jploski", "attention.head_count_kv": falcon_kv_heads(c)},
                          {"query_key_value.weight": by_part(falcon_kv_heads(c), c["num_attention_heads"] // falcon_kv_heads(c))}),
     "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
@@ -331,6 +402,7 @@ FAMILIES = {
                             "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
     "granite": granite,
     "granitemoe": granite_experts,
+    "granitemoehybrid": granite_hybrid,
     "granitemoeshared": granite_experts,
     "hunyuan_v1_dense": lambda c: (stretched(c), {}),
     "hunyuan_v1_moe": lambda c: ({**stretched(c), "expert_count": c["num_experts"], "expert_used_count": c["moe_topk"], "expert_shared_count": 1,
@@ -346,6 +418,7 @@ FAMILIES = {
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
                                # Not the converter's, which expects 8192: Ollama's files say it.
                                "attention.chunk_size": c["attention_chunk_size"]}, {}),
+    "mamba2": mamba2,
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),
@@ -357,6 +430,7 @@ FAMILIES = {
     "mpt": lambda c: ({**layer_norm(c), "attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"]),
                        **({"attention.clamp_kqv": c["attn_config"]["clip_qkv"]} if c["attn_config"]["clip_qkv"] else {})}, {}),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
+    "nemotron_h": nemotron_h,
     "nomic_bert": lambda c: ({**rotary(c), **layer_norm(c), "attention.causal": False}, {}),
     "olmo": lambda c: ({"attention.layer_norm_epsilon": 1e-5, "attention.clamp_kqv": c["clip_qkv"]}, rotated_pairs(c)),
     "olmo2": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
@@ -441,14 +515,14 @@ def gguf_name(names, name):
     layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]
-    known = next(i for i in "01" if name[:layer.start(1)] + i + name[layer.end(1):] in names)
+    known = next(i for i in "012" if name[:layer.start(1)] + i + name[layer.end(1):] in names)
     return names[name[:layer.start(1)] + known + name[layer.end(1):]].replace(f"blk.{known}.", f"blk.{layer.group(1)}.")
 
 
-def halves(name, shape, values):
+def halves(name, shape, values, has_experts):
     """Granite's matrices of experts, ([experts,] gate then up, in) and ([experts,] out, in), as those of gate, up and down."""
-    block = "shared_experts" if "shared_mlp" in name else "experts.0"
-    named = lambda part: name[:name.index(".", len("model.layers."))] + f".block_sparse_moe.{block}.{part}.weight"
+    block = "block_sparse_moe.experts.0" if "shared_mlp" not in name else "block_sparse_moe.shared_experts" if has_experts else "mlp"
+    named = lambda part: name[:name.index(".", len("model.layers."))] + f".{block}.{part}.weight"
     if "output" in name:
         return [(named("down_proj"), shape, values)]
     *experts, rows, columns = shape
@@ -457,10 +531,10 @@ def halves(name, shape, values):
     return [(named(part), [*experts, rows // 2, columns], cut(i)) for i, part in enumerate(("gate_proj", "up_proj"))]
 
 
-def apart(names, name, shape, values):
+def apart(names, name, shape, values, has_experts=True):
     """A stack of experts (experts, in, out), gate and up side by side, as matrices (out, in) of each; or the tensor itself, which may be a stack with a name."""
     if name.endswith("put_linear.weight"):
-        return halves(name, shape, values)
+        return halves(name, shape, values, has_experts)
     block, dot, role = name.rpartition(".experts.")
     if not dot or role not in ("gate_up_proj", "down_proj") or re.sub(r"\.\d+\.", ".0.", name) in names:
         return [(name, shape, values)]
@@ -546,6 +620,12 @@ def embedding_parts(folder):
     return next(number for number, part in enumerate(("mean", "cls", "last"), 1) if part in mode), dense
 
 
+def kin_names(names, entry):
+    """Those of all models under the architecture's name."""
+    kin = [other["names"] for other in names.values() if other["architecture"] == entry["architecture"]]
+    return entry | {"names": {name: gguf for names in kin for name, gguf in names.items()} | entry["names"]}
+
+
 def convert(folder, texts=""):
     """Keys and tensors of a folder's file; with `tokens` or `texts` also what is said of tokens, with `texts` of pooling."""
     folder = pathlib.Path(folder)
@@ -553,17 +633,17 @@ def convert(folder, texts=""):
     family = config["model_type"]
     names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4, "gemma4_text_moe": GEMMA4}
     kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else family
-    entry = names.get(folder.name, names[kin])  # a family has other tensors in some of its models
+    entry = names.get(folder.name) or kin_names(names, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)
     if config.get("is_causal") is False:
         extra["attention.causal"] = False
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
-    keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items()}
+    keys |= {f"{architecture}.{key}": value for key, value in {**common_keys(config), **extra}.items() if value is not None}
     tensors = []
     stored = safetensors.load(folder / "model.safetensors").items()
     learned = {}  # what activations have learned: a number of each layer, under keys without the architecture's name
-    for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(entry["names"], name, shape, values)):
+    for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(entry["names"], name, shape, values, bool(config.get("num_local_experts", 1)))):
         if "pooler." in name:
             continue  # as the converter does
         if ".act_fn." in name:

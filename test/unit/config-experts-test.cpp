@@ -182,7 +182,7 @@ TEST(ExpertsConfig, granite) {
 
 // Layers that keep a state, under both names; without any all do.
 TEST(ExpertsConfig, graniteStates) {
-  ModelConfig config = familyConfig("granitemoehybrid_state");
+  ModelConfig config = familyConfig("granitemoehybrid_experts");
   EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
   EXPECT_EQ(config.recurrent.values(), 128);
   EXPECT_EQ(config.recurrent.channels(), 176);
@@ -191,21 +191,62 @@ TEST(ExpertsConfig, graniteStates) {
   EXPECT_EQ(config.moe.sharedIntermediateSize, 48);
   EXPECT_EQ(config.moe.intermediateSize, 24);
   json older = {{"layer_types", nullptr}, {"layers_block_type", {"mamba", "attention"}}, {"mamba_d_head", "auto"}};
-  EXPECT_EQ(familyConfig("granitemoehybrid_state", older).recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(familyConfig("granitemoehybrid_experts", older).recurrent.layers, (std::vector<bool>{true, false}));
   EXPECT_FALSE(familyConfig("granitemoehybrid").hasStates());
   expectRefusals(
-      {{"granitemoehybrid_state", {{"layer_types", nullptr}}, "model.layers.1.mamba.in_proj.weight is missing"},
-       {"granitemoehybrid_state", {{"mamba_n_heads", 5}}, "mamba_n_heads (5) by mamba_d_head is not mamba_expand by"},
-       {"granitemoehybrid_state", {{"mamba_d_head", 15}}, "mamba_n_heads (8) by mamba_d_head is not mamba_expand by"},
-       {"granitemoehybrid_state",
+      {{"granitemoehybrid_experts", {{"layer_types", nullptr}}, "model.layers.1.mamba.in_proj.weight is missing"},
+       {"granitemoehybrid_experts", {{"mamba_n_heads", 5}}, "mamba_n_heads (5) by mamba_d_head is not mamba_expand by"},
+       {"granitemoehybrid_experts", {{"mamba_d_head", 15}}, "mamba_n_heads (8) by mamba_d_head is not mamba_expand by"},
+       {"granitemoehybrid_experts",
         {{"mamba_n_groups", 3}},
         "mamba_n_heads (8) must be a multiple of mamba_n_groups (3)"},
-       {"granitemoehybrid_state", {{"mamba_conv_bias", false}}, "model.layers.0.mamba.conv1d.bias' is not part of"},
-       {"granitemoehybrid_state", {{"mamba_proj_bias", true}}, "model.layers.0.mamba.in_proj.bias is missing"},
-       {"granitemoehybrid_state", {{"mamba_expand", 0}}, "mamba_expand is 0, expected 1 to 1024"},
-       {"granitemoehybrid_state", {{"time_step_limit", {0.0, 0.5}}}, "time_step_limit bounds steps, which is not"},
-       {"granitemoehybrid_state", {{"time_step_limit", {0.1, nullptr}}}, "time_step_limit bounds steps, which is not"},
-       {"granitemoehybrid_state", {{"is_causal", false}}, "which is not supported of layers that keep a state"}});
+       {"granitemoehybrid_experts", {{"mamba_conv_bias", false}}, "model.layers.0.mamba.conv1d.bias' is not part of"},
+       {"granitemoehybrid_experts", {{"mamba_proj_bias", true}}, "model.layers.0.mamba.in_proj.bias is missing"},
+       {"granitemoehybrid_experts", {{"mamba_expand", 0}}, "mamba_expand is 0, expected 1 to 1024"},
+       {"granitemoehybrid_experts", {{"time_step_limit", {0.0, 0.5}}}, "time_step_limit bounds steps, which is not"},
+       {"granitemoehybrid_experts",
+        {{"time_step_limit", {0.1, nullptr}}},
+        "time_step_limit bounds steps, which is not"},
+       {"granitemoehybrid_experts", {{"is_causal", false}}, "which is not supported of layers that keep a state"}});
+}
+
+// The same mixer in every layer, in some, beside attention, and alone.
+TEST(ExpertsConfig, mambaKin) {
+  ModelConfig config = familyConfig("mamba2");
+  EXPECT_TRUE(config.isRecurrent(0) && !config.hasAttention());
+  EXPECT_EQ(config.recurrent.inputs(), 312);
+  EXPECT_EQ(familyConfig("bamba").recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(familyConfig("bamba").ropes.at(0).rotaryDim, 8);
+  config = familyConfig("falcon_h1", {{"key_multiplier", 0.5}, {"ssm_multipliers", {1, 2, 3, 4, 5}}});
+  EXPECT_TRUE(config.isRecurrent(0) && config.attends(0) && config.recurrent.isScaled());
+  EXPECT_EQ(config.attentionScale, 0.125);
+  EXPECT_EQ(config.recurrent.norm, StateNorm::None);
+  config = familyConfig("nemotron_h");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(config.attending, (std::vector<bool>{false, false, true}));
+  json older = {{"layers_block_type", nullptr}, {"hybrid_override_pattern", "M-*"}};
+  EXPECT_EQ(familyConfig("nemotron_h", older).attending, config.attending);
+  expectRefusals(
+      {{"mamba2", {{"head_dim", 15}}, "num_heads (8) by head_dim is not expand by hidden_size (128)"},
+       {"mamba2", {{"conv_kernel", 1}}, "conv_kernel is 1, expected 2 to 64"},
+       {"mamba2", {{"use_bias", true}}, "backbone.layers.0.mixer.in_proj.bias is missing"},
+       {"mamba2", {{"is_causal", false}}, "is_causal is false, which is not supported for mamba2"},
+       {"bamba", {{"attn_layer_indices", {0}}}, "model.layers.0.self_attn.q_proj.weight is missing"},
+       {"falcon_h1", {{"mamba_d_ssm", 97}}, "mamba_n_heads (8) by mamba_d_head is not mamba_d_ssm (97)"},
+       {"falcon_h1", {{"mamba_rms_norm", true}}, "model.layers.0.mamba.norm.weight is missing"},
+       {"falcon_h1", {{"projectors_bias", true}}, "model.layers.0.mamba.out_proj.bias is missing"},
+       {"falcon_h1", {{"key_multiplier", 0}}, "key_multiplier is 0.000000, expected a positive number"},
+       {"falcon_h1", {{"mlp_multipliers", {1}}}, "mlp_multipliers has 1 entries, expected 2"},
+       {"falcon_h1", {{"ssm_multipliers", {1, 1, 1, 1, -1}}}, "ssm_multipliers holds -1.000000, expected positive"},
+       {"nemotron_h",
+        {{"layers_block_type", {"linear_attention", "mlp", "conv"}}},
+        "layers_block_type holds 'conv', expected linear_attention (M), full_attention (*) or mlp (-)"},
+       {"nemotron_h", {{"layers_block_type", nullptr}}, "hybrid_override_pattern is missing"},
+       {"nemotron_h",
+        {{"layers_block_type", nullptr}, {"hybrid_override_pattern", "ME*"}},
+        "hybrid_override_pattern holds experts (moe, E), which are not supported"},
+       {"nemotron_h", {{"mamba_hidden_act", "sin"}}, "mamba_hidden_act is 'sin', an unknown activation"},
+       {"nemotron_h", {{"time_step_min", 0.1}}, "time_step_min is 0.100000, a bound of steps that is not supported"}});
 }
 
 TEST(ExpertsConfig, hunYuan) {

@@ -56,17 +56,18 @@ TEST_P(FamilyConfig, isRead) {
   // Two layers attend to nobody's keys but their own, and are of one shape.
   bool sharesKeys = GetParam() == "gemma3n_text";
   const std::map<std::string, int64_t> layers = {
-      {"gemma3n_text", 6}, {"gemma4_text", 5}, {"gemma4_text_moe", 3}, {"gemma4_text_shared", 6}};
+      {"gemma3n_text", 6}, {"gemma4_text", 5}, {"gemma4_text_moe", 3}, {"gemma4_text_shared", 6}, {"nemotron_h", 3}};
   EXPECT_EQ(model->config.hiddenSize, sharesKeys ? 32 : 64);
   EXPECT_EQ(model->config.numHiddenLayers, layers.count(GetParam()) ? layers.at(GetParam()) : 2);
-  EXPECT_EQ(model->config.numHeads, GetParam() == "gemma4_text_shared" ? 2 : 4);
-  EXPECT_EQ(model->config.headDim, sharesKeys ? 8 : 16);
+  bool attends = config.hasAttention();
+  EXPECT_EQ(model->config.numHeads, !attends ? 1 : GetParam() == "gemma4_text_shared" ? 2 : 4);
+  EXPECT_EQ(model->config.headDim, !attends ? 1 : sharesKeys ? 8 : 16);
   json context =
       takesImages ? json(config.image.specialTokens ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12
   if (hasTowers)
     context = said["text_config"]["max_position_embeddings"];
-  if (config.relativeBuckets && !config.distances.asKeys)
-    context = 1 << 20; // distances of a table have no end
+  if ((config.relativeBuckets && !config.distances.asKeys) || !attends)
+    context = 1 << 20; // distances of a table have no end, nor have states
   for (const char *key :
        {"n_positions", "max_position_embeddings", "seq_length", "max_target_positions", "max_seq_len"})
     if (context.is_null() && said.contains(key))

@@ -105,7 +105,8 @@ TEST_P(GgufFamily, hasHuggingFaceNames) {
   Expected<Model> model = readModel(folder.write("m.gguf", familyFile(family).bytes()));
   ASSERT_TRUE(model) << model.message();
   EXPECT_EQ(model->config.architecture, readJson("gguf-names.json")[family].value("model_type", family));
-  EXPECT_EQ(model->config.ropes.empty(), !model->config.family->rope.hasRope);
+  bool rotates = readJson("gguf-names.json")[family].value("rotates", model->config.family->rope.hasRope);
+  EXPECT_EQ(model->config.ropes.empty(), !rotates);
   EXPECT_EQ(model->config.normWeightOffset, 0.0);
   for (const RopeConfig &rope : model->config.ropes)
     EXPECT_EQ(rope.interleaved, readJson("gguf-names.json")[family].value("interleaved", false));
@@ -192,6 +193,36 @@ TEST(GgufConfig, lfm2) {
   kvHeads(0, 2);
   file.u32("lfm2.shortconv.l_cache", 4);
   EXPECT_NE(said().find("blk.0.shortconv.conv.weight) has shape (64, 3), the config asks for (64, 4)"),
+            std::string::npos);
+}
+
+// Mamba 2's mixer in the place of attention, beside it, or alone in a layer; numbers of heads are (heads, 1), the norm's (groups, width).
+TEST(GgufConfig, mambaStates) {
+  ModelConfig config = configOf(familyFile("mamba2"));
+  EXPECT_TRUE(config.isRecurrent(0) && config.isRecurrent(1) && !config.hasAttention());
+  EXPECT_TRUE(config.recurrent.hasBias && config.recurrent.norm == StateNorm::BehindGate);
+  EXPECT_EQ(config.recurrent.inputs(), 312);
+  config = configOf(familyFile("falcon_h1"));
+  EXPECT_TRUE(config.isRecurrent(1) && config.attends(1) && config.recurrent.norm == StateNorm::None);
+  config = configOf(familyFile("nemotron_h"));
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(config.attending, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(config.numKvHeads, 2);
+  EXPECT_EQ(config.intermediateSize, 96);
+  TemporaryFolder folder;
+  GgufBuilder file = familyFile("mamba2");
+  auto said = [&] { return refusal(folder.write("m.gguf", file.bytes())); };
+  file.u32("mamba2.ssm.inner_size", 100);
+  EXPECT_NE(said().find("mamba2.ssm.inner_size (100) must be a multiple of mamba2.ssm.time_step_rank (8)"),
+            std::string::npos);
+  file.u32("mamba2.ssm.inner_size", 128);
+  file.u32("mamba2.ssm.conv_kernel", 1);
+  EXPECT_NE(said().find("mamba2.ssm.conv_kernel is 1, expected 2 to 64"), std::string::npos) << said();
+  file = familyFile("granitemoehybrid_experts");
+  file.set("granitehybrid.rope.scaling.finetuned", 7, bytesOf<uint8_t>(1));
+  EXPECT_EQ(configOf(file).ropes.size(), 1u);
+  file.u32("granitehybrid.rope.dimension_count", 8);
+  EXPECT_NE(said().find("granitehybrid.rope.dimension_count is 8, which is not supported for granitemoehybrid"),
             std::string::npos);
 }
 

@@ -15,7 +15,8 @@ constexpr int64_t partBytes = 8192, longContext = 4096, page = HEDDLE_KV_PAGE_SI
 
 struct Cache : PagedKvCache {
   // `layerBytes`: of each layer, where they differ.
-  explicit Cache(const std::vector<int64_t> &windows, int32_t sequences = 1, const std::vector<uint64_t> &layerBytes = {}) {
+  explicit Cache(const std::vector<int64_t> &windows, int32_t sequences = 1,
+                 const std::vector<uint64_t> &layerBytes = {}) {
     KvPageLayout layout = {windows.size() * partBytes, windows, layerBytes};
     if (!layerBytes.empty())
       layout.bytes = std::accumulate(layerBytes.begin(), layerBytes.end(), uint64_t(0));

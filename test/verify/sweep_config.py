@@ -43,7 +43,7 @@ MODELS = pathlib.Path(__file__).resolve().parent.parent / "models"
 OTHER = re.compile(r"drop|init|^output_|^_|use_cache|architectures|_version|dtype|model_type|id2label|label2id|problem_type|return_dict|chunk_size_feed|"
                    r"(bos|sep|cls|mask|image|start)_token|finetuning|task_specific|prefix|mask_(feature|time)|spec_augment|_loss|z_loss|name_or_path|"
                    r"num_labels|summary|forced_|suppress|attn_implementation|^is_encoder_decoder|^add_cross|encoder_stride|out_(features|indices)|"
-                   r"stage_names|^vocab_size$|logit_scale_init|median_filter")
+                   r"stage_names|^vocab_size$|logit_scale_init|median_filter|^rescale_prenorm")
 ROPES = [{"rope_type": "default", "rope_theta": 500.0}, {"rope_type": "linear", "factor": 4.0}, {"rope_type": "dynamic", "factor": 2.0},
          {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
          {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 0.7, "mscale_all_dim": 0.5, "beta_fast": 16, "beta_slow": 2},

@@ -1,0 +1,245 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Mamba 2 (arXiv:2405.21060): each layer is a norm and the mixer, and nothing attends. Nemotron-H (arXiv:2504.03624): each layer is a norm and one of
+// the mixer, attention without a rotation, and a feed-forward block without a gate.
+
+#include "frontends/families/Decoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/families/Mamba2Mixer.h"
+#include "frontends/gguf/GgufModel.h"
+#include "frontends/huggingface/Config.h"
+
+#include "bytes/Text.h"
+
+namespace heddle {
+
+static constexpr TensorRule modelRules[] = {
+    {"backbone.embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"backbone.norm_f.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"backbone.layers.#.norm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+};
+
+static constexpr TensorRule mixerRules[] = HEDDLE_MAMBA2_RULES("backbone.layers.#.mixer.");
+
+// What a model without attention and feed-forward blocks has of these.
+static void readNoBlocks(ModelConfig &config) {
+  config.numHeads = config.numKvHeads = config.headDim = config.intermediateSize = 1;
+}
+
+static void readSizes(JsonObject &object, ModelConfig &config) {
+  config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
+  readNoBlocks(config);
+}
+
+static void readGgufSizes(GgufKeys &, ModelConfig &config) {
+  readNoBlocks(config);
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  config.recurrent.layers.assign(config.layerWindow.size(), true);
+  Mamba2Keys keys;
+  keys.expand = "expand";
+  keys.convBias = "use_conv_bias";
+  keys.inputBias = keys.outputBias = "use_bias";
+  keys.groups = 8;
+  keys.stateSize = 128;
+  keys.headDim = 64;
+  readMamba2(object, config, keys);
+}
+
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  config.recurrent.layers.assign(config.layerWindow.size(), true);
+  readGgufMamba2(keys, config);
+}
+
+// A norm and one block in each layer.
+static void build(ModelBuilder &b) {
+  TensorHandle x = b.embedTokens(b.config().family->embedding);
+  x = decoderLayers(b, "backbone.layers.", x, [&](int64_t layer, TensorHandle x) {
+    TensorHandle normed = b.rmsNorm(x, "norm");
+    return b.add(x, b.config().isRecurrent(layer) ? mamba2Mixer(b, normed, "mixer.")
+                    : b.config().attends(layer)   ? selfAttention(b, normed)
+                                                  : feedForward(b, normed));
+  });
+  finishDecoder(b, b.rmsNorm(x, b.config().family->finalNorm));
+}
+
+static constexpr KeyName keyNames[] = {
+    {"rms_norm_eps", "layer_norm_epsilon"}, {"conv_L_cache", "conv_kernel", "ssm.conv_kernel"},
+    {"linear_num_key_heads", "n_groups"},   {"linear_num_value_heads", "num_heads"},
+    {"linear_key_head_dim", "state_size"},  {"linear_value_head_dim", "head_dim"}};
+
+static constexpr Family describeMamba2() {
+  Family row;
+  row.modelType = "mamba2";
+  row.gguf = "mamba2";
+  row.embedding = "backbone.embeddings.weight";
+  row.finalNorm = "backbone.norm_f";
+  row.rules = {modelRules, mixerRules};
+  row.keyNames = keyNames;
+  row.defaults.vocabSize = 32768;
+  row.defaults.numHeads = 1;
+  row.defaults.context = 1 << 20; // a state has no length
+  row.defaults.normEps = 1e-5;
+  row.rope.hasRope = false;
+  row.readers.huggingFaceSizes = readSizes;
+  row.readers.ggufSizes = readGgufSizes;
+  row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
+  row.build = build;
+  return row;
+}
+const Family family::mamba2 = describeMamba2();
+
+static constexpr TensorRule attendingRules[] = {
+    {"backbone.layers.#.mixer.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden,
+     When::Attends},
+    {"backbone.layers.#.mixer.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::Attends},
+    {"backbone.layers.#.mixer.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::KeyValues, ConfigDim::Hidden,
+     When::Attends},
+    {"backbone.layers.#.mixer.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries,
+     When::Attends},
+};
+
+static constexpr TensorRule feedForwardBlockRules[] = {
+    {"backbone.layers.#.mixer.up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Alone},
+    {"backbone.layers.#.mixer.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Alone},
+};
+
+// What each layer is, as a list of words or, in older files, one character for each.
+static std::vector<std::string> blockTypes(JsonObject &object) {
+  const char *key = "hybrid_override_pattern";
+  if (object.has("layers_block_type"))
+    return object.strings("layers_block_type");
+  std::vector<std::string> types;
+  for (char kind : object.string(key).value_or(""))
+    types.push_back(kind == 'M'   ? "linear_attention"
+                    : kind == '*' ? "full_attention"
+                    : kind == '-' ? "mlp"
+                    : kind == 'E' ? "moe"
+                                  : std::string(1, kind));
+  if (types.empty())
+    object.fail(key, "is missing");
+  return types;
+}
+
+static void readHybridSizes(JsonObject &object, ModelConfig &config) {
+  const ConfigDefaults &defaults = config.family->defaults;
+  auto read = [&](const char *key, int64_t fallback) { return object.integer(key).value_or(fallback); };
+  object.pass("num_hidden_layers"); // which the reference counts
+  config.vocabSize = read("vocab_size", defaults.vocabSize);
+  config.hiddenSize = read("hidden_size", 4096);
+  config.numHiddenLayers = static_cast<int64_t>(blockTypes(object).size());
+  config.numHeads = read("num_attention_heads", defaults.numHeads);
+  config.numKvHeads = read("num_key_value_heads", object.isNull("num_key_value_heads") ? config.numHeads : 8);
+  config.headDim = read("head_dim", defaults.headDim);
+  config.intermediateSize = read("intermediate_size", 21504);
+  config.contextLength = read("max_position_embeddings", defaults.context);
+  config.normEps = object.number("layer_norm_epsilon").value_or(defaults.normEps);
+}
+
+static void readBlockTypes(JsonObject &object, ModelConfig &config) {
+  const char *key = object.has("layers_block_type") ? "layers_block_type" : "hybrid_override_pattern";
+  config.attending.assign(config.layerWindow.size(), false);
+  config.recurrent.layers = config.attending;
+  size_t layer = 0;
+  for (const std::string &type : blockTypes(object)) {
+    config.attending[layer] = type == "full_attention" || type == "attention";
+    config.recurrent.layers[layer] = type == "linear_attention" || type == "mamba";
+    if (type == "moe")
+      object.unsupported(key, "holds experts (moe, E), which are not supported; expected feed-forward blocks");
+    else if (!config.attending[layer] && !config.recurrent.layers[layer] && type != "mlp")
+      object.fail(key,
+                  "holds '" + printable(type, 64) + "', expected linear_attention (M), full_attention (*) or mlp (-)");
+    ++layer;
+  }
+}
+
+static void readHybrid(JsonObject &object, ModelConfig &config) {
+  readBlockTypes(object, config);
+  Mamba2Keys keys;
+  keys.expand = nullptr;
+  keys.convBias = "use_conv_bias";
+  keys.inputBias = keys.outputBias = "use_bias";
+  keys.groups = 8;
+  keys.stateSize = 128;
+  keys.headDim = 64;
+  readMamba2(object, config, keys);
+  std::string activation = object.string("mamba_hidden_act").value_or("silu");
+  if (std::optional<Activation> known = activationNamed(activation))
+    config.recurrent.activation = *known;
+  else
+    object.fail("mamba_hidden_act",
+                "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+  // The reference's prompts have a least step, what follows them has none.
+  constexpr double mostLeast = 1e-3;
+  if (double least = object.number("time_step_min").value_or(mostLeast); !(least <= mostLeast))
+    object.unsupported("time_step_min", "is " + std::to_string(least) +
+                                            ", a bound of steps that is not supported; expected at most 0.001");
+  for (const char *key : {"n_routed_experts", "n_shared_experts"}) // of layers that are refused
+    object.pass(key);
+}
+
+// A number of each layer, 0 where it has no such block.
+static std::vector<bool> layersWith(GgufKeys &keys, const ModelConfig &config, const char *key) {
+  Expected<std::vector<int64_t>> numbers =
+      keys.source().integers(keys.full(key), {config.numHiddenLayers, "layers", keys.full("block_count")});
+  keys.adopt(numbers.status());
+  std::vector<bool> has(size_t(config.numHiddenLayers), false);
+  for (size_t layer = 0; numbers && layer < std::min(has.size(), numbers->size()); ++layer)
+    has[layer] = (*numbers)[layer] != 0;
+  return has;
+}
+
+static void readGgufHybrid(GgufKeys &keys, ModelConfig &config) {
+  config.normEps = keys.number("attention.layer_norm_rms_epsilon", config.normEps);
+  config.attending = layersWith(keys, config, "attention.head_count_kv");
+  std::vector<bool> feedsForward = layersWith(keys, config, "feed_forward_length");
+  config.recurrent.layers.assign(config.attending.size(), false);
+  for (size_t layer = 0; layer < config.attending.size(); ++layer)
+    config.recurrent.layers[layer] = !config.attending[layer] && !feedsForward[layer];
+  readGgufMamba2(keys, config);
+}
+
+static constexpr KeyName hybridNames[] = {{"rms_norm_eps", "layer_norm_epsilon", "attention.layer_norm_epsilon"},
+                                          {"conv_L_cache", "conv_kernel", "ssm.conv_kernel"},
+                                          {"linear_num_key_heads", "n_groups"},
+                                          {"linear_num_value_heads", "mamba_num_heads"},
+                                          {"linear_key_head_dim", "ssm_state_size"},
+                                          {"linear_value_head_dim", "mamba_head_dim"},
+                                          {"num_hidden_layers", "layers_block_type"}};
+
+static constexpr KeyAlias hybridAliases[] = {
+    {"mamba_n_groups", "n_groups"}, {"mamba_d_conv", "conv_kernel"}, {"mamba_conv_bias", "use_conv_bias"}};
+
+static constexpr Family describeNemotronH() {
+  Family row = describeMamba2();
+  row.modelType = "nemotron_h";
+  row.gguf = "nemotron_h";
+  row.rules = {modelRules, mixerRules, attendingRules, feedForwardBlockRules};
+  row.keyNames = hybridNames;
+  row.aliases = hybridAliases;
+  row.activationKey = "mlp_hidden_act";
+  row.attention.block = "mixer.";
+  row.feedForward = {"mixer.", nullptr, "up_proj", "down_proj"};
+  row.defaults.vocabSize = 131072;
+  row.defaults.numHeads = 32;
+  row.defaults.headDim = 128;
+  row.defaults.context = 4096;
+  row.defaults.activation = Activation::SquaredRelu;
+  row.windows.recurrentType = "linear_attention";
+  row.readers.huggingFaceAllSizes = readHybridSizes;
+  row.readers.huggingFaceSizes = nullptr;
+  row.readers.ggufSizes = nullptr;
+  row.readers.huggingFaceRest = readHybrid;
+  row.readers.ggufRest = readGgufHybrid;
+  row.build = build;
+  return row;
+}
+const Family family::nemotronH = describeNemotronH();
+
+} // namespace heddle
