@@ -122,9 +122,9 @@ Turn MatmulRun::turn(void *kernel, int64_t rows, int64_t panels, int64_t scratch
     int64_t stride = inputStrideOf(spec.k, elementBytes(spec.activation), scratchBytes);
     int64_t begin = panels * thread / threads, end = panels * (thread + 1) / threads;
     if (spec.int16FewRows)
-      reinterpret_cast<ByRowsCall *>(kernel)(activations.data(), nullptr, nullptr, matrix, nullptr, to, rows, stride,
-                                             outStride, begin, end, ofThread, spec.hasRounded ? rounded.data() : nullptr,
-                                             inputStrideOf(spec.k, 2, scratchBytes), 0);
+      reinterpret_cast<ByRowsCall *>(kernel)(
+          activations.data(), nullptr, nullptr, matrix, nullptr, to, rows, stride, outStride, begin, end, ofThread,
+          spec.hasRounded ? rounded.data() : nullptr, inputStrideOf(spec.k, 2, scratchBytes), 0);
     else
       reinterpret_cast<DenseCall *>(kernel)(activations.data(), scalesOf, sumsOf, matrix, nullptr, to, rows, stride,
                                             outStride, begin, end, ofThread);

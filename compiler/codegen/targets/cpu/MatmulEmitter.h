@@ -127,7 +127,7 @@ private:
     bool isFirst, isLast;
   };
   void forPhase(const LineBlock &block, llvm::function_ref<void(ColumnPhase phase)> body);
-  mlir::Value partialOf(mlir::Value row);
+  mlir::Value partialOf(mlir::Value block);
   void finishRows(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height, RowAddress sums);
   void finishRow(ColumnPhase phase, int64_t panels, mlir::Value partial, mlir::Value sums, mlir::Value panel,
                  mlir::Value row);
@@ -139,6 +139,8 @@ private:
   int64_t mostStreamedRows() const;
   void emitStreamedPanels(mlir::Value begin, mlir::Value end);
   void addStreamedPanels(mlir::Value panel, int64_t panels, mlir::Value row, mlir::Value height, int64_t rowTiles);
+  void addStreamedBlock(mlir::Value panel, int64_t panels, mlir::Value row, int64_t rowTiles, mlir::Value block,
+                        llvm::function_ref<void(mlir::Value step)> between);
   bool stagesActivations() const;
   int64_t stagedStride() const;
   void stageActivations(const LineBlock &block, mlir::Value row, mlir::Value height);

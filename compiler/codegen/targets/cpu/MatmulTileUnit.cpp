@@ -19,7 +19,8 @@ static constexpr int64_t tileRows = TileUnit::maxRows, tileRowBytes = TileUnit::
 // Up to so many rows, products wait for the weights, which are then read in the order in which they lie.
 static constexpr int64_t streamedRows = 64;
 // Two row tiles, and their sums over a block of K: (rows, 2, 16).
-static constexpr int64_t tallRows = 2 * tileRows, partialRowBytes = 2 * tileRowBytes, partialBytes = tallRows * partialRowBytes;
+static constexpr int64_t tallRows = 2 * tileRows, partialRowBytes = 2 * tileRowBytes,
+                         partialBytes = tallRows * partialRowBytes;
 
 void MatmulEmitter::emitTileUnit() {
   // setup
@@ -27,6 +28,8 @@ void MatmulEmitter::emitTileUnit() {
   if (stagesActivations())
     staged = b.stack(2 * tileRows * stagedStride());
   unitPartials = b.stack(2 * partialBytes);
+  for (int64_t line = 0; mostStreamedRows() && line < 2 * partialBytes; line += lineBytes)
+    b.store(b.splatReal(0), b.at(unitPartials, line)); // few rows leave some as they are, which are added all the same
   int64_t most = tiles.unitPanels, least = spec.isGated ? 2 : 1;
   unitSums = tiles.hasScratch ? call.scratch : b.stack(most * tiles.unitRowBlock * lineBytes);
   // compute
@@ -72,35 +75,51 @@ void MatmulEmitter::emitStreamedPanels(Value begin, Value end) {
   });
 }
 
-// out[row …][panel …]. Each step asks for weights that follow it in memory: asked for in bursts, they came at 13.4 GB/s instead of 16.1 (one core of an
-// Emerald Rapids, a loop in plain C).
+// out[row …][panel …], of up to 32 rows: a block of columns after the other, of which each but the first adds the sums of the one before.
 void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, Value height, int64_t rowTiles) {
-  Value weights = panelAddress(panel), stride = b.mul(inputStride, activationBytes());
-  int64_t columnBlock = tiles.lineBlock * lineValues();
-  b.loop(b.index(0), b.index(spec.k), columnBlock, [&](Value column) {
-    LineBlock block{weights, spec.layout.panelBytes(spec.k), panels, column, columnsFrom(column)};
-    clearSums(rowTiles, panels);
-    Value first = b.divide(column, tileColumns);
-    b.loop(first, b.add(first, b.divide(block.columns, tileColumns)), 1, [&](Value step) {
-      for (int64_t r = 0; r < rowTiles; ++r) {
-        Value rows = activationRow(b.add(row, r * tileRows));
-        tileUnit->load(TileUnit::leftTile(r), b.at(rows, b.mul(step, tileRowBytes)), stride);
-      }
-      for (int64_t p = 0; p < panels; ++p) {
-        Value lines = b.at(b.at(weights, b.mul(step, tileBytes)), p * block.panelStride);
-        for (int64_t line = 0; tiles.prefetch.bytes && line < tileBytes; line += lineBytes)
-          b.prefetch(b.at(lines, tiles.prefetch.bytes + line), tiles.prefetch.cache);
-        multiplyPanel(p, rowTiles, lines);
-      }
-    });
-    storeSums(rowTiles, panels, unitPartials);
-    forPhase(block, [&](ColumnPhase phase) {
-      b.loop(b.index(0), height, 1, [&](Value r) {
-        Value place = b.mul(r, partialRowBytes);
-        finishRow(phase, panels, b.at(unitPartials, place), b.at(unitSums, place), panel, b.add(row, r));
-      });
+  const int64_t columnBlock = tiles.lineBlock * lineValues(), last = (spec.k - 1) / columnBlock;
+  auto finish = [&](Value block, Value r, bool isLast) {
+    Value place = b.mul(r, partialRowBytes);
+    finishRow({last == 0, isLast}, panels, b.at(partialOf(block), place), b.at(unitSums, place), panel, b.add(row, r));
+  };
+  for (int64_t line = 0; last > 0 && line < partialBytes; line += lineBytes)
+    b.store(b.splatReal(0), b.at(unitSums, line));
+  // Of all 32 rows, whether there are as many or not.
+  const int64_t share = llvm::divideCeil(tallRows * tileColumns, columnBlock);
+  addStreamedBlock(panel, panels, row, rowTiles, b.index(0), [](Value) {});
+  b.loop(b.index(1), b.index(last + 1), 1, [&](Value block) {
+    addStreamedBlock(panel, panels, row, rowTiles, block, [&](Value step) {
+      for (int64_t i = 0; i < share; ++i)
+        finish(b.sub(block, b.index(1)), b.add(b.mul(step, share), i), /*isLast=*/false);
     });
   });
+  int64_t finished = (spec.k - last * columnBlock) / tileColumns * share;
+  if (last > 0 && finished < tallRows)
+    b.loop(b.index(finished), b.index(tallRows), 1, [&](Value r) { finish(b.index(last - 1), r, /*isLast=*/false); });
+  b.loop(b.index(0), height, 1, [&](Value r) { finish(b.index(last), r, /*isLast=*/true); });
+}
+
+// Each step asks for weights that follow it in memory: asked for in bursts, they came at 13.4 GB/s instead of 16.1 (one core of an Emerald Rapids, a
+// loop in plain C).
+void MatmulEmitter::addStreamedBlock(Value panel, int64_t panels, Value row, int64_t rowTiles, Value block,
+                                     function_ref<void(Value step)> between) {
+  const int64_t steps = tiles.lineBlock * lineValues() / tileColumns;
+  Value weights = panelAddress(panel), stride = b.mul(inputStride, activationBytes()), first = b.mul(block, steps);
+  clearSums(rowTiles, panels);
+  b.loop(first, b.minimum(b.add(first, steps), b.index(spec.k / tileColumns)), 1, [&](Value step) {
+    between(b.sub(step, first));
+    for (int64_t r = 0; r < rowTiles; ++r) {
+      Value rows = activationRow(b.add(row, r * tileRows));
+      tileUnit->load(TileUnit::leftTile(r), b.at(rows, b.mul(step, tileRowBytes)), stride);
+    }
+    for (int64_t p = 0; p < panels; ++p) {
+      Value lines = b.at(b.at(weights, b.mul(step, tileBytes)), p * spec.layout.panelBytes(spec.k));
+      for (int64_t line = 0; tiles.prefetch.bytes && line < tileBytes; line += lineBytes)
+        b.prefetch(b.at(lines, tiles.prefetch.bytes + line), tiles.prefetch.cache);
+      multiplyPanel(p, rowTiles, lines);
+    }
+  });
+  storeSums(rowTiles, panels, partialOf(block));
 }
 
 Value MatmulEmitter::columnsFrom(Value column) {
@@ -253,15 +272,15 @@ void MatmulEmitter::prefetchWeights(const LineBlock &block, Value row, Value row
   });
 }
 
-// The sums of a block of rows and columns wait in one of two places.
-Value MatmulEmitter::partialOf(Value row) {
-  Value block = b.divide(row, tallRows), isOdd = b.sub(block, b.mul(b.divide(block, 2), 2));
+// The sums of a block of rows and columns wait in one of two places, while the next block's are made.
+Value MatmulEmitter::partialOf(Value block) {
+  Value isOdd = b.sub(block, b.mul(b.divide(block, 2), 2));
   return b.at(unitPartials, b.mul(isOdd, partialBytes));
 }
 
 // Rows of the block at `row`, whose sums of a block of columns are there.
 void MatmulEmitter::finishRows(const LineBlock &block, Value panel, Value row, Value height, RowAddress sums) {
-  Value partial = partialOf(row), sumsOf = sums(row);
+  Value partial = partialOf(b.divide(row, tallRows)), sumsOf = sums(row);
   forPhase(block, [&](ColumnPhase phase) {
     b.loop(b.index(0), height, 1, [&](Value r) {
       Value place = b.mul(r, partialRowBytes);
@@ -294,13 +313,13 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
       multiplyPanel(p, rowTiles, b.at(lines, p * block.panelStride));
   });
   // store
-  storeSums(rowTiles, block.panels, partialOf(row));
+  storeSums(rowTiles, block.panels, partialOf(b.divide(row, tallRows)));
 }
 
 // 32 rows. Between the steps along K the 32 before are finished, whose sums come from the second cache: what waits for it, or for `out`, does not keep
 // the tiles waiting. `out` of these rows, which are finished next, is asked for.
 void MatmulEmitter::emitTileUnitBlocks(const LineBlock &block, Value panel, Value row, RowAddress sums) {
-  Value before = b.sub(row, b.index(tallRows)), partial = partialOf(before), sumsOf = sums(before);
+  Value before = b.sub(row, b.index(tallRows)), partial = partialOf(b.divide(before, tallRows)), sumsOf = sums(before);
   const int64_t share = llvm::divideCeil(tallRows * tileColumns, tiles.lineBlock * lineValues());
   forPhase(block, [&](ColumnPhase phase) {
     emitTileUnitBlock(block, row, b.index(tallRows), 2, [&](Value step) {
