@@ -40,7 +40,7 @@ namespace {
 // Checks the grammar without recursion: `stack` remembers which brackets are open.
 class Checker {
 public:
-  Checker(std::string_view text, std::string &error) : text(text), error(error) {}
+  Checker(std::string_view text, std::string &error, JsonForm form) : text(text), error(error), form(form) {}
 
   bool check(size_t &begin, size_t &end) {
     skipSpace();
@@ -94,17 +94,25 @@ private:
     wantValue = false;
     if (c == '"')
       return string();
+    if (takeOneOf({"true", "false", "null"}))
+      return true;
+    if (form == JsonForm::Python && takeOneOf({"Infinity", "-Infinity", "NaN"}))
+      return true;
     if (c == '-' || isDigit(c))
       return number();
-    for (std::string_view word : {std::string_view("true"), std::string_view("false"), std::string_view("null")})
-      if (text.substr(at, word.size()) == word) {
-        at += word.size();
-        return true;
-      }
     if (at == text.size())
       return failExpecting("a value");
     return fail(utf8SequenceLength(text, at) ? "not a JSON value: '" + printable(text.substr(at, 8)) + "'"
                                              : "not UTF-8");
+  }
+
+  bool takeOneOf(std::initializer_list<std::string_view> words) {
+    for (std::string_view word : words)
+      if (text.substr(at, word.size()) == word) {
+        at += word.size();
+        return true;
+      }
+    return false;
   }
 
   bool afterValue(bool &wantValue) {
@@ -204,6 +212,7 @@ private:
 
   std::string_view text;
   std::string &error;
+  const JsonForm form;
   size_t at = 0;
   int depth = 0;
   char stack[JsonValue::maxDepth];
@@ -211,9 +220,9 @@ private:
 
 } // namespace
 
-JsonValue JsonValue::parse(std::string_view text, std::string &error, size_t *outAt) {
+JsonValue JsonValue::parse(std::string_view text, std::string &error, size_t *outAt, JsonForm form) {
   size_t begin = 0, end = 0;
-  Checker checker(text, error);
+  Checker checker(text, error, form);
   if (!checker.check(begin, end)) {
     if (outAt)
       *outAt = checker.position();
@@ -238,7 +247,7 @@ JsonKind JsonValue::kind() const {
   case 'n':
     return JsonKind::Null;
   default:
-    return JsonKind::Number;
+    return isDigit(text.back()) ? JsonKind::Number : JsonKind::NotFinite;
   }
 }
 

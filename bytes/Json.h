@@ -12,7 +12,11 @@
 
 namespace heddle {
 
-enum class JsonKind : uint8_t { Absent, Null, Bool, Number, String, Array, Object };
+// NotFinite: Infinity, -Infinity or NaN, which are no numbers of JSON.
+enum class JsonKind : uint8_t { Absent, Null, Bool, Number, String, Array, Object, NotFinite };
+
+// What texts may hold: JSON, or with it the words that Python's json writes for numbers that are not finite.
+enum class JsonForm : uint8_t { Standard, Python };
 
 // One value of a checked text.
 class JsonValue {
@@ -22,7 +26,8 @@ public:
   JsonValue() = default;
   // Checks `text` and gives its value; Absent, with "not valid JSON: byte N: REASON" in `error`, if it is not JSON. N alone is in
   // `outAt`.
-  static JsonValue parse(std::string_view text, std::string &error, size_t *outAt = nullptr);
+  static JsonValue parse(std::string_view text, std::string &error, size_t *outAt = nullptr,
+                         JsonForm form = JsonForm::Standard);
 
   JsonKind kind() const;
   bool is(JsonKind wanted) const { return kind() == wanted; }

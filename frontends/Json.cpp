@@ -3,7 +3,7 @@
 
 namespace heddle {
 
-Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes) {
+Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes, JsonForm form) {
   Expected<SharedFile> file = files.open(name);
   if (!file)
     return file.status();
@@ -13,14 +13,14 @@ Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size
                              " are read");
   std::string error;
   size_t at = 0;
-  JsonValue root = JsonValue::parse((*file)->text(), error, &at);
+  JsonValue root = JsonValue::parse((*file)->text(), error, &at, form);
   if (!root)
     return errorIn(path, error).atByte(at);
   return JsonFile{*file, root};
 }
 
 Expected<JsonFile> readConfigFile(ModelFiles &files, const std::string &name, size_t maxBytes) {
-  Expected<JsonFile> json = readJsonFile(files, name, maxBytes);
+  Expected<JsonFile> json = readJsonFile(files, name, maxBytes, JsonForm::Python);
   std::string error;
   if (json && !isUnambiguousJson(json->root, error))
     return errorIn(json->file->path(), "not valid JSON: " + error);

@@ -18,9 +18,10 @@ struct JsonFile {
 };
 
 // The model's file of that name, of at most `maxBytes`. Errors name the file and the byte.
-Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes);
+Expected<JsonFile> readJsonFile(ModelFiles &files, const std::string &name, size_t maxBytes,
+                                JsonForm form = JsonForm::Standard);
 
-// The same of a config: nowhere in it is a key there twice or a number out of range.
+// The same of a config, which may hold Infinity and NaN, as transformers writes them: nowhere in it is a key there twice or a number out of range.
 Expected<JsonFile> readConfigFile(ModelFiles &files, const std::string &name, size_t maxBytes);
 
 } // namespace heddle

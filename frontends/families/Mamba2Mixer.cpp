@@ -13,7 +13,8 @@ static void checkStepLimit(JsonObject &object) {
   for (JsonItems items(limit); items.next(); ++place) {
     double number = 0;
     bool isNumber = items.value.number(number);
-    isBounded |= place == 0 ? !isNumber || number > 0 : isNumber;
+    bool isInfinite = !isNumber && items.value.raw() != "-Infinity" && items.value.raw() != "NaN";
+    isBounded |= place == 0 ? !isNumber || number > 0 : !isInfinite;
   }
   if (isBounded)
     object.unsupported("time_step_limit", "bounds steps, which is not supported; expected 0 and infinity");

@@ -4,7 +4,8 @@
 namespace heddle {
 
 static const char *kindName(JsonKind kind) {
-  static const char *const names[] = {"absent", "null", "boolean", "number", "string", "array", "object"};
+  static const char *const names[] = {"absent", "null",  "boolean", "number",
+                                      "string", "array", "object",  "number that is not finite"};
   return names[static_cast<size_t>(kind)];
 }
 

@@ -293,7 +293,8 @@ TEST(Config, brokenJson) {
                                        {"[]", "the JSON value is of type array, expected an object"},
                                        {"{\"hidden_size\": 1, \"hidden_size\": 2}", "duplicate key 'hidden_size'"},
                                        {"{\"a\": {\"b\": 1, \"\\u0062\": 2}}", "duplicate key 'b'"},
-                                       {"{\"rope_theta\": NaN}", "byte 15: not a JSON value: 'NaN}'"},
+                                       {"{\"rope_theta\": nan}", "byte 15: not a JSON value: 'nan}'"},
+                                       {"{\"rope_theta\": -Inf}", "byte 16: not a JSON number"},
                                        {"{\"rope_theta\": 1e400}", "a number is out of range"},
                                        {"{\"a\": 01}", "not a JSON number"},
                                        {"{\"a\": \"\n\"}", "control byte in a string"},
@@ -307,6 +308,22 @@ TEST(Config, brokenJson) {
     EXPECT_NE(message.find("config.json: "), std::string::npos) << message;
     EXPECT_LT(message.size(), 4096u);
   }
+}
+
+// Python writes them, where a model has no use for a number; none is one.
+TEST(Config, numbersThatAreNotFinite) {
+  TemporaryFolder folder;
+  writeHuggingFace(folder, tinyConfig(), tinyTensors());
+  const std::string valid = tinyConfig().dump();
+  for (const auto &[key, type] : {std::pair("rope_theta", "a number"), std::pair("vocab_size", "an integer")})
+    for (std::string word : {"Infinity", "-Infinity", "NaN"}) {
+      std::string text = valid, name = "\"" + std::string(key) + "\":";
+      size_t begin = text.find(name) + name.size();
+      text.replace(begin, text.find_first_of(",}", begin) - begin, word);
+      folder.write("config.json", text);
+      std::string message = refusal(folder.path());
+      EXPECT_NE(message.find(key + (" is '" + word + "', expected ") + type), std::string::npos) << message;
+    }
 }
 
 } // namespace
