@@ -78,7 +78,7 @@ private:
   Choice integers(TileRole role, std::vector<unsigned> shapes) const;
   static Choice blocks(std::vector<unsigned> shapes);
   static Choice prefetch();
-  static Choice tileUnit(bool hasScratch, std::vector<unsigned> shapes);
+  static Choice tileUnit(std::vector<unsigned> shapes);
   Choice words() const;
   static Choice wordBlocks();
   static Choice int16MaxRows();
@@ -145,7 +145,7 @@ Choice MatmulProbe::prefetch() {
 }
 
 // Rows, and columns of sums in the scratch.
-Choice MatmulProbe::tileUnit(bool hasScratch, std::vector<unsigned> shapes) {
+Choice MatmulProbe::tileUnit(std::vector<unsigned> shapes) {
   Choice choice{std::move(shapes), {}};
   for (auto [rows, columns] : {std::pair(512, 512), {512, 1024}, {256, 2048}, {512, 4096}})
     choice.candidates.emplace_back([=, rows = rows, columns = columns](ScheduleFields &schedule) {
@@ -153,8 +153,7 @@ Choice MatmulProbe::tileUnit(bool hasScratch, std::vector<unsigned> shapes) {
       TileFields fields = TileFields::of(tile);
       fields.maxRows = rows;
       tile = fields.get(tile.getContext());
-      if (hasScratch)
-        schedule.scratchBytes = int64_t(rows) * columns * 4;
+      schedule.scratchBytes = int64_t(rows) * columns * 4;
     });
   return choice;
 }
@@ -198,7 +197,7 @@ Choice MatmulProbe::int16MaxRows() {
 std::vector<Choice> MatmulProbe::choices(ScheduleAttr base) const {
   auto manyOf = [&](bool isBf16, std::vector<unsigned> shapes) -> std::vector<Choice> {
     if (isBf16 && target.hasBf16Tiles())
-      return {tileUnit(base.getScratchBytes() > 0, std::move(shapes))};
+      return base.getScratchBytes() ? std::vector{tileUnit(std::move(shapes))} : std::vector<Choice>();
     return {manyRows(shapes), blocks(shapes)};
   };
   if (spec.activation == MatmulActivation::Q8)
@@ -216,10 +215,11 @@ std::vector<Choice> MatmulProbe::choices(ScheduleAttr base) const {
     all.push_back(int16MaxRows());
     return all;
   }
-  if (isBf16 && target.hasBf16Tiles())
-    return manyOf(isBf16, {One, Sixteen, Many});
-  std::vector<Choice> all = manyOf(isBf16, {Sixteen, Many});
-  all.push_back(fewRows());
+  using Shapes = std::vector<unsigned>;
+  bool onTileUnit = isBf16 && target.hasBf16Tiles();
+  std::vector<Choice> all = manyOf(isBf16, onTileUnit ? Shapes{One, Sixteen, Many} : Shapes{Sixteen, Many});
+  if (!onTileUnit)
+    all.push_back(fewRows());
   all.push_back(prefetch());
   return all;
 }
