@@ -131,7 +131,10 @@ private:
   void finishRows(const LineBlock &block, mlir::Value panel, mlir::Value row, mlir::Value height, RowAddress sums);
   void finishRow(ColumnPhase phase, int64_t panels, mlir::Value partial, mlir::Value sums, mlir::Value panel,
                  mlir::Value row);
+  int64_t blockColumns() const { return tiles.lineBlock * lineValues(); } // in a block of K
   mlir::Value columnsFrom(mlir::Value column);
+  int64_t rowsOfStep() const;
+  void forRowsOfStep(mlir::Value step, llvm::function_ref<void(mlir::Value row)> body);
   void clearSums(int64_t rowTiles, int64_t panels);
   void storeSums(int64_t rowTiles, int64_t panels, mlir::Value to);
   void multiplyPanel(int64_t panel, int64_t rowTiles, mlir::Value lines);

@@ -3,7 +3,7 @@
 // Products with bf16 activations on AMX: 16 rows by 32 columns of activations times 32 columns of a panel, one instruction.
 //
 // One row is a tile of one row: every number of rows adds up in the same order. Within 32 columns the order is the
-// instruction's, between them it ascends.
+// instruction's, between them it ascends within a block of K, whose sums are then added in ascending order.
 
 #include "compiler/codegen/targets/cpu/MatmulEmitter.h"
 
@@ -26,7 +26,7 @@ void MatmulEmitter::emitTileUnit() {
   // setup
   tileUnit.emplace(b, b.stack(TileUnit::shapesBytes));
   if (stagesActivations())
-    staged = b.stack(2 * tileRows * stagedStride());
+    staged = b.stack(tallRows * stagedStride());
   unitPartials = b.stack(2 * partialBytes);
   for (int64_t line = 0; mostStreamedRows() && line < 2 * partialBytes; line += lineBytes)
     b.store(b.splatReal(0), b.at(unitPartials, line)); // few rows leave some as they are, which are added all the same
@@ -77,7 +77,7 @@ void MatmulEmitter::emitStreamedPanels(Value begin, Value end) {
 
 // out[row …][panel …], of up to 32 rows: a block of columns after the other, of which each but the first adds the sums of the one before.
 void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, Value height, int64_t rowTiles) {
-  const int64_t columnBlock = tiles.lineBlock * lineValues(), last = (spec.k - 1) / columnBlock;
+  const int64_t last = (spec.k - 1) / blockColumns();
   auto finish = [&](Value block, Value r, bool isLast) {
     Value place = b.mul(r, partialRowBytes);
     finishRow({last == 0, isLast}, panels, b.at(partialOf(block), place), b.at(unitSums, place), panel, b.add(row, r));
@@ -85,15 +85,13 @@ void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, Va
   for (int64_t line = 0; last > 0 && line < partialBytes; line += lineBytes)
     b.store(b.splatReal(0), b.at(unitSums, line));
   // Of all 32 rows, whether there are as many or not.
-  const int64_t share = llvm::divideCeil(tallRows * tileColumns, columnBlock);
   addStreamedBlock(panel, panels, row, rowTiles, b.index(0), [](Value) {});
   b.loop(b.index(1), b.index(last + 1), 1, [&](Value block) {
     addStreamedBlock(panel, panels, row, rowTiles, block, [&](Value step) {
-      for (int64_t i = 0; i < share; ++i)
-        finish(b.sub(block, b.index(1)), b.add(b.mul(step, share), i), /*isLast=*/false);
+      forRowsOfStep(step, [&](Value r) { finish(b.sub(block, b.index(1)), r, /*isLast=*/false); });
     });
   });
-  int64_t finished = (spec.k - last * columnBlock) / tileColumns * share;
+  int64_t finished = (spec.k - last * blockColumns()) / tileColumns * rowsOfStep();
   if (last > 0 && finished < tallRows)
     b.loop(b.index(finished), b.index(tallRows), 1, [&](Value r) { finish(b.index(last - 1), r, /*isLast=*/false); });
   b.loop(b.index(0), height, 1, [&](Value r) { finish(b.index(last), r, /*isLast=*/true); });
@@ -103,7 +101,7 @@ void MatmulEmitter::addStreamedPanels(Value panel, int64_t panels, Value row, Va
 // loop in plain C).
 void MatmulEmitter::addStreamedBlock(Value panel, int64_t panels, Value row, int64_t rowTiles, Value block,
                                      function_ref<void(Value step)> between) {
-  const int64_t steps = tiles.lineBlock * lineValues() / tileColumns;
+  const int64_t steps = blockColumns() / tileColumns;
   Value weights = panelAddress(panel), stride = b.mul(inputStride, activationBytes()), first = b.mul(block, steps);
   clearSums(rowTiles, panels);
   b.loop(first, b.minimum(b.add(first, steps), b.index(spec.k / tileColumns)), 1, [&](Value step) {
@@ -122,8 +120,19 @@ void MatmulEmitter::addStreamedBlock(Value panel, int64_t panels, Value row, int
   storeSums(rowTiles, panels, partialOf(block));
 }
 
+// Columns of the block of K that begins at `column`.
 Value MatmulEmitter::columnsFrom(Value column) {
-  return b.minimum(b.sub(b.index(spec.k), column), b.index(tiles.lineBlock * lineValues()));
+  return b.minimum(b.sub(b.index(spec.k), column), b.index(blockColumns()));
+}
+
+// Of 32 rows, those that are finished in a step along K, such that a whole block finishes all.
+int64_t MatmulEmitter::rowsOfStep() const {
+  return llvm::divideCeil(tallRows * tileColumns, blockColumns());
+}
+
+void MatmulEmitter::forRowsOfStep(Value step, function_ref<void(Value row)> body) {
+  for (int64_t i = 0; i < rowsOfStep(); ++i)
+    body(b.add(b.mul(step, rowsOfStep()), i));
 }
 
 // The tiles of sums, (row tiles, panels).
@@ -163,7 +172,7 @@ void MatmulEmitter::finishRow(ColumnPhase phase, int64_t panels, Value partial, 
 
 // Emits body for where a block of columns may be in K, of which the first, those between and the last are told apart as the program runs.
 void MatmulEmitter::forPhase(const LineBlock &block, function_ref<void(ColumnPhase phase)> body) {
-  if (spec.k <= tiles.lineBlock * lineValues())
+  if (spec.k <= blockColumns())
     return body({true, true});
   Value isFirst = b.lessThan(block.begin, b.index(1));
   Value isLast = b.lessThan(b.index(spec.k - 1), b.add(block.begin, block.columns));
@@ -183,7 +192,7 @@ void MatmulEmitter::forPairs(Value begin, Value end, function_ref<void(Value pan
 
 // out[rows][panels begin … end)
 void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
-  int64_t columnBlock = tiles.lineBlock * lineValues(), pair = tiles.tileUnit.panels;
+  int64_t pair = tiles.tileUnit.panels;
   b.loop(b.index(0), call.rows, tiles.unitRowBlock, [&](Value rowBegin) {
     Value rowEnd = b.minimum(call.rows, b.add(rowBegin, tiles.unitRowBlock));
     // The sums of two panels are (rows, 2, 16), whether there are two or one.
@@ -191,7 +200,7 @@ void MatmulEmitter::emitTileUnitSlab(Value begin, Value end) {
       Value before = b.mul(b.sub(panel, begin), tiles.unitRowBlock * lineBytes);
       return b.at(b.at(unitSums, before), b.mul(b.sub(row, rowBegin), pair * lineBytes));
     };
-    b.loop(b.index(0), b.index(spec.k), columnBlock, [&](Value column) {
+    b.loop(b.index(0), b.index(spec.k), blockColumns(), [&](Value column) {
       Value columns = columnsFrom(column);
       forPairs(begin, end, [&](Value panel, int64_t panels) {
         LineBlock lines{scratch, tiles.lineBlock * lineBytes, panels, column, columns};
@@ -237,7 +246,7 @@ void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value panel, Value 
     configureTiles(tall, 2);
     prefetchWeights(block, rowBegin, rowBegin, rowEnd);
     emitTileUnitBlock(block, rowBegin, tall, 2, none);
-    Value isWhole = b.lessThan(b.index(tiles.lineBlock * lineValues() - 1), block.columns);
+    Value isWhole = b.lessThan(b.index(blockColumns() - 1), block.columns);
     b.loop(b.add(rowBegin, tallRows), whole, tallRows, [&](Value row) {
       prefetchWeights(block, row, rowBegin, rowEnd);
       b.branch(
@@ -250,6 +259,7 @@ void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value panel, Value 
     finishRows(block, panel, b.sub(whole, tall), tall, sums);
   });
   emitIf(b.lessThan(b.index(0), left), [&] {
+    prefetchWeights(block, whole, rowBegin, rowEnd);
     auto emitRest = [&](int64_t rowTiles) {
       configureTiles(left, rowTiles);
       emitTileUnitBlock(block, whole, left, rowTiles, none);
@@ -262,10 +272,10 @@ void MatmulEmitter::emitTileUnitRows(const LineBlock &block, Value panel, Value 
 // Asks for the row's share of the weights that come next, so that memory is read evenly while all rows are computed.
 void MatmulEmitter::prefetchWeights(const LineBlock &block, Value row, Value rowBegin, Value rowEnd) {
   const PackedLayout &layout = spec.layout;
-  int64_t columns = std::min(tiles.lineBlock * lineValues(), spec.k);
+  int64_t columns = std::min(blockColumns(), spec.k);
   int64_t lines = llvm::divideCeil(llvm::divideCeil(columns, layout.unitValues()) * layout.unitBytes(), lineBytes);
   auto lineOf = [&](Value row) { return b.divide(b.mul(b.sub(row, rowBegin), lines), b.sub(rowEnd, rowBegin)); };
-  Value end = lineOf(b.minimum(rowEnd, b.add(row, 2 * tileRows)));
+  Value end = lineOf(b.minimum(rowEnd, b.add(row, tallRows)));
   b.loop(lineOf(row), end, 1, [&](Value line) {
     for (int64_t p = 0; p < block.panels; ++p)
       b.prefetch(b.at(b.at(block.next, b.mul(line, lineBytes)), p * layout.panelBytes(spec.k)), Cache::Second);
@@ -320,15 +330,14 @@ void MatmulEmitter::emitTileUnitBlock(const LineBlock &block, Value row, Value h
 // the tiles waiting. `out` of these rows, which are finished next, is asked for.
 void MatmulEmitter::emitTileUnitBlocks(const LineBlock &block, Value panel, Value row, RowAddress sums) {
   Value before = b.sub(row, b.index(tallRows)), partial = partialOf(b.divide(before, tallRows)), sumsOf = sums(before);
-  const int64_t share = llvm::divideCeil(tallRows * tileColumns, tiles.lineBlock * lineValues());
   forPhase(block, [&](ColumnPhase phase) {
     emitTileUnitBlock(block, row, b.index(tallRows), 2, [&](Value step) {
-      for (int64_t i = 0; i < share; ++i) {
-        Value r = b.add(b.mul(step, share), i), place = b.mul(r, partialRowBytes);
+      forRowsOfStep(step, [&](Value r) {
+        Value place = b.mul(r, partialRowBytes);
         finishRow(phase, block.panels, b.at(partial, place), b.at(sumsOf, place), panel, b.add(before, r));
         if (phase.isLast)
           prefetchOut(block, panel, b.add(row, r));
-      }
+      });
     });
   });
 }
