@@ -36,16 +36,20 @@ static void readGgufSizes(GgufKeys &, ModelConfig &config) {
   readNoBlocks(config);
 }
 
-static void readRest(JsonObject &object, ModelConfig &config) {
-  config.recurrent.layers.assign(config.layerWindow.size(), true);
+static Mamba2Keys mixerKeys(const char *expand) {
   Mamba2Keys keys;
-  keys.expand = "expand";
+  keys.expand = expand;
   keys.convBias = "use_conv_bias";
   keys.inputBias = keys.outputBias = "use_bias";
   keys.groups = 8;
   keys.stateSize = 128;
   keys.headDim = 64;
-  readMamba2(object, config, keys);
+  return keys;
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  config.recurrent.layers.assign(config.layerWindow.size(), true);
+  readMamba2(object, config, mixerKeys("expand"));
 }
 
 static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
@@ -161,14 +165,7 @@ static void readBlockTypes(JsonObject &object, ModelConfig &config) {
 
 static void readHybrid(JsonObject &object, ModelConfig &config) {
   readBlockTypes(object, config);
-  Mamba2Keys keys;
-  keys.expand = nullptr;
-  keys.convBias = "use_conv_bias";
-  keys.inputBias = keys.outputBias = "use_bias";
-  keys.groups = 8;
-  keys.stateSize = 128;
-  keys.headDim = 64;
-  readMamba2(object, config, keys);
+  readMamba2(object, config, mixerKeys(/*expand=*/nullptr));
   std::string activation = object.string("mamba_hidden_act").value_or("silu");
   if (std::optional<Activation> known = activationNamed(activation))
     config.recurrent.activation = *known;
