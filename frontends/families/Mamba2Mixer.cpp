@@ -5,6 +5,11 @@
 
 namespace heddle {
 
+// As Python's json writes it, as transformers does, and as there is no other in JSON.
+static bool isInfinity(JsonValue value) {
+  return value.raw() == "Infinity" || value.find("__float__").equals("Infinity") || value.is(JsonKind::Null);
+}
+
 // Steps have no bounds but 0, which none reaches: the reference applies others to prompts alone.
 static void checkStepLimit(JsonObject &object) {
   JsonValue limit = object.find("time_step_limit");
@@ -12,9 +17,7 @@ static void checkStepLimit(JsonObject &object) {
   int64_t place = 0;
   for (JsonItems items(limit); items.next(); ++place) {
     double number = 0;
-    bool isNumber = items.value.number(number);
-    bool isInfinite = !isNumber && items.value.raw() != "-Infinity" && items.value.raw() != "NaN";
-    isBounded |= place == 0 ? !isNumber || number > 0 : !isInfinite;
+    isBounded |= place == 0 ? !items.value.number(number) || number > 0 : !isInfinity(items.value);
   }
   if (isBounded)
     object.unsupported("time_step_limit", "bounds steps, which is not supported; expected 0 and infinity");
