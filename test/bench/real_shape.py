@@ -22,6 +22,7 @@ import transformers
 
 # Its safetensors is that of the test tools, of which nothing is used here; transformers has imported PyPI's.
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tools"))
+import gguf_families  # noqa: E402
 import make_gguf  # noqa: E402
 
 GEMMA4 = {"global_head_dim": 512, "final_logit_softcapping": 30.0}
@@ -105,24 +106,24 @@ SHAPES = {
 
 
 def sliding(c):
-    return {**make_gguf.rms_norm(c), **make_gguf.lengths(c), "attention.sliding_window": c["sliding_window"]}
+    return {**gguf_families.rms_norm(c), **gguf_families.lengths(c), "attention.sliding_window": c["sliding_window"]}
 
 
 def experts(c, number, width=None):
-    keys = {**make_gguf.rotary(c), **make_gguf.rms_norm(c), **make_gguf.lengths(c), "expert_count": c[number], "expert_used_count": c["num_experts_per_tok"]}
+    keys = {**gguf_families.rotary(c), **gguf_families.rms_norm(c), **gguf_families.lengths(c), "expert_count": c[number], "expert_used_count": c["num_experts_per_tok"]}
     return {**keys, "expert_feed_forward_length": c[width]} if width else keys
 
 
 # Keys of families whose tiny files are no work of make_gguf.py.
 KEYS = {
-    "llama": lambda c: {**make_gguf.rotary(c), **make_gguf.rms_norm(c)},
+    "llama": lambda c: {**gguf_families.rotary(c), **gguf_families.rms_norm(c)},
     "mixtral": lambda c: experts(c, "num_local_experts"),
     "qwen3_moe": lambda c: experts(c, "num_experts", "moe_intermediate_size"),
     "gemma2": lambda c: {**sliding(c), "attn_logit_softcapping": float(c["attn_logit_softcapping"]),
                          "final_logit_softcapping": float(c["final_logit_softcapping"])},
     "gemma3_text": lambda c: {**sliding(c), "rope.freq_base": 1e6},
 }
-NAMES = json.loads(make_gguf.NAMES.read_text()) | {"gemma4_text": make_gguf.GEMMA4}
+NAMES = json.loads(make_gguf.NAMES.read_text()) | {"gemma4_text": gguf_families.GEMMA4}
 # What transformers calls a tensor now, as gguf-names.json has it.
 RENAMED = {"mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
 F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
@@ -157,7 +158,7 @@ def tensors_of(family, config, known, model):
         if family == "gpt2" and re.search(r"(attn_qkv|attn_output|ffn_up|ffn_down)\.weight", gguf):
             shape.reverse()  # convolutions of one tap
         shape = [size for size in shape if size > 1] or [1]
-        found[gguf] = make_gguf.mixer_shape(known, gguf, shape) if family in make_gguf.MIXERS else shape
+        found[gguf] = gguf_families.mixer_shape(known, gguf, shape) if family in gguf_families.MIXERS else shape
     if family == "gemma4_text":
         found["rope_freqs.weight"] = [config.per_layer_config["full_attention"].head_dim // 2]
     return found
@@ -229,11 +230,11 @@ def main():
     config = transformers.AutoConfig.for_model(family, **differing)
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config)
-    known = make_gguf.Config({key: value for key, value in {**json.loads(config.to_json_string()), **differing}.items() if value is not None})
-    extra = KEYS[family](known) if family in KEYS else make_gguf.FAMILIES[family](known)[0]
+    known = gguf_families.Config({key: value for key, value in {**json.loads(config.to_json_string()), **differing}.items() if value is not None})
+    extra = KEYS[family](known) if family in KEYS else gguf_families.FAMILIES[family](known)[0]
     architecture = NAMES[family]["architecture"]
     keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
-    keys |= {f"{architecture}.{key}": value for key, value in {**make_gguf.common_keys(known), **extra}.items() if value is not None}
+    keys |= {f"{architecture}.{key}": value for key, value in {**gguf_families.common_keys(known), **extra}.items() if value is not None}
     write(options.out, keys, tensors_of(family, config, known, model), TYPES[options.type], np.random.default_rng(1))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.0f} MB")
 

@@ -10,6 +10,7 @@ import json
 import pathlib
 import sys
 
+import gguf_families
 import make_gguf
 import safetensors
 
@@ -48,8 +49,8 @@ def experts(layer, stored):
 
 def main(folder, out):
     folder = pathlib.Path(folder)
-    c = make_gguf.Config(json.loads((folder / "config.json").read_text()))
-    keys = {**make_gguf.common_keys(c), **make_gguf.rms_norm(c), **make_gguf.lengths(c), "rope.freq_base": c.rope("rope_theta"), "rope.dimension_count": c["head_dim"],
+    c = gguf_families.Config(json.loads((folder / "config.json").read_text()))
+    keys = {**gguf_families.common_keys(c), **gguf_families.rms_norm(c), **gguf_families.lengths(c), "rope.freq_base": c.rope("rope_theta"), "rope.dimension_count": c["head_dim"],
             "attention.sliding_window": c["sliding_window"], "expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"],
             "expert_feed_forward_length": c["intermediate_size"], "rope.scaling.type": "yarn", "rope.scaling.factor": c.rope("factor"),
             "rope.scaling.original_context_length": c.rope("original_max_position_embeddings")}
