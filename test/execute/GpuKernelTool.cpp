@@ -7,6 +7,7 @@
 //   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
 //     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
+//   heddle-gpu-kernel linear-attention heads=4 kv-heads=2 head-dim=128 value-dim=128 [decay] [delta]
 // and for all [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
@@ -14,6 +15,7 @@
 #include "compiler/codegen/targets/cuda/OnlineAttention.h"
 #include "compiler/codegen/targets/cuda/PackedMatmul.h"
 #include "compiler/codegen/targets/cuda/PreparedRows.h"
+#include "compiler/codegen/targets/cuda/RaggedLinearAttention.h"
 #include "test/execute/GpuTiles.h"
 
 #include "mlir/IR/Builders.h"
@@ -135,6 +137,19 @@ static LogicalResult addAttention(gpu::GPUModuleOp module, const llvm::StringMap
   return success();
 }
 
+static LogicalResult addLinearAttention(gpu::GPUModuleOp module, const llvm::StringMap<std::string> &words,
+                                        std::string &) {
+  LinearAttentionSpec spec;
+  spec.numHeads = number(words, "heads", 4);
+  spec.numKeyHeads = number(words, "kv-heads", 2);
+  spec.keyDim = number(words, "head-dim", 128);
+  spec.valueDim = number(words, "value-dim", 128);
+  spec.hasDecay = words.count("decay");
+  spec.hasBeta = words.count("delta");
+  buildGpuLinearAttention(module, "linear_attention", spec);
+  return success();
+}
+
 int main(int argc, char **argv) {
   llvm::StringMap<std::string> words;
   for (int i = 1; i < argc; ++i) {
@@ -154,10 +169,11 @@ int main(int argc, char **argv) {
   OwningOpRef<ModuleOp> outer = ModuleOp::create(b, b.getUnknownLoc());
   b.setInsertionPointToStart(outer->getBody());
   auto module = gpu::GPUModuleOp::create(b, b.getUnknownLoc(), "kernels");
-  auto build = words.count("attention")     ? addAttention
-               : words.count("gemv")        ? addGemv
-               : words.count("preparation") ? addRows
-                                            : addMatmul;
+  auto build = words.count("attention")          ? addAttention
+               : words.count("gemv")             ? addGemv
+               : words.count("preparation")      ? addRows
+               : words.count("linear-attention") ? addLinearAttention
+                                                 : addMatmul;
   if (failed(target) || failed(build(module, words, error))) {
     llvm::errs() << error << "\n";
     return 2;

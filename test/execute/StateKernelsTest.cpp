@@ -2,8 +2,8 @@
 //
 // Convolution and linear attention over states in pages, beside the formulas in f64 over whole sequences.
 
-#include "test/execute/AttentionReference.h"
 #include "test/execute/KernelLibrary.h"
+#include "test/execute/StateReference.h"
 
 #include "compiler/codegen/targets/cpu/StateKernels.h"
 
@@ -50,12 +50,6 @@ struct Pages {
   uint8_t *addresses[2 * numPages];
 };
 
-// Rows of two sequences, one behind the other, as they are cut into steps: {rows of the first, rows of the second} each. The first crosses from one
-// page to the next in the middle of a step, the second at the end of one.
-using Cuts = std::vector<std::pair<int32_t, int32_t>>;
-const Cuts whole = {{70, 66}}, cut = {{1, 63}, {62, 1}, {3, 1}, {4, 1}};
-constexpr int64_t firstRows = 70, allRows = 136;
-
 // Runs `step(sequences, row of each of a step's rows)`.
 void forEachStep(const Cuts &cuts, Pages &pages,
                  const std::function<void(const heddle_sequence *, const std::vector<int64_t> &)> &step) {
@@ -69,30 +63,6 @@ void forEachStep(const Cuts &cuts, Pages &pages,
     past[0] += first;
     past[1] += second;
   }
-}
-
-// Rows of `from`, `stride` floats apart, with room behind that is no number.
-std::vector<float> gather(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows,
-                          int64_t stride) {
-  std::vector<float> out(rows.size() * stride, std::numeric_limits<float>::quiet_NaN());
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(from.begin() + rows[i] * width, width, out.begin() + int64_t(i) * stride);
-  return out;
-}
-
-void scatter(const std::vector<float> &from, int64_t width, const std::vector<int64_t> &rows, int64_t stride,
-             std::vector<float> &to) {
-  for (size_t i = 0; i < rows.size(); ++i)
-    std::copy_n(from.begin() + int64_t(i) * stride, width, to.begin() + rows[i] * width);
-}
-
-double errorOf(const std::vector<float> &actual, const std::vector<double> &expected) {
-  double error = 0, power = 0;
-  for (size_t i = 0; i < actual.size(); ++i) {
-    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    power += expected[i] * expected[i];
-  }
-  return error / power;
 }
 
 //===- convolution --------------------------------------------------------===//
@@ -152,57 +122,8 @@ TEST(RaggedConv, EveryRunnableTarget) {
 
 //===- linear attention ---------------------------------------------------===//
 
-struct LinearAttentionRun {
-  LinearAttentionSpec spec;
-  int64_t keys, values;
-  std::vector<float> query, key, value, decay, beta;
-
-  explicit LinearAttentionRun(const LinearAttentionSpec &spec)
-      : spec(spec), keys(spec.numKeyHeads * spec.keyDim), values(spec.numHeads * spec.valueDim),
-        query(randomFloats(allRows * keys, 1.0f, 1)), key(randomFloats(allRows * keys, 1.0f, 2)),
-        value(randomFloats(allRows * values, 1.0f, 3)), decay(randomFloats(allRows * spec.numHeads, 1.0f, 4)),
-        beta(randomFloats(allRows * spec.numHeads, 1.0f, 5)) {
-    for (float &number : decay)
-      number = -std::abs(number);
-    for (float &number : beta)
-      number = std::abs(number);
-    // Of length 1 with the delta rule, or the state would grow.
-    for (size_t begin = 0; spec.hasBeta && begin < key.size(); begin += spec.keyDim) {
-      double squares = 0;
-      for (int64_t i = 0; i < spec.keyDim; ++i)
-        squares += key[begin + i] * key[begin + i];
-      for (int64_t i = 0; i < spec.keyDim; ++i)
-        key[begin + i] /= float(std::sqrt(squares));
-    }
-  }
-
-  std::vector<double> expected() const {
-    std::vector<double> out(allRows * values);
-    for (int64_t h = 0; h < spec.numHeads; ++h)
-      for (int64_t j = 0; j < spec.valueDim; ++j) {
-        std::vector<double> column(spec.keyDim);
-        for (int64_t row = 0; row < allRows; ++row) {
-          if (row == 0 || row == firstRows)
-            column.assign(spec.keyDim, 0);
-          const float *k = &key[row * keys + h * spec.numKeyHeads / spec.numHeads * spec.keyDim];
-          const float *q = &query[row * keys + h * spec.numKeyHeads / spec.numHeads * spec.keyDim];
-          double known = 0, sum = 0;
-          for (int64_t i = 0; i < spec.keyDim; ++i) {
-            column[i] *= spec.hasDecay ? std::exp(double(decay[row * spec.numHeads + h])) : 1;
-            known += column[i] * k[i];
-          }
-          double added = value[row * values + h * spec.valueDim + j];
-          if (spec.hasBeta)
-            added = beta[row * spec.numHeads + h] * (added - known);
-          for (int64_t i = 0; i < spec.keyDim; ++i) {
-            column[i] += added * k[i];
-            sum += column[i] * q[i];
-          }
-          out[row * values + h * spec.valueDim + j] = spec.scale * sum;
-        }
-      }
-    return out;
-  }
+struct LinearAttentionRun : LinearAttentionRows {
+  using LinearAttentionRows::LinearAttentionRows;
 
   std::vector<float> run(KernelLibrary &library, const Cuts &cuts, int32_t threads) const {
     Pages pages(spec.numHeads * spec.keyDim * spec.valueDim);

@@ -82,12 +82,17 @@ void Enqueuer::addBytesOfPages(int64_t headDim, int64_t heads, ArrayRef<Plane> p
        {b.constant(planes.size()), b.sub(planes.back().offset, planes.front().offset)}});
 }
 
-void Enqueuer::addPlaces(bool isCross) {
+void Enqueuer::addPlaces(bool isCross, Value firstRow) {
   size_t perSequence = isCross ? offsetof(heddle_step, pages_per_source) : offsetof(heddle_step, pages_per_sequence);
   size_t table = isCross ? offsetof(heddle_step, source_page_table) : offsetof(heddle_step, page_table);
   Value rows = number(offsetof(heddle_step, rows)), pages = number(perSequence);
-  addVector(i32Element, pointer(offsetof(heddle_step, row_sequence)), rows);
-  addVector(i32Element, pointer(offsetof(heddle_step, cache_positions)), rows);
+  for (size_t offset : {offsetof(heddle_step, row_sequence), offsetof(heddle_step, cache_positions)}) {
+    Value ofRows = pointer(offset);
+    if (firstRow)
+      addVector(i32Element, b.at(ofRows, firstRow, sizeof(int32_t)), b.sub(rows, firstRow));
+    else
+      addVector(i32Element, ofRows, rows);
+  }
   add(i32Element, pointer(table), {{pages, b.constant(1)}, {number(offsetof(heddle_step, num_sequences)), pages}});
 }
 

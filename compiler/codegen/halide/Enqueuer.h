@@ -50,8 +50,8 @@ public:
   void addBytesOfPages(int64_t headDim, int64_t heads, llvm::ArrayRef<Plane> planes, bool isCross = false);
   // A state in the pages of the cache: (numbers, pages).
   void addStates(int64_t numbers, mlir::Value offset);
-  // row_sequence, cache_positions, page_table
-  void addPlaces(bool isCross = false);
+  // row_sequence, cache_positions, page_table; the first two from row `firstRow` on, null: all.
+  void addPlaces(bool isCross = false, mlir::Value firstRow = {});
   // sequence_rows: (2, sequences)
   void addSequenceRows();
 

@@ -21,6 +21,7 @@ CudaKernelTarget::CudaKernelTarget(const Target &target) : KernelTarget(target.n
   add<PackedMatmulOp>(cuda::packedMatmul(gpu, opencl::packedMatmul(target)));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
   add<RaggedConvOp>(opencl::raggedConv(target));
+  add<RaggedLinearAttentionOp>(cuda::raggedLinearAttention(gpu));
   add<RotateAppendOp>(cuda::rotateAppend(gpu));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

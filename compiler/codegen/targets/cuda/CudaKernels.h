@@ -14,6 +14,7 @@ namespace heddle::cuda {
 std::unique_ptr<KernelEmitter> combineSplits(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
 std::unique_ptr<KernelEmitter> onlineAttention(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
 std::unique_ptr<KernelEmitter> packedMatmul(std::optional<GpuKernels> &gpu, std::unique_ptr<KernelEmitter> portable);
+std::unique_ptr<KernelEmitter> raggedLinearAttention(std::optional<GpuKernels> &gpu);
 std::unique_ptr<KernelEmitter> rotateAppend(std::optional<GpuKernels> &gpu);
 
 } // namespace heddle::cuda

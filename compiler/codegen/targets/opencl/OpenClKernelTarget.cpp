@@ -20,6 +20,7 @@ OpenClKernelTarget::OpenClKernelTarget(const Target &target) : KernelTarget(targ
   add<PackedMatmulOp>(opencl::packedMatmul(target));
   add<RaggedAttentionOp>(opencl::raggedAttention(target));
   add<RaggedConvOp>(opencl::raggedConv(target));
+  add<RaggedLinearAttentionOp>(opencl::raggedLinearAttention(target));
   add<RotateAppendOp>(opencl::rotateAppend(target));
   add<RouteExpertsOp>(opencl::routeExperts(target));
 }

@@ -27,6 +27,7 @@ std::unique_ptr<KernelEmitter> onlineLatentAttention(const Target &target);
 std::unique_ptr<KernelEmitter> packedMatmul(const Target &target);
 std::unique_ptr<KernelEmitter> raggedAttention(const Target &target);
 std::unique_ptr<KernelEmitter> raggedConv(const Target &target);
+std::unique_ptr<KernelEmitter> raggedLinearAttention(const Target &target);
 std::unique_ptr<KernelEmitter> rotateAppend(const Target &target);
 std::unique_ptr<KernelEmitter> routeExperts(const Target &target);
 
