@@ -145,8 +145,9 @@ StringRef RaggedConvOp::getKernelKind() {
 int64_t RaggedConvOp::getFlopsPerRow() {
   return 2 * getWidth() * getChannels();
 }
+// The weights, and the state that one sequence has and leaves.
 int64_t RaggedConvOp::getFixedBytes() {
-  return staticBytes(getWeight());
+  return staticBytes(getWeight()) + 2 * getStateSize() * int64_t(sizeof(float));
 }
 int64_t RaggedConvOp::getBytesPerRow() {
   return matrixRowBytes(getInput()) + matrixRowBytes(getInits()[0]);
@@ -176,8 +177,9 @@ StringRef RaggedLinearAttentionOp::getKernelKind() {
 int64_t RaggedLinearAttentionOp::getFlopsPerRow() {
   return (getBeta() ? 7 : 5) * getStateSize();
 }
+// The state that one sequence has and leaves.
 int64_t RaggedLinearAttentionOp::getFixedBytes() {
-  return 0;
+  return 2 * getStateSize() * int64_t(sizeof(float));
 }
 int64_t RaggedLinearAttentionOp::getBytesPerRow() {
   int64_t bytes = 0;

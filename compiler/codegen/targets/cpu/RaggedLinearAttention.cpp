@@ -1,15 +1,15 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Linear attention token by token. Columns of a head's state do not meet one another: two vectors of them are an item, whose part of the state, as
-// (key dim, columns), lies in L1 while a sequence's rows go by: 16 KiB of keys of 128 columns.
+// Linear attention token by token. Columns of a head's state do not meet one another. Of several rows two vectors of them are an item, whose part of the
+// state, as (key dim, columns), lies in L1 while a sequence's rows go by: 16 KiB of keys of 128 columns. One row alone, as when tokens are generated,
+// reads the state where it lies and leaves the next where that belongs, in items as wide as registers allow: what it waits for is memory. Both have the
+// same sums.
 
 #include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
 #include "compiler/codegen/kernel/VectorMath.h"
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/StateKernels.h"
-
-#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -23,27 +23,38 @@ namespace {
 class StateWriter {
 public:
   StateWriter(RawBuilder &b, const LinearAttentionSpec &spec, const LinearAttentionCall &call, int64_t columns)
-      : b(b), spec(spec), call(call), rowBytes(columns * floatBytes), state(b.stackScratch(spec.keyDim * rowBytes)) {}
+      : b(b), spec(spec), call(call), scratchRowBytes(columns * floatBytes),
+        scratch(b.stackScratch(spec.keyDim * scratchRowBytes)) {}
 
   // Of one sequence and head the columns of the value from `first` on that `runs` say.
   void write(const SequenceValues &sequence, Value head, Value first, ArrayRef<ColumnRun> columns) {
-    runs = columns;
-    Value ofHead = b.mul(head, spec.keyDim * spec.valueDim * floatBytes), bytes = b.mul(first, floatBytes);
-    StatePlaces places(b, sequence, b.add(b.add(call.stateOffset, ofHead), bytes));
-    b.ifThen(places.isFresh, [&] {
+    begin(sequence, head, first, columns);
+    b.ifThen(places->isFresh, [&] {
       forEachRow([&](Value i, ColumnRun run) {
-        b.store(b.constantF32(0, run.lanes), b.at(b.at(state, i, rowBytes), run.begin * floatBytes));
+        b.store(b.constantF32(0, run.lanes), b.at(b.at(scratch, i, scratchRowBytes), run.begin * floatBytes));
       });
     });
-    auto isOld = arith::XOrIOp::create(b, places.isFresh, arith::ConstantOp::create(b, b.getBoolAttr(true)));
-    b.ifThen(isOld, [&] { copy(places.from, pageRowBytes(), state, rowBytes); });
-    Value keyHead = b.divide(head, spec.numHeads / spec.numKeyHeads);
-    b.loop(sequence.firstRow, b.add(sequence.firstRow, sequence.numRows), 1,
-           [&](Value row) { writeRow(row, head, keyHead, bytes); });
-    copy(state, rowBytes, places.to, pageRowBytes());
+    b.ifThen(b.lessThan(b.constant(0), sequence.past),
+             [&] { copy(places->from, pageRowBytes(), scratch, scratchRowBytes); });
+    from = to = scratch, rowBytes = scratchRowBytes;
+    b.loop(sequence.firstRow, b.add(sequence.firstRow, sequence.numRows), 1, [&](Value row) { writeRow(row); });
+    copy(scratch, scratchRowBytes, places->to, pageRowBytes());
+  }
+
+  // The same of a sequence's only row that is not its first token.
+  void writeOne(const SequenceValues &sequence, Value head, Value first, ArrayRef<ColumnRun> columns) {
+    begin(sequence, head, first, columns);
+    from = places->from, to = places->to, rowBytes = pageRowBytes();
+    writeRow(sequence.firstRow);
   }
 
 private:
+  void begin(const SequenceValues &sequence, Value ofHead, Value first, ArrayRef<ColumnRun> columns) {
+    runs = columns, head = ofHead, firstBytes = b.mul(first, floatBytes);
+    keyHead = b.divide(head, spec.numHeads / spec.numKeyHeads);
+    Value before = b.add(call.stateOffset, b.mul(head, spec.keyDim * spec.valueDim * floatBytes));
+    places.emplace(b, sequence, b.add(before, firstBytes));
+  }
   int64_t pageRowBytes() const { return spec.valueDim * floatBytes; }
 
   void forEachRow(function_ref<void(Value, ColumnRun)> body) {
@@ -52,10 +63,10 @@ private:
         body(i, run);
     });
   }
-  void copy(Value from, int64_t fromBytes, Value to, int64_t toBytes) {
+  void copy(Value source, int64_t sourceBytes, Value target, int64_t targetBytes) {
     forEachRow([&](Value i, ColumnRun run) {
-      Value numbers = b.loadFloats(b.at(b.at(from, i, fromBytes), run.begin * floatBytes), run.lanes);
-      b.store(numbers, b.at(b.at(to, i, toBytes), run.begin * floatBytes));
+      Value numbers = b.loadFloats(b.at(b.at(source, i, sourceBytes), run.begin * floatBytes), run.lanes);
+      b.store(numbers, b.at(b.at(target, i, targetBytes), run.begin * floatBytes));
     });
   }
 
@@ -91,14 +102,16 @@ private:
     return result;
   }
 
-  Value stateAt(Value i, size_t run) { return b.at(b.at(state, i, rowBytes), runs[run].begin * floatBytes); }
+  Value stateAt(Value state, Value i, size_t run) {
+    return b.at(b.at(state, i, rowBytes), runs[run].begin * floatBytes);
+  }
 
-  void writeRow(Value row, Value head, Value keyHead, Value bytes) {
+  void writeRow(Value row) {
     Value key = at(call.key, row, call.keyStride, b.mul(keyHead, spec.keyDim));
     Value query = at(call.query, row, call.queryStride, b.mul(keyHead, spec.keyDim));
     Value ofValue = b.mul(head, spec.valueDim);
-    Value value = b.at(at(call.value, row, call.valueStride, ofValue), bytes);
-    Value out = b.at(at(call.out, row, call.outStride, ofValue), bytes);
+    Value value = b.at(at(call.value, row, call.valueStride, ofValue), firstBytes);
+    Value out = b.at(at(call.out, row, call.outStride, ofValue), firstBytes);
     auto ofHead = [&](Value rows, Value stride) { return b.loadFloat(at(rows, row, stride, head)); };
     Value decay = spec.hasDecay ? emitExp(b, ofHead(call.decay, call.decayStride)) : Value();
     SmallVector<Value> added;
@@ -108,11 +121,11 @@ private:
       takeDifference(added, key, decay, ofHead(call.beta, call.betaStride));
     SmallVector<Value> result = sumOverKey([&](Value i, size_t run, Value sum) {
       unsigned lanes = runs[run].lanes;
-      Value place = stateAt(i, run), before = b.loadFloats(place, lanes);
+      Value before = b.loadFloats(stateAt(from, i, run), lanes);
       if (decay)
         before = b.mulF(before, b.broadcast(decay, lanes));
       Value after = b.fma(b.loadBroadcast(b.at(key, i, floatBytes), lanes), added[run], before);
-      b.store(after, place);
+      b.store(after, stateAt(to, i, run));
       return b.fma(b.loadBroadcast(b.at(query, i, floatBytes), lanes), after, sum);
     });
     for (auto [run, sum] : llvm::zip_equal(runs, result))
@@ -123,7 +136,7 @@ private:
   void takeDifference(MutableArrayRef<Value> values, Value key, Value decay, Value beta) {
     SmallVector<Value> known = sumOverKey([&](Value i, size_t run, Value sum) {
       unsigned lanes = runs[run].lanes;
-      return b.fma(b.loadBroadcast(b.at(key, i, floatBytes), lanes), b.loadFloats(stateAt(i, run), lanes), sum);
+      return b.fma(b.loadBroadcast(b.at(key, i, floatBytes), lanes), b.loadFloats(stateAt(from, i, run), lanes), sum);
     });
     for (auto [value, sum, run] : llvm::zip_equal(values, known, runs)) {
       Value ofKey = decay ? b.mulF(sum, b.broadcast(decay, run.lanes)) : sum;
@@ -134,9 +147,39 @@ private:
   RawBuilder &b;
   const LinearAttentionSpec &spec;
   const LinearAttentionCall &call;
-  const int64_t rowBytes;
-  Value state; // (key dim, columns of an item)
+  const int64_t scratchRowBytes;
+  Value scratch; // (key dim, columns of an item)
   ArrayRef<ColumnRun> runs;
+  Value head, keyHead, firstBytes;
+  std::optional<StatePlaces> places;
+  // The state before a row and behind it, which may be one, in rows of so many bytes.
+  Value from, to;
+  int64_t rowBytes = 0;
+};
+
+// A head's values in items of `columns` columns, and what is left of them.
+struct Items {
+  Items(const LinearAttentionSpec &spec, int64_t columns, unsigned lanes)
+      : columns(columns), whole(spec.valueDim / columns), wholeRuns(columnRuns(columns, lanes)),
+        restRuns(columnRuns(spec.valueDim % columns, lanes)), numHeads(spec.numHeads) {}
+
+  // Calls `write` for those that are a thread's.
+  void forShare(RawBuilder &b, const LinearAttentionCall &call,
+                function_ref<void(Value head, Value first, ArrayRef<ColumnRun> runs)> write) const {
+    int64_t perHead = whole + !restRuns.empty();
+    auto [begin, end] = shareOf(b, numHeads * perHead, call.thread, call.numThreads);
+    b.loop(begin, end, 1, [&](Value item) {
+      Value head = b.divide(item, perHead), part = b.sub(item, b.mul(head, perHead)), first = b.mul(part, columns);
+      if (whole)
+        b.ifThen(b.lessThan(part, b.constant(whole)), [&] { write(head, first, wholeRuns); });
+      if (!restRuns.empty())
+        b.ifThen(b.equal(part, b.constant(whole)), [&] { write(head, first, restRuns); });
+    });
+  }
+
+  int64_t columns, whole;
+  SmallVector<ColumnRun> wholeRuns, restRuns;
+  int64_t numHeads;
 };
 
 } // namespace
@@ -147,19 +190,23 @@ func::FuncOp heddle::buildRaggedLinearAttention(ModuleOp module, StringRef name,
   func::FuncOp function = beginFunction(b, module, name, parameterTypes<LinearAttentionCall>(b.getContext()));
   auto call = argumentsOf<LinearAttentionCall>(function);
   unsigned lanes = target.vectorLanes();
-  int64_t columns = 2 * int64_t(lanes), whole = spec.valueDim / columns, rest = spec.valueDim % columns;
-  int64_t perHead = whole + (rest != 0);
+  // Sums of an item's chains, of both vectors of AVX2 and of four of AVX-512, leave half of the registers to the rest.
+  int64_t columns = 2 * int64_t(lanes), wide = lanes >= 16 ? 2 * columns : columns;
   StateWriter writer(b, spec, call, columns);
-  SmallVector<ColumnRun> wholeRuns = columnRuns(columns, lanes), restRuns = columnRuns(rest, lanes);
-  auto [begin, end] = shareOf(b, spec.numHeads * perHead, call.thread, call.numThreads);
-  b.loop(b.constant(0), call.numSequences, 1, [&, begin = begin, end = end](Value index) {
+  Items several(spec, columns, lanes), one(spec, wide, lanes);
+  b.loop(b.constant(0), call.numSequences, 1, [&](Value index) {
     SequenceValues sequence = loadSequence(b, call.sequences, index);
-    b.loop(begin, end, 1, [&](Value item) {
-      Value head = b.divide(item, perHead), part = b.sub(item, b.mul(head, perHead)), first = b.mul(part, columns);
-      if (whole)
-        b.ifThen(b.lessThan(part, b.constant(whole)), [&] { writer.write(sequence, head, first, wholeRuns); });
-      if (rest)
-        b.ifThen(b.equal(part, b.constant(whole)), [&] { writer.write(sequence, head, first, restRuns); });
+    // Whether it has one row behind others.
+    Value others = b.min(sequence.past, b.constant(1));
+    b.ifThen(b.lessThan(b.sub(sequence.numRows, b.constant(1)), others), [&] {
+      one.forShare(b, call, [&](Value head, Value first, ArrayRef<ColumnRun> runs) {
+        writer.writeOne(sequence, head, first, runs);
+      });
+    });
+    b.ifThen(b.lessThan(others, sequence.numRows), [&] {
+      several.forShare(b, call, [&](Value head, Value first, ArrayRef<ColumnRun> runs) {
+        writer.write(sequence, head, first, runs);
+      });
     });
   });
   func::ReturnOp::create(b);
