@@ -103,8 +103,6 @@ Status heddle::importDecoder(const CompileOptions &options, const Target &target
 
 // Why the options do not fit the model; empty if they do.
 static std::string optionMisfit(const CompileOptions &options, const Target &target, const ModelConfig &config) {
-  if (target.isDevice() && !options.adapters.empty())
-    return "--adapter: target " + target.name + " has no step that chooses among adapters: use --merge-adapter";
   bool computesF32 = options.activations == "auto" || options.activations == "f32";
   if (target.isDevice() && !computesF32)
     return "--activations=" + options.activations + ": target " + target.name + " computes in f32";

@@ -35,8 +35,8 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxOutputs * sizes.vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxOutputs * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
-  int64_t inputNumbers =
-      5 * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) + aligned(choiceSize * sizes.maxOutputs);
+  int64_t inputNumbers = (sizes.hasAdapters ? 6 : 5) * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) +
+                         aligned(choiceSize * sizes.maxOutputs);
   int64_t inputBytes = inputNumbers * int64_t(sizeof(int32_t));
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
   memset(staged.data(), 0, inputBytes); // what lies between the arrays is uploaded with them
@@ -76,6 +76,8 @@ void DeviceStep::stageInputs(heddle_step &step, const Results &results) {
   add(step.positions, step.rows);
   add(step.row_sequence, step.rows);
   add(step.cache_positions, step.rows);
+  if (sizes.hasAdapters)
+    add(step.token_types, step.rows);
   add(step.output_rows, step.num_outputs);
   int32_t *rows = take(step.sequence_rows, 2 * step.num_sequences);
   for (int64_t i = 0; i < step.num_sequences; ++i) {

@@ -25,6 +25,7 @@ public:
     int64_t maxRows, maxOutputs; // of a step
     int64_t maxSequences, context, vocabSize, hiddenSize;
     int64_t sourceContext; // 0: it has no sources
+    bool hasAdapters;
   };
   virtual Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
@@ -80,7 +81,7 @@ private:
   PageTableOnDevice pages, sourcePages;
   ReservedArray<heddle_sequence> equalSequences, equalSources; // (maxSequences): what code of graphs sees
   TransferMemory
-      staged; // what `inputs` gets: five arrays of rows, the sequences' rows, the sources' lengths, the choices
+      staged; // what `inputs` gets: five arrays of rows, or six, the sequences' rows, the sources' lengths, the choices
   uint64_t stagedBytes = 0;
   const heddle_token_choice *choices = nullptr;            // within inputs, or null
   int64_t lockedRows = 0;                                  // of logits and hidden states

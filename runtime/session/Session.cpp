@@ -86,10 +86,11 @@ Status Session::allocate(const SessionOptions &options) {
     deviceStep = heddle_session_parts.devices->makeStep();
     if (!deviceStep)
       return outOfMemory();
-    HEDDLE_RETURN_IF_ERROR(deviceStep->create(*device,
-                                              {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize,
-                                               hiddenSize, encoder ? int64_t(metadata.encoder()->context()) : 0},
-                                              rope));
+    HEDDLE_RETURN_IF_ERROR(
+        deviceStep->create(*device,
+                           {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize, hiddenSize,
+                            encoder ? int64_t(metadata.encoder()->context()) : 0, numAdapters > 0},
+                           rope));
   } else {
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
   }

@@ -147,8 +147,8 @@ struct DeviceStepTest : testing::Test {
   heddle_sequence sequences[2] = {};
   heddle_step host = {};
   const int32_t ids[3] = {5, 6, 7}, positions[3] = {70, 71, 0}, rowSequence[3] = {0, 0, 1}, outputRows[2] = {1, 2};
-  const DeviceStep::Sizes sizes = {4096,    maxRows,   /*maxOutputs=*/2, 2,
-                                   context, vocabSize, hiddenSize,       /*sourceContext=*/0};
+  const DeviceStep::Sizes sizes = {
+      4096, maxRows, /*maxOutputs=*/2, 2, context, vocabSize, hiddenSize, /*sourceContext=*/0, /*hasAdapters=*/false};
 };
 
 TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
@@ -173,6 +173,19 @@ TEST_F(DeviceStepTest, whatAStepReadsIsOnTheDevice) {
   EXPECT_NE(step.device, nullptr);
   for (const void *array : {(const void *)step.ids, (const void *)step.positions, (const void *)step.output_rows})
     EXPECT_EQ((uintptr_t(array) - uintptr_t(step.ids)) % 64, 0u);
+}
+
+TEST_F(DeviceStepTest, numbersOfAdaptersAreOnTheDevice) {
+  DeviceStep::Sizes withAdapters = sizes;
+  withAdapters.hasAdapters = true;
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, withAdapters, rope).isOk());
+  const int32_t adapters[3] = {2, 2, 0};
+  heddle_step step = host;
+  step.token_types = adapters;
+  ASSERT_TRUE(run(onDevice, step).isOk());
+  EXPECT_EQ(read(step.token_types, 3), std::vector<int32_t>({2, 2, 0}));
+  EXPECT_EQ(read(step.output_rows, 2), std::vector<int32_t>({1, 2}));
 }
 
 // Of an encoder-decoder: the source of a sequence has pages in a cache of its own, and a length.
