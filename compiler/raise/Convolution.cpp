@@ -4,8 +4,8 @@
 //
 //   out[n, m, o…] = sum over c, k… of x[n, c, o * stride + k * dilation…] * w[m, c, k…]
 //
-// So it is `linear` over windows, (n, o…, c, k…) seen as rows of c * k…, and a transpose that puts the channels back before the places. A
-// reader that wants rows, as a vision transformer does, transposes again, and both fold to nothing. Windows are a loop that only moves
+// So it is `linear` over windows, (n, o…, c, k…) seen as rows of c * k…, and a transpose that puts the channels back before the places; where w is
+// computed, it is a contraction of both. A reader that wants rows, as a vision transformer does, transposes again, and both fold to nothing. Windows are a loop that only moves
 // elements; where they overlap, heddle-tile-windows keeps it from being written as a whole.
 
 #include "compiler/raise/Convolution.h"
@@ -36,6 +36,8 @@ public:
 
 private:
   Value storedMatrix();
+  Value computedMatrix();
+  Value contraction(Value rows, Value matrix);
   Value windows();
   void findBias();
   Value placed(Value product);
@@ -101,14 +103,53 @@ Value Convolution::storedMatrix() {
     value = made->getOperand(0);
   }
   auto weight = value.getDefiningOp<WeightOp>();
+  // Codes are those of a matrix (frontends/onnx/import/Quantization.cpp).
+  if (weight && weight->hasAttr(Codes::attrName))
+    return shaped(weight).getShape() == ArrayRef({extents[channel], depth}) ? weight.getResult() : Value();
   StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
-  if (!storage || storage.getTransposed() || storage.getStride() || weight->hasAttr(Codes::attrName))
+  if (!storage || storage.getTransposed() || storage.getStride())
     return {};
   RankedTensorType type = shaped(weight);
   if (type.getEncoding())
     return {};
   auto matrix = RankedTensorType::get({extents[channel], depth}, type.getElementType());
   return WeightOp::create(b, weight.getLoc(), matrix, weight.getName(), storage);
+}
+
+// The same of weights that are computed.
+Value Convolution::computedMatrix() {
+  Value value = op.getInputs()[1];
+  int64_t rank = shaped(value).getRank(), first = *wMap.getResultPosition(b.getAffineDimExpr(channel)) + 1;
+  SmallVector<ReassociationIndices> groups = {llvm::to_vector(llvm::seq<int64_t>(0, first)),
+                                              llvm::to_vector(llvm::seq<int64_t>(first, rank))};
+  return rank == 2 ? value : tensor::CollapseShapeOp::create(b, loc, value, groups);
+}
+
+// out[…, m] = sum over d of rows[…, d] * matrix[m, d]
+Value Convolution::contraction(Value rows, Value matrix) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, rows);
+  sizes.back() = b.getIndexAttr(extents[channel]);
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+  Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+  Value init = linalg::FillOp::create(b, loc, zero, room)->getResult(0);
+  unsigned rank = sizes.size();
+  SmallVector<AffineExpr> ofRows, ofResult;
+  for (unsigned d = 0; d + 1 < rank; ++d)
+    ofRows.push_back(b.getAffineDimExpr(d));
+  AffineExpr m = b.getAffineDimExpr(rank - 1), d = b.getAffineDimExpr(rank);
+  ofResult = ofRows;
+  ofRows.push_back(d), ofResult.push_back(m);
+  auto map = [&](ArrayRef<AffineExpr> exprs) { return AffineMap::get(rank + 1, 0, exprs, b.getContext()); };
+  SmallVector<utils::IteratorType> iterators(rank, utils::IteratorType::parallel);
+  iterators.push_back(utils::IteratorType::reduction);
+  SmallVector<AffineMap> maps = {map(ofRows), map({m, d}), map(ofResult)};
+  return linalg::GenericOp::create(b, loc, init.getType(), ValueRange{rows, matrix}, init, maps, iterators,
+                                   [](OpBuilder &b, Location loc, ValueRange in) {
+                                     Value product = arith::MulFOp::create(b, loc, in[0], in[1]);
+                                     Value sum = arith::AddFOp::create(b, loc, in[2], product);
+                                     linalg::YieldOp::create(b, loc, sum);
+                                   })
+      .getResult(0);
 }
 
 // The windows as rows: (before…, after, depth), or without `after` where nothing lies behind the channels.
@@ -226,15 +267,17 @@ Value Convolution::placed(Value product) {
 }
 
 bool Convolution::raise() {
-  Value matrix = storedMatrix();
-  if (!matrix)
-    return false;
-  findBias();
-  Value rows = windows();
-  SmallVector<int64_t> shape(shaped(rows).getShape());
-  shape.back() = extents[channel];
-  Value product = LinearOp::create(b, loc, shaped(rows).clone(shape), rows, ValueRange{matrix},
-                                   bias ? ValueRange{bias} : ValueRange());
+  Value matrix = storedMatrix(), product;
+  if (matrix) {
+    findBias();
+    Value rows = windows();
+    SmallVector<int64_t> shape(shaped(rows).getShape());
+    shape.back() = extents[channel];
+    product = LinearOp::create(b, loc, shaped(rows).clone(shape), rows, ValueRange{matrix},
+                               bias ? ValueRange{bias} : ValueRange());
+  } else {
+    product = contraction(windows(), computedMatrix());
+  }
   op.getResult(0).replaceAllUsesWith(placed(product));
   op->erase();
   return true;

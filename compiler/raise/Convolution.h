@@ -8,8 +8,8 @@
 
 namespace heddle {
 
-// Makes `linear` of a convolution of one group with stored weights, with the stored vector that is added to each of its channels, and
-// replaces the op. False if `op`, whose destination is zeros, is no such convolution. Kernels of any rank, strides and dilations.
+// Makes `linear` of a convolution of one group with stored weights, with the stored vector that is added to each of its channels, and a contraction of
+// windows of one whose weights are computed, and replaces the op. False if `op`, whose destination is zeros, is no such convolution. Kernels of any rank, strides and dilations.
 bool raiseConvolution(mlir::linalg::GenericOp op);
 
 } // namespace heddle

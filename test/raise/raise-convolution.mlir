@@ -84,7 +84,7 @@ func.func @channels_last(%x: tensor<1x4x9xf32>) -> tensor<1x7x5xf32> {
   return %y : tensor<1x7x5xf32>
 }
 
-// Several groups have a matrix each; computed weights are no stored matrix; zeros alone may be started from.
+// Several groups have a matrix each; computed weights are no stored matrix, but one to contract windows with; zeros alone may be started from.
 // CHECK-LABEL: @two_groups
 // CHECK-NOT: heddle.linear
 #xg = affine_map<(n, g, m, i, c, k) -> (n, g, c, i + k)>
@@ -120,7 +120,11 @@ func.func @constant_weights(%x: tensor<1x4x9xf32>) -> tensor<1x7x5xf32> {
 }
 
 // CHECK-LABEL: @computed_weights
-// CHECK-NOT: heddle.linear
+// CHECK-SAME: %[[X:[^:]*]]: {{.*}} %[[W:[^:]*]]: tensor<5x4x3xf32>
+// CHECK: %[[WINDOWS:.*]] = linalg.generic {{.*}} ins(%[[X]] : {{.*}} outs({{.*}} : tensor<1x7x4x3xf32>)
+// CHECK-DAG: %[[ROWS:.*]] = tensor.collapse_shape %[[WINDOWS]] {{\[\[}}0], [1], [2, 3]] : {{.*}} into tensor<1x7x12xf32>
+// CHECK-DAG: %[[MATRIX:.*]] = tensor.collapse_shape %[[W]] {{\[\[}}0], [1, 2]] : {{.*}} into tensor<5x12xf32>
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%[[ROWS]], %[[MATRIX]] : {{.*}} outs({{.*}} : tensor<1x7x5xf32>)
 func.func @computed_weights(%x: tensor<1x4x9xf32>, %w: tensor<5x4x3xf32>) -> tensor<1x7x5xf32> {
   %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
   %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}

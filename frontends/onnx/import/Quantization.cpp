@@ -69,23 +69,27 @@ void heddle::quantizeLinear(NodeImport &n) {
 
 namespace {
 
-// The weight that a stored matrix of bytes stands for; nothing where x, the scales or the zeros are computed, or lie otherwise.
+// The weight that stored bytes stand for: a matrix, or what a convolution multiplies, whose rows are its channels. Nothing where x, the scales or the
+// zeros are computed, or lie otherwise.
 GraphValue dequantizedWeight(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0), &scale = n.in(1);
   WeightOp weight = storedWeight(x);
-  if (g.failed() || !weight || x.rank() != 2 || (x.type != OnnxType::Int8 && x.type != OnnxType::Uint8) ||
+  if (g.failed() || !weight || x.rank() < 2 || (x.type != OnnxType::Int8 && x.type != OnnxType::Uint8) ||
       scale.type != OnnxType::Float || (n.has(2) && n.in(2).type != x.type))
     return {};
   Codes codes;
-  int64_t axis = n.axis(n.integer("axis", 1), 2), block = n.integer("block_size", 0);
+  int64_t axis = n.axis(n.integer("axis", 1), x.rank()), block = n.integer("block_size", 0);
   bool isOne = scale.rank() == 0 || (scale.rank() == 1 && scale.dims[0].is(1));
-  if (g.failed() || (n.has(2) && n.in(2).dims != scale.dims))
+  if (g.failed() || (n.has(2) && n.in(2).dims != scale.dims) || (x.rank() > 2 && !isOne && axis != 0))
     return {};
+  int64_t rows = x.dims[0].value(), columns = 1;
+  for (const Dim &dim : llvm::drop_begin(x.dims))
+    columns *= dim.value();
   if (!isOne && scale.rank() == 1 && block == 0 && scale.dims[0] == x.dims[axis]) {
     codes.axis = 1 - axis;
-    codes.size = x.dims[1 - axis].value();
-  } else if (!isOne && scale.rank() == 2 && block > 0 && scale.dims[1 - axis] == x.dims[1 - axis] &&
+    codes.size = axis ? rows : columns;
+  } else if (!isOne && x.rank() == 2 && scale.rank() == 2 && block > 0 && scale.dims[1 - axis] == x.dims[1 - axis] &&
              scale.dims[axis].is(llvm::divideCeil(x.dims[axis].value(), block))) {
     codes.axis = axis;
     codes.size = block;
@@ -94,9 +98,8 @@ GraphValue dequantizedWeight(NodeImport &n) {
   }
   if (!addNumbers(g, codes, scale, n.has(2) ? n.in(2) : GraphValue()))
     return {};
-  Value value =
-      numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, x.dims[0].value(), x.dims[1].value());
-  return g.wrap(value, OnnxType::Float, x.dims);
+  Value value = numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, rows, columns);
+  return g.reshape(g.wrap(value, OnnxType::Float, {Dim(rows), Dim(columns)}), x.dims);
 }
 
 } // namespace
