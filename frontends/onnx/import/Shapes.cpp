@@ -148,6 +148,10 @@ void squeeze(NodeImport &n) {
     for (int64_t i = 0; i < x.rank(); ++i)
       if (x.dims[i].is(1))
         units.push_back(i);
+    // The rank of a result is known here, or never.
+    if (llvm::any_of(x.dims, [](const Dim &dim) { return !dim.isStatic(); }))
+      emitWarning(n.g.loc) << "Squeeze names no axes: a dimension of a size that is not known stays, also where it is "
+                              "1; --dim=NAME=1 drops it";
     return n.out(n.g.squeeze(x, units));
   }
   std::optional<RuntimeAxes> axes = RuntimeAxes::read(n, given, x.rank());
