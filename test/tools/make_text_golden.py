@@ -4,7 +4,7 @@
 make_text_golden.py FOLDER [NAME…]
 
 Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
-ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, of RoBERTa, XLM-RoBERTa and DistilBERT
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, of MPNet mpnet_embed, of RoBERTa, XLM-RoBERTa and DistilBERT
 roberta_embed, xlm_embed and distil_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
 dense_embed, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
 Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here, as are
@@ -43,6 +43,13 @@ def word_piece(folder):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     return transformers.BertTokenizerFast(vocab={piece: i for i, piece in enumerate(vocabulary)}, model_max_length=40)
+
+
+def mpnet_piece(folder):
+    """MPNet's tokenizer: the pieces of BERT between the ends of RoBERTa."""
+    vocabulary = ["<s>", "<pad>", "</s>", "[UNK]", *string.ascii_lowercase, *("##" + c for c in string.ascii_lowercase), *WORDS, "<mask>"]
+    folder.mkdir(parents=True, exist_ok=True)
+    return transformers.MPNetTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, model_max_length=40)
 
 
 def byte_level(folder):
@@ -241,6 +248,10 @@ def distil_embed(folder):
     decoder_embed(folder, transformers.DistilBertModel, transformers.DistilBertConfig, "mean", make_tokenizer=word_piece, hidden_dim=48)
 
 
+def mpnet_embed(folder):
+    decoder_embed(folder, transformers.MPNetModel, transformers.MPNetConfig, "mean", most=30, make_tokenizer=mpnet_piece, max_position_embeddings=42)
+
+
 def classify(folder):
     tokenizer, model = word_piece(folder), make_model(transformers.BertForSequenceClassification, id2label=LABELS)
     classify_with(folder, tokenizer, model)
@@ -374,7 +385,7 @@ def answer(folder):
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
     for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
-                 mean_embed, ahead_embed, dense_embed, nomic_embed, roberta_embed, xlm_embed, distil_embed):
+                 mean_embed, ahead_embed, dense_embed, nomic_embed, mpnet_embed, roberta_embed, xlm_embed, distil_embed):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 
