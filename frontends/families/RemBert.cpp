@@ -23,6 +23,13 @@ static constexpr TensorRule maskedRules[] = {
 static constexpr TensorRule sequenceRules[] = {HEDDLE_LINEAR_RULES("rembert.pooler.dense", Hidden, Hidden),
                                                HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
 
+static constexpr KeyName keyNames[] = {
+    {"num_key_value_heads", "num_attention_heads"},
+    {"head_dim", "hidden_size"},
+    {"rms_norm_eps", "layer_norm_eps"},
+    {"word_embed_proj_dim", "input_embedding_size"},
+};
+
 // Of heads that are not compiled, and what older releases saved.
 static constexpr UnreadTensor unread[] = {{"rembert.embeddings.position_ids"},
                                           {"cls.*", /*isLoss=*/true},
@@ -82,6 +89,7 @@ static constexpr Family describe() {
   row.head = "cls.predictions.decoder.weight";
   row.rules = {tensorRules};
   row.unread = unread;
+  row.keyNames = keyNames;
   row.defaults.vocabSize = 250300;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
