@@ -149,6 +149,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return 2;
   case ConfigDim::TokenTypes:
     return config.tokenTypes;
+  case ConfigDim::TaskTypes:
+    return config.taskTypes;
+  case ConfigDim::HeadInput:
+    return config.headInput;
   case ConfigDim::Hidden:
     return config.hiddenSize;
   case ConfigDim::TwiceHidden:
@@ -399,8 +403,16 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.hasPositionTable;
   case When::TokenTypes:
     return config.tokenTypes > 0;
+  case When::TaskTypes:
+    return config.taskTypes > 0;
   case When::Distances:
     return config.relativeBuckets > 0;
+  case When::DistancesEach:
+    return config.relativeBuckets > 0 && !config.sharesDistances;
+  case When::DistancesShared:
+    return config.relativeBuckets > 0 && config.sharesDistances;
+  case When::LayerScales:
+    return config.hasLayerScales;
   case When::DistanceNorm:
     return config.distances.isNormed;
   case When::DistanceKeys:

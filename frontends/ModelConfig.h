@@ -285,10 +285,18 @@ struct ModelConfig {
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
   bool hasOwnEmbeddings = false; // the stacks of an encoder-decoder embed tokens by a table each
   bool hasPositionTable = false; // of patches: there are learned positions, where a family may do without
+  bool hasLayerScales = false;   // each channel of a block is scaled before it is added, where a family may do without
+  bool sharesDistances = false;  // all layers have one table of distances, where a family may have one of each
   bool hasLogitsBias = false;    // the checkpoint has a vector that is added to logits
   // Of an encoder: type_vocab_size, 0: it knows no types; whether the checkpoint has what gives pooler_output; what computes further outputs,
   // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
+  int64_t taskTypes = 0; // task_type_vocab_size; 0: tokens have no type of their task
+  int64_t headInput = 0; // of the matrix that makes logits over the vocabulary, where a family has it
+  // Tokens with this id have embeddings of zeros, for which those of the others make up.
+  std::optional<int64_t> droppedId;
+  int64_t adapterSize = 0; // of what each layer has for every language
+  std::string language;    // the one whose adapters are read
   bool hasPooler = false;
   std::optional<Activation> poolerActivation = Activation::Tanh; // none: config.json names one that is not known
   int64_t poolerSize = 0;       // of pooler_output, where config.json says it; 0: hidden_size

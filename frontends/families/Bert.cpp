@@ -1,12 +1,18 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // BERT (Devlin et al. 2018, arXiv:1810.04805): an encoder with learned positions and token types, LayerNorm behind every residual, GELU; and
-// the heads of transformers' BertFor… classes.
+// the heads of transformers' BertFor… classes. ERNIE (Sun et al. 2019, arXiv:1907.12412) adds what the task of a text is to what its tokens are.
+// Megatron-BERT (Shoeybi et al. 2019, arXiv:1909.08053) norms what attention and the feed-forward block read, and behind the last layer.
 
 #include "frontends/families/Bert.h"
+#include "frontends/families/EncoderDecoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
 
 namespace heddle {
 
@@ -40,7 +46,7 @@ void refuseOtherBerts(JsonObject &object, ModelConfig &config) {
     object.fail("position_embedding_type", "is '" + printable(positions, 64) + "', expected absolute");
 }
 
-static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
+TensorHandle bertAttention(ModelBuilder &b, TensorHandle x) {
   auto heads = [&](const char *name) {
     return b.splitHeads(b.linear(x, std::string("attention.self.") + name), b.config().numHeads);
   };
@@ -53,11 +59,14 @@ static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
 }
 
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x) {
-  return bertLayer(b, x, attentionBlock(b, x));
+  return bertLayer(b, x, bertAttention(b, x));
 }
 
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended) {
-  x = b.layerNorm(b.add(attended, x), "attention.output.LayerNorm");
+  return bertFeedForward(b, b.layerNorm(b.add(attended, x), "attention.output.LayerNorm"));
+}
+
+TensorHandle bertFeedForward(ModelBuilder &b, TensorHandle x) {
   TensorHandle wide = b.activation(b.linear(x, "intermediate.dense"));
   return b.layerNorm(b.add(b.linear(wide, "output.dense"), x), "output.LayerNorm");
 }
@@ -70,6 +79,9 @@ void finishEncoder(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle p
     b.config().head->build(b, lastHiddenState, pooled);
 }
 
+// Of tokens and of the task, in one table.
+static constexpr const char *typesOfTask = "ernie.embeddings.types_of_task.weight";
+
 std::string prefixOf(const ModelConfig &config) {
   std::string embedding = config.family->embedding;
   return embedding.substr(0, embedding.find('.') + 1);
@@ -78,9 +90,19 @@ std::string prefixOf(const ModelConfig &config) {
 TensorHandle bertEmbeddings(ModelBuilder &b, const std::string &prefix) {
   TensorHandle x = b.embedTokens(prefix + "embeddings.word_embeddings.weight");
   if (b.config().tokenTypes)
-    x = b.add(x, b.embedTokenTypes(prefix + "embeddings.token_type_embeddings.weight"));
+    x = b.add(
+        x, b.embedTokenTypes(b.config().taskTypes ? typesOfTask : prefix + "embeddings.token_type_embeddings.weight"));
   x = b.add(x, b.embedPositions(prefix + "embeddings.position_embeddings.weight"));
-  return b.layerNorm(x, prefix + "embeddings.LayerNorm");
+  std::string norm = prefix + "embeddings.LayerNorm";
+  return b.has(norm + ".weight") ? b.layerNorm(x, norm) : x;
+}
+
+void finishBert(ModelBuilder &b, TensorHandle lastHiddenState) {
+  TensorHandle pooled;
+  if (b.config().hasPooler)
+    pooled =
+        b.activation(b.linear(b.firstTokens(lastHiddenState), prefixOf(b.config()) + "pooler.dense"), Activation::Tanh);
+  finishEncoder(b, lastHiddenState, pooled);
 }
 
 void buildBert(ModelBuilder &b) {
@@ -91,10 +113,19 @@ void buildBert(ModelBuilder &b) {
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
     x = b.layer(i, prefix + "encoder.layer." + std::to_string(i) + ".", x,
                 [&](TensorHandle x) { return bertLayer(b, x); });
-  TensorHandle pooled;
-  if (b.config().hasPooler)
-    pooled = b.activation(b.linear(b.firstTokens(x), prefix + "pooler.dense"), Activation::Tanh);
-  finishEncoder(b, x, pooled);
+  finishBert(b, x);
+}
+
+void buildPreNormBert(ModelBuilder &b, const char *attentionNorm, const char *feedForwardNorm, const char *lastNorm) {
+  std::string prefix = prefixOf(b.config());
+  TensorHandle x = bertEmbeddings(b, prefix);
+  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
+    x = b.layer(i, prefix + "encoder.layer." + std::to_string(i) + ".", x, [&](TensorHandle x) {
+      x = b.add(bertAttention(b, b.layerNorm(x, attentionNorm)), x);
+      TensorHandle wide = b.activation(b.linear(b.layerNorm(x, feedForwardNorm), "intermediate.dense"));
+      return b.add(b.linear(wide, "output.dense"), x);
+    });
+  finishBert(b, b.layerNorm(x, prefix + lastNorm));
 }
 
 void buildTokenClassifier(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle) {
@@ -113,8 +144,6 @@ TensorHandle vocabularyLogits(ModelBuilder &b, TensorHandle x, const std::string
   return b.linear(x, decoder);
 }
 
-static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("bert.")};
-
 #define PREDICTION_RULES                                                                                               \
   HEDDLE_LINEAR_RULES("cls.predictions.transform.dense", Hidden, Hidden),                                              \
       HEDDLE_NORM_RULES("cls.predictions.transform.LayerNorm", Hidden),                                                \
@@ -122,21 +151,42 @@ static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("bert.")};
       {"cls.predictions.decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied}, {                \
     "cls.predictions.decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Untied                           \
   }
-#define POOLER_RULES HEDDLE_LINEAR_RULES("bert.pooler.dense", Hidden, Hidden)
-static constexpr TensorRule preTrainingRules[] = {PREDICTION_RULES, POOLER_RULES,
-                                                  HEDDLE_LINEAR_RULES("cls.seq_relationship", Two, Hidden)};
+// Of heads that read what the pooler gives, which a checkpoint then must have.
+#define NEXT_SENTENCE_RULES(prefix)                                                                                    \
+  HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("cls.seq_relationship", Two, Hidden)
+#define SEQUENCE_RULES(prefix)                                                                                         \
+  HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)
 static constexpr TensorRule maskedRules[] = {PREDICTION_RULES};
-static constexpr TensorRule nextSentenceRules[] = {POOLER_RULES,
-                                                   HEDDLE_LINEAR_RULES("cls.seq_relationship", Two, Hidden)};
-static constexpr TensorRule sequenceRules[] = {POOLER_RULES, HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
+static constexpr TensorRule preTrainingRules[] = {PREDICTION_RULES, NEXT_SENTENCE_RULES("bert.")};
+static constexpr TensorRule nextSentenceRules[] = {NEXT_SENTENCE_RULES("bert.")};
+static constexpr TensorRule sequenceRules[] = {SEQUENCE_RULES("bert.")};
+static constexpr TensorRule erniePreTrainingRules[] = {PREDICTION_RULES, NEXT_SENTENCE_RULES("ernie.")};
+static constexpr TensorRule ernieNextSentenceRules[] = {NEXT_SENTENCE_RULES("ernie.")};
+static constexpr TensorRule ernieSequenceRules[] = {SEQUENCE_RULES("ernie.")};
 
-// Of heads that are not compiled, and what older releases saved.
-static constexpr UnreadTensor unread[] = {
-    {"bert.embeddings.position_ids"}, // 0, 1, …
-    {"cls.predictions.decoder.bias"}, // the other bias again where embeddings are tied
-    {"cls.predictions.bias"},          {"cls.*", /*isLoss=*/true},
-    {"classifier.*", /*isLoss=*/true}, {"qa_outputs.*", /*isLoss=*/true},
+static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("bert.")};
+static constexpr TensorRule ernieRules[] = {
+    HEDDLE_BERT_RULES("ernie."),
+    {"ernie.embeddings.task_type_embeddings.weight", nullptr, ConfigDim::TaskTypes, ConfigDim::Hidden, When::TaskTypes,
+     StoredOrder::Flattened},
 };
+static constexpr TensorRule megatronRules[] = {
+    HEDDLE_BERT_TABLE_RULES("bert."),
+    HEDDLE_BERT_BLOCK_RULES("bert.encoder.layer.#."),
+    HEDDLE_NORM_RULES("bert.encoder.layer.#.attention.ln", Hidden),
+    HEDDLE_NORM_RULES("bert.encoder.layer.#.ln", Hidden),
+    HEDDLE_NORM_RULES("bert.encoder.ln", Hidden),
+    HEDDLE_BERT_POOLER_RULES("bert."),
+};
+
+// Of heads that are not compiled, and what older releases saved. The decoder's bias is the other one again where embeddings are tied.
+#define UNREAD(prefix)                                                                                                 \
+  {prefix "embeddings.position_ids"}, {"cls.predictions.decoder.bias"}, {"cls.predictions.bias"},                      \
+      {"cls.*", /*isLoss=*/true}, {"classifier.*", /*isLoss=*/true}, {                                                 \
+    "qa_outputs.*", /*isLoss=*/true                                                                                    \
+  }
+static constexpr UnreadTensor unread[] = {UNREAD("bert.")};
+static constexpr UnreadTensor ernieUnread[] = {UNREAD("ernie."), {"ernie.embeddings.task_type_embeddings.weight"}};
 
 static TensorHandle predictionLogits(ModelBuilder &b, TensorHandle x) {
   x = b.activation(b.linear(x, "cls.predictions.transform.dense"));
@@ -161,15 +211,21 @@ static void buildSequenceClassifier(ModelBuilder &b, TensorHandle, TensorHandle 
   b.output("logits", b.linear(pooled, "classifier"));
 }
 
-static constexpr Head heads[] = {
-    {"BertForPreTraining", preTrainingRules, buildPreTraining},
-    {"BertForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
-    {"BertLMHeadModel", maskedRules, buildMasked, HeadTask::FillMask}, // without is_decoder, the same
-    {"BertForNextSentencePrediction", nextSentenceRules, buildNextSentence},
-    {"BertForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},
-    {"BertForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
-    {"BertForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer},
-};
+// Without is_decoder, the class of causal models gives what that of masked ones does.
+#define HEADS(name, causal, preTraining, nextSentence, sequence)                                                       \
+  {name "ForPreTraining", preTraining, buildPreTraining},                                                              \
+      {name "ForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},                                              \
+      {causal, maskedRules, buildMasked, HeadTask::FillMask},                                                          \
+      {name "ForNextSentencePrediction", nextSentence, buildNextSentence},                                             \
+      {name "ForSequenceClassification", sequence, buildSequenceClassifier, HeadTask::Classify},                       \
+      {name "ForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens}, {              \
+    name "ForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer                                        \
+  }
+static constexpr Head heads[] = {HEADS("Bert", "BertLMHeadModel", preTrainingRules, nextSentenceRules, sequenceRules)};
+static constexpr Head ernieHeads[] = {
+    HEADS("Ernie", "ErnieForCausalLM", erniePreTrainingRules, ernieNextSentenceRules, ernieSequenceRules)};
+static constexpr Head megatronHeads[] = {
+    HEADS("MegatronBert", "MegatronBertForCausalLM", preTrainingRules, nextSentenceRules, sequenceRules)};
 
 void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config) {
   // A table of one row is stored as a vector by converters that leave out dimensions of 1.
@@ -193,5 +249,71 @@ static constexpr Family describeBert() {
   return row;
 }
 const Family family::bert = describeBert();
+
+static void readErnieRest(JsonObject &object, ModelConfig &config) {
+  refuseOtherBerts(object, config);
+  if (!object.boolean("use_task_id").value_or(false))
+    return;
+  config.taskTypes = object.integer("task_type_vocab_size").value_or(3);
+  constexpr int64_t most = 1 << 16;
+  if (config.taskTypes < 1 || config.taskTypes > most)
+    object.fail("task_type_vocab_size",
+                "is " + std::to_string(config.taskTypes) + ", expected 1 to " + std::to_string(most));
+}
+
+// Embeddings of types with that of the first task, which is what a text has whose task nobody says.
+static Status addTypesOfTask(Model &model) {
+  const ModelConfig &config = model.config;
+  if (!config.taskTypes)
+    return Status();
+  size_t width = size_t(config.hiddenSize);
+  std::vector<float> type(width), task(width);
+  auto read = [&](const char *name, int64_t row, std::vector<float> &out) {
+    const TensorInfo &tensor = *model.checkpoint.find(name);
+    uint64_t bytes = uint64_t(width) * tensorTypeInfo(tensor.type).blockBytes;
+    dequantize(tensor.type, model.checkpoint.data(tensor) + uint64_t(row) * bytes, width, out.data());
+  };
+  return addTensor(model, typesOfTask, TensorInfo{TensorType::F32, {config.tokenTypes, config.hiddenSize}},
+                   "types of tokens and of their task", [&](std::vector<char> &out, int64_t row) {
+                     read("ernie.embeddings.token_type_embeddings.weight", row, type);
+                     read("ernie.embeddings.task_type_embeddings.weight", 0, task);
+                     std::transform(type.begin(), type.end(), task.begin(), type.begin(), std::plus<float>());
+                     memcpy(out.data(), type.data(), out.size());
+                   });
+}
+
+static constexpr Family describeErnie() {
+  Family row = describeBertKin("ernie");
+  row.pooler = "ernie.pooler.dense.weight";
+  row.heads = ernieHeads;
+  row.embedding = "ernie.embeddings.word_embeddings.weight";
+  row.head = "cls.predictions.decoder.weight";
+  row.rules = {ernieRules};
+  row.unread = ernieUnread;
+  row.defaults.vocabSize = 30522;
+  row.readers.huggingFaceSizes = readBertSizes;
+  row.readers.huggingFaceRest = readErnieRest;
+  row.addTensors = addTypesOfTask;
+  row.build = buildBert;
+  return row;
+}
+const Family family::ernie = describeErnie();
+
+static void buildMegatronBert(ModelBuilder &b) {
+  buildPreNormBert(b, "attention.ln", "ln", "encoder.ln");
+}
+
+static constexpr Family describeMegatronBert() {
+  Family row = describeBert();
+  row.modelType = "megatron-bert";
+  row.gguf = nullptr;
+  row.readers.ggufRest = nullptr;
+  row.heads = megatronHeads;
+  row.rules = {megatronRules};
+  row.defaults.vocabSize = 29056;
+  row.build = buildMegatronBert;
+  return row;
+}
+const Family family::megatronBert = describeMegatronBert();
 
 } // namespace heddle

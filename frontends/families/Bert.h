@@ -31,35 +31,39 @@ class JsonObject;
     name ".bias", gguf ".bias", ConfigDim::width                                                                       \
   }
 
-// The layers of an encoder whose attention, feed-forward block and norms have BERT's names.
-#define HEDDLE_BERT_LAYER_RULES(layer)                                                                                 \
+// The layers of an encoder whose attention and feed-forward block have BERT's names; and with its norms.
+#define HEDDLE_BERT_BLOCK_RULES(layer)                                                                                 \
   HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.query", "blk.#.attn_q", Queries, Hidden),                            \
       HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.key", "blk.#.attn_k", KeyValues, Hidden),                        \
       HEDDLE_NAMED_LINEAR_RULES(layer "attention.self.value", "blk.#.attn_v", KeyValues, Hidden),                      \
       HEDDLE_NAMED_LINEAR_RULES(layer "attention.output.dense", "blk.#.attn_output", Hidden, Queries),                 \
-      HEDDLE_NAMED_NORM_RULES(layer "attention.output.LayerNorm", "blk.#.attn_output_norm", Hidden),                   \
       HEDDLE_NAMED_LINEAR_RULES(layer "intermediate.dense", "blk.#.ffn_up", Intermediate, Hidden),                     \
-      HEDDLE_NAMED_LINEAR_RULES(layer "output.dense", "blk.#.ffn_down", Hidden, Intermediate),                         \
+      HEDDLE_NAMED_LINEAR_RULES(layer "output.dense", "blk.#.ffn_down", Hidden, Intermediate)
+#define HEDDLE_BERT_LAYER_RULES(layer)                                                                                 \
+  HEDDLE_BERT_BLOCK_RULES(layer),                                                                                      \
+      HEDDLE_NAMED_NORM_RULES(layer "attention.output.LayerNorm", "blk.#.attn_output_norm", Hidden),                   \
       HEDDLE_NAMED_NORM_RULES(layer "output.LayerNorm", "blk.#.layer_output_norm", Hidden)
 
-#define HEDDLE_BERT_EMBEDDING_RULES(prefix)                                                                            \
+#define HEDDLE_BERT_TABLE_RULES(prefix)                                                                                \
   {prefix "embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Embedding},           \
       {prefix "embeddings.position_embeddings.weight", "position_embd.weight", ConfigDim::Positions,                   \
        ConfigDim::Embedding},                                                                                          \
-      {prefix "embeddings.token_type_embeddings.weight",                                                               \
-       "token_types.weight",                                                                                           \
-       ConfigDim::TokenTypes,                                                                                          \
-       ConfigDim::Embedding,                                                                                           \
-       When::TokenTypes,                                                                                               \
-       StoredOrder::Flattened},                                                                                        \
-      HEDDLE_NAMED_NORM_RULES(prefix "embeddings.LayerNorm", "token_embd_norm", Embedding)
+  {                                                                                                                    \
+    prefix "embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes,                     \
+        ConfigDim::Embedding, When::TokenTypes, StoredOrder::Flattened                                                 \
+  }
+#define HEDDLE_BERT_EMBEDDING_RULES(prefix)                                                                            \
+  HEDDLE_BERT_TABLE_RULES(prefix), HEDDLE_NAMED_NORM_RULES(prefix "embeddings.LayerNorm", "token_embd_norm", Embedding)
+
+#define HEDDLE_BERT_POOLER_RULES(prefix)                                                                               \
+  {prefix "pooler.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler}, {                       \
+    prefix "pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler                              \
+  }
 
 // All of the model below its head.
 #define HEDDLE_BERT_RULES(prefix)                                                                                      \
   HEDDLE_BERT_EMBEDDING_RULES(prefix), HEDDLE_BERT_LAYER_RULES(prefix "encoder.layer.#."),                             \
-      {prefix "pooler.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler}, {                   \
-    prefix "pooler.dense.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler                              \
-  }
+      HEDDLE_BERT_POOLER_RULES(prefix)
 
 inline constexpr TensorRule classifierRules[] = {HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
 inline constexpr TensorRule answerRules[] = {HEDDLE_LINEAR_RULES("qa_outputs", Two, Hidden)};
@@ -80,15 +84,23 @@ void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config);
 // Refuses what makes a decoder of it, and positions other than learned ones.
 void refuseOtherBerts(JsonObject &object, ModelConfig &config);
 
+// Attention of a layer, with its output projection.
+TensorHandle bertAttention(ModelBuilder &b, TensorHandle x);
 // One layer, which norms behind its residuals; and what of it stands behind its attention.
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x);
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended);
-// Sum and norm of the three embeddings, under `prefix`.
+// The feed-forward block of a layer, with the norm behind its residual.
+TensorHandle bertFeedForward(ModelBuilder &b, TensorHandle x);
+// Sum and norm of the three embeddings, under `prefix`; of those that the model has.
 TensorHandle bertEmbeddings(ModelBuilder &b, const std::string &prefix);
 // "bert." of the row whose embedding is "bert.embeddings.…".
 std::string prefixOf(const ModelConfig &config);
 // The model below its head, under the prefix of the row's embedding; then the head of the config.
 void buildBert(ModelBuilder &b);
+// The same of layers that norm what attention and the feed-forward block read: what the norms are called in a layer, and the one behind the last.
+void buildPreNormBert(ModelBuilder &b, const char *attentionNorm, const char *feedForwardNorm, const char *lastNorm);
+// Gives the pooled first token where the model has a pooler, and the outputs.
+void finishBert(ModelBuilder &b, TensorHandle lastHiddenState);
 // Gives the outputs of an encoder without a head, `pooled` null where there is none, and then those of the config's head.
 void finishEncoder(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
 

@@ -2,6 +2,7 @@
 //
 // CLIP (Radford et al. 2021, arXiv:2103.00020): a tower that reads texts and one that sees images, whose unit vectors are compared. Texts attend
 // causally, and their end stands for them; a class token stands for an image. Either tower is also there alone, with its projection or without.
+// MetaCLIP 2 (Chuang et al. 2025, arXiv:2507.22062) is CLIP of texts in many languages, whose end is the one that the config says, whichever it is.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
@@ -39,7 +40,8 @@ static constexpr TowerDefaults textDefaults() {
   return defaults;
 }
 
-static void readText(JsonObject &text, ModelConfig &config) {
+// `isStated`: the end of a text is what the config says.
+static void readText(JsonObject &text, ModelConfig &config, bool isStated) {
   readTextTower(text, config, textDefaults());
   std::vector<int64_t> ends = text.integers("eos_token_id");
   if (ends.size() > 1)
@@ -50,7 +52,7 @@ static void readText(JsonObject &text, ModelConfig &config) {
   if (end < 0 || end >= config.vocabSize)
     text.fail("eos_token_id", "is " + std::to_string(end) + ", expected a token below vocab_size (" +
                                   std::to_string(config.vocabSize) + ")");
-  if (end != largestId)
+  if (end != largestId || isStated)
     config.endOfText = end;
 }
 
@@ -58,17 +60,17 @@ static void readProjection(JsonObject &object, ModelConfig &config) {
   config.projectionSize = readBounded(object, "projection_dim", 512, 1 << 20);
 }
 
-static void readBothSizes(JsonObject &object, ModelConfig &config) {
+template <bool endIsStated> static void readBothSizes(JsonObject &object, ModelConfig &config) {
   JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
-  readText(text, config);
+  readText(text, config, endIsStated);
   readVisionTower(vision, config, TowerDefaults());
   adoptTower(object, text, config);
   adoptTower(object, vision, config);
   readProjection(object, config);
 }
 
-static void readTextSizes(JsonObject &object, ModelConfig &config) {
-  readText(object, config);
+template <bool endIsStated> static void readTextSizes(JsonObject &object, ModelConfig &config) {
+  readText(object, config, endIsStated);
   readProjection(object, config);
 }
 
@@ -147,24 +149,43 @@ static constexpr Family describeClip() {
   row.imageProcessor = "CLIPImageProcessor";
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules, visionRules, textProjectionRules, visualProjectionRules, scaleRules};
-  row.readers.huggingFaceAllSizes = readBothSizes;
+  row.readers.huggingFaceAllSizes = readBothSizes<false>;
   row.readers.huggingFaceRest = readTextActivation;
   row.build = buildClip;
   return row;
 }
 const Family family::clip = describeClip();
 
+static constexpr Family describeMetaClip2() {
+  Family row = describeClip();
+  row.modelType = "metaclip_2";
+  row.readers.huggingFaceAllSizes = readBothSizes<true>;
+  return row;
+}
+const Family family::metaClip2 = describeMetaClip2();
+
 static constexpr Family describeText() {
   Family row = describeTowers("clip_text_model");
   row.heads = textHeads;
   row.embedding = "text_model.embeddings.token_embedding.weight";
   row.rules = {textRules};
-  row.readers.huggingFaceAllSizes = readTextSizes;
+  row.readers.huggingFaceAllSizes = readTextSizes<false>;
   row.readers.huggingFaceRest = readActivation;
   row.build = buildText;
   return row;
 }
 const Family family::clipTextModel = describeText();
+
+static constexpr Head metaTextHeads[] = {
+    {"MetaClip2TextModelWithProjection", textProjectionRules, buildTextProjection}};
+static constexpr Family describeMetaText() {
+  Family row = describeText();
+  row.modelType = "metaclip_2_text_model";
+  row.heads = metaTextHeads;
+  row.readers.huggingFaceAllSizes = readTextSizes<true>;
+  return row;
+}
+const Family family::metaClip2TextModel = describeMetaText();
 
 static constexpr Family describeVision() {
   Family row = describeTowers("clip_vision_model");
@@ -178,5 +199,15 @@ static constexpr Family describeVision() {
   return row;
 }
 const Family family::clipVisionModel = describeVision();
+
+static constexpr Head metaVisionHeads[] = {
+    {"MetaClip2VisionModelWithProjection", visualProjectionRules, buildVisualProjection}};
+static constexpr Family describeMetaVision() {
+  Family row = describeVision();
+  row.modelType = "metaclip_2_vision_model";
+  row.heads = metaVisionHeads;
+  return row;
+}
+const Family family::metaClip2VisionModel = describeMetaVision();
 
 } // namespace heddle

@@ -137,15 +137,15 @@ static TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {
   return b.linear(b.activation(b.linear(x, "fc1")), "fc2");
 }
 
-static TensorHandle embed(ModelBuilder &b, const char *positions, bool isDecoder) {
-  return b.add(b.embedTokens(embeddingOf(b.config(), isDecoder)), b.embedPositions(positions));
+TensorHandle embedText(ModelBuilder &b, const char *positions, bool isDecoder) {
+  TensorHandle x = b.add(b.embedTokens(embeddingOf(b.config(), isDecoder)), b.embedPositions(positions));
+  const char *norm = isDecoder ? "model.decoder.layernorm_embedding" : "model.encoder.layernorm_embedding";
+  return b.config().hasEmbeddingNorm ? b.layerNorm(x, norm) : x;
 }
 
 // `layers` layers under `scope` over embeddings.
 static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, TensorHandle x, int64_t layers, int64_t heads,
                                bool isDecoder) {
-  if (b.config().hasEmbeddingNorm)
-    x = b.layerNorm(x, scope + "layernorm_embedding");
   for (int64_t i = 0; i < layers; ++i)
     x = b.layer(i, scope + "layers." + std::to_string(i) + ".", x, [&](TensorHandle x) {
       auto attend = [&](const char *name, bool isCross) {
@@ -160,19 +160,22 @@ static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, Tensor
   return b.config().hasFinalNorm ? b.layerNorm(x, scope + "layer_norm") : x;
 }
 
-void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decoderPositions) {
+void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const std::function<TensorHandle()> &answer) {
   const ModelConfig &config = b.config();
   TensorHandle states = buildStack(b, "model.encoder.", source, config.encoder.numLayers, config.encoder.numHeads,
                                    /*isDecoder=*/false);
   b.beginDecoder(states);
-  TensorHandle x = buildStack(b, "model.decoder.", embed(b, decoderPositions, /*isDecoder=*/true),
-                              config.numHiddenLayers, config.numHeads,
+  TensorHandle x = buildStack(b, "model.decoder.", answer(), config.numHiddenLayers, config.numHeads,
                               /*isDecoder=*/true);
   b.finish(x, config.tieWordEmbeddings ? config.family->embedding : config.family->head, "final_logits_bias");
 }
 
+void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decoderPositions) {
+  buildEncoderDecoder(b, source, [&] { return embedText(b, decoderPositions, /*isDecoder=*/true); });
+}
+
 void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions) {
-  buildEncoderDecoder(b, embed(b, encoderPositions, /*isDecoder=*/false), decoderPositions);
+  buildEncoderDecoder(b, embedText(b, encoderPositions, /*isDecoder=*/false), decoderPositions);
 }
 
 } // namespace heddle

@@ -131,6 +131,10 @@ template <Sinusoids kind> Status addSinusoids(Model &model);
 void buildEncoderDecoder(ModelBuilder &b, const char *encoderPositions, const char *decoderPositions);
 // The same of a source that is no text: (batch, sequence, hidden_size), with its positions.
 void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const char *decoderPositions);
+// The same of what enters either stack; that of the decoder is made behind the encoder.
+void buildEncoderDecoder(ModelBuilder &b, TensorHandle source, const std::function<TensorHandle()> &answer);
+// Tokens of a text with their positions, and the norm behind these where the model has one.
+TensorHandle embedText(ModelBuilder &b, const char *positions, bool isDecoder);
 
 // What rows of these families have in common.
 constexpr Family describeEncoderDecoder(const char *modelType) {

@@ -25,12 +25,22 @@ inline constexpr TensorRule robertaSequenceRules[] = {HEDDLE_LINEAR_RULES("class
     "qa_outputs.*", /*isLoss=*/true                                                                                    \
   }
 
+// Positions begin behind that of padding, and the table holds both.
+void placePositionsBehind(JsonObject &object, ModelConfig &config, int64_t padding);
 // readBertSizes; positions begin behind that of padding, and the table holds both.
 void readRobertaSizes(JsonObject &object, ModelConfig &config);
 
 // Heads: `logits` of each token from `lm_head`; those of a text from `classifier`, which reads its first token.
 void buildRobertaMasked(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
 void buildRobertaClassifier(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+
+#define HEDDLE_ROBERTA_HEADS(name)                                                                                     \
+  {name "ForMaskedLM", robertaMaskedRules, buildRobertaMasked, HeadTask::FillMask},                                    \
+      {name "ForCausalLM", robertaMaskedRules, buildRobertaMasked, HeadTask::FillMask},                                \
+      {name "ForSequenceClassification", robertaSequenceRules, buildRobertaClassifier, HeadTask::Classify},            \
+      {name "ForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens}, {              \
+    name "ForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer                                        \
+  }
 
 } // namespace heddle
 

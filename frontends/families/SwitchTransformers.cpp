@@ -81,7 +81,7 @@ static constexpr KeyAlias aliases[] = {
 static constexpr Family describeSwitch() {
   Family row = describeT5("switch_transformers");
   row.aliases = aliases;
-  row.rules[1] = feedForwardRules;
+  row.rules[2] = feedForwardRules;
   row.hasExperts = true;
   row.experts.gate = nullptr;
   row.experts.up = "wi";

@@ -2,7 +2,7 @@
 //
 // T5 (Raffel et al. 2019, arXiv:1910.10683), T5 1.1 and what follows it (Flan, UL2), mT5 (Xue et al. 2020, arXiv:2010.11934): no positions but
 // what scores get for the distance of a key, by a table that all layers of a stack share; RMSNorm, no biases, unscaled scores; ReLU, or a gated
-// activation.
+// activation. UMT5 (Chung et al. 2023, arXiv:2304.09151) has a table of each layer.
 
 #include "frontends/families/T5.h"
 #include "frontends/families/Families.h"
@@ -84,12 +84,25 @@ void readT5Attention(JsonObject &object, ModelConfig &config) {
   config.tokenTypes = 1;
 }
 
-static void readRest(JsonObject &object, ModelConfig &config) {
+static constexpr TensorRule distancesOfLayers[] = {
+    {"encoder.block.%" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"decoder.block.#" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+};
+
+static void readRestOf(JsonObject &object, ModelConfig &config, const char *feedForward) {
   readT5Attention(object, config);
-  readFeedForward(object, config, "relu");
+  readFeedForward(object, config, feedForward);
   // Files of T5 1.1 say that the head is its own, and mean that logits are not scaled.
   if (object.flag("scale_decoder_outputs", config.tieWordEmbeddings))
     scaleT5Logits(config);
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  readRestOf(object, config, "relu");
+}
+
+static void readUmt5Rest(JsonObject &object, ModelConfig &config) {
+  readRestOf(object, config, "gated-gelu");
 }
 
 static void readMt5Rest(JsonObject &object, ModelConfig &config) {
@@ -115,18 +128,22 @@ static TensorHandle buildStack(ModelBuilder &b, const std::string &scope, bool i
                                const T5FeedForward &feedForward) {
   const ModelConfig &config = b.config();
   AttentionTerms distances;
-  distances.positions = relativeBuckets(isDecoder ? decoderDistances : encoderDistances, /*bidirectional=*/!isDecoder,
+  distances.positions = relativeBuckets(scope + "block.0" HEDDLE_T5_DISTANCES, /*bidirectional=*/!isDecoder,
                                         config.relativeBuckets, config.relativeDistance);
   TensorHandle x = b.embedTokens(embeddingOf(config, isDecoder));
   int64_t layers = isDecoder ? config.numHiddenLayers : config.encoder.numLayers;
-  for (int64_t i = 0; i < layers; ++i)
-    x = b.layer(i, scope + "block." + std::to_string(i) + ".", x, [&](TensorHandle x) {
+  for (int64_t i = 0; i < layers; ++i) {
+    std::string block = scope + "block." + std::to_string(i);
+    if (b.has(block + HEDDLE_T5_DISTANCES))
+      distances.positions.table = block + HEDDLE_T5_DISTANCES;
+    x = b.layer(i, block + ".", x, [&](TensorHandle x) {
       x = b.add(x, attention(b, b.rmsNorm(x, "layer.0.layer_norm"), "layer.0.SelfAttention", distances, false));
       if (isDecoder)
         x = b.add(x, attention(b, b.rmsNorm(x, "layer.1.layer_norm"), "layer.1.EncDecAttention", {}, true));
       std::string last = isDecoder ? "layer.2." : "layer.1.";
       return b.add(x, feedForward(b.rmsNorm(x, last + "layer_norm"), last, i, isDecoder));
     });
+  }
   return b.rmsNorm(x, scope + "final_layer_norm");
 }
 
@@ -149,7 +166,7 @@ static void build(ModelBuilder &b) {
 
 static constexpr Family describe(const char *modelType, void (*readRest)(JsonObject &, ModelConfig &)) {
   Family row = describeT5(modelType);
-  row.rules[1] = feedForwardRules;
+  row.rules[2] = feedForwardRules;
   row.headIfStored = true;
   row.readers.huggingFaceRest = readRest;
   row.build = build;
@@ -157,5 +174,12 @@ static constexpr Family describe(const char *modelType, void (*readRest)(JsonObj
 }
 const Family family::t5 = describe("t5", readRest);
 const Family family::mt5 = describe("mt5", readMt5Rest);
+
+static constexpr Family describeUmt5() {
+  Family row = describe("umt5", readUmt5Rest);
+  row.rules[1] = distancesOfLayers;
+  return row;
+}
+const Family family::umt5 = describeUmt5();
 
 } // namespace heddle

@@ -9,9 +9,12 @@
 
 namespace heddle {
 
-// Of the first layer of a stack, whose other layers read it, too.
-inline constexpr const char *encoderDistances = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
-inline constexpr const char *decoderDistances = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+// Behind the name of a stack's layer: what its scores get for distances. Layers that have none read that of the first.
+#define HEDDLE_T5_DISTANCES ".layer.0.SelfAttention.relative_attention_bias.weight"
+inline constexpr TensorRule t5DistanceRules[] = {
+    {"encoder.block.0" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"decoder.block.0" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+};
 
 // A stack's layers but for their feed-forward blocks, and what stands before and behind them.
 inline constexpr TensorRule t5StackRules[] = {
@@ -19,7 +22,6 @@ inline constexpr TensorRule t5StackRules[] = {
     {"encoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
     {"decoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
     {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
-    {encoderDistances, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
     {"encoder.block.%.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
     {"encoder.block.%.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
     {"encoder.block.%.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
@@ -27,7 +29,6 @@ inline constexpr TensorRule t5StackRules[] = {
     {"encoder.block.%.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
     {"encoder.block.%.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
     {"encoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {decoderDistances, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
     {"decoder.block.#.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
     {"decoder.block.#.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
     {"decoder.block.#.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
@@ -76,14 +77,14 @@ using T5FeedForward =
     std::function<TensorHandle(TensorHandle x, const std::string &scope, int64_t layer, bool isDecoder)>;
 void buildT5(ModelBuilder &b, const T5FeedForward &feedForward);
 
-// What rows of these families have in common; rules[1] are those of feed-forward blocks.
+// What rows of these families have in common; rules[2] are those of feed-forward blocks.
 constexpr Family describeT5(const char *modelType) {
   Family row;
   row.modelType = modelType;
   row.isEncoderDecoder = true;
   row.embedding = "shared.weight";
   row.embeddingCopies = t5EmbeddingCopies;
-  row.rules = {TensorRules(t5StackRules)};
+  row.rules = {TensorRules(t5StackRules), TensorRules(t5DistanceRules)};
   row.unread = t5Unread;
   row.keyNames = t5KeyNames;
   row.aliases = t5Aliases;

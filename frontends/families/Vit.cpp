@@ -2,6 +2,8 @@
 //
 // ViT (Dosovitskiy et al. 2020, arXiv:2010.11929): an image is a sequence of patches behind a class token, with learned positions; the
 // layers norm before attention and before the feed-forward block. DeiT (Touvron et al. 2020, arXiv:2012.12877) has a second token of its own.
+// MSN (Assran et al. 2022, arXiv:2204.07141) differs in how it was trained, as does I-JEPA (Assran et al. 2023, arXiv:2301.08243), which has no class
+// token: the mean of patches stands for an image.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
@@ -12,12 +14,15 @@ namespace heddle {
 
 #define HEDDLE_VIT_RULES(prefix)                                                                                       \
   {prefix "embeddings.cls_token", nullptr, ConfigDim::Hidden, ConfigDim::One, When::Always, StoredOrder::Flattened},   \
-      {prefix "embeddings.position_embeddings",                                                                        \
-       nullptr,                                                                                                        \
-       ConfigDim::Positions,                                                                                           \
-       ConfigDim::Hidden,                                                                                              \
-       When::Always,                                                                                                   \
-       StoredOrder::Flattened},                                                                                        \
+      HEDDLE_VIT_PATCH_RULES(prefix)
+// All but the class token.
+#define HEDDLE_VIT_PATCH_RULES(prefix)                                                                                 \
+  {prefix "embeddings.position_embeddings",                                                                            \
+   nullptr,                                                                                                            \
+   ConfigDim::Positions,                                                                                               \
+   ConfigDim::Hidden,                                                                                                  \
+   When::Always,                                                                                                       \
+   StoredOrder::Flattened},                                                                                            \
       {prefix "embeddings.patch_embeddings.projection.weight",                                                         \
        nullptr,                                                                                                        \
        ConfigDim::Hidden,                                                                                              \
@@ -50,6 +55,7 @@ namespace heddle {
   }
 
 static constexpr TensorRule vitRules[] = {HEDDLE_VIT_RULES("vit.")};
+static constexpr TensorRule ijepaRules[] = {HEDDLE_VIT_PATCH_RULES("ijepa.")};
 static constexpr TensorRule deitRules[] = {HEDDLE_VIT_RULES("deit."),
                                            {"deit.embeddings.distillation_token", nullptr, ConfigDim::Hidden,
                                             ConfigDim::One, When::Always, StoredOrder::Flattened}};
@@ -76,6 +82,10 @@ static void readSizes(JsonObject &object, ModelConfig &config, int64_t specialTo
 
 static void readVitSizes(JsonObject &object, ModelConfig &config) {
   readSizes(object, config, /*specialTokens=*/1);
+}
+
+static void readIjepaSizes(JsonObject &object, ModelConfig &config) {
+  readSizes(object, config, /*specialTokens=*/0);
 }
 
 static void readDeitSizes(JsonObject &object, ModelConfig &config) {
@@ -116,7 +126,9 @@ static TensorHandle embedImage(ModelBuilder &b, const std::string &scope, const 
 
 static void buildVit(ModelBuilder &b) {
   std::string prefix = prefixOf(b.config());
-  std::vector<std::string> tokens = {"cls_token"};
+  std::vector<std::string> tokens;
+  if (b.config().image.specialTokens > 0)
+    tokens.push_back("cls_token");
   if (b.config().image.specialTokens > 1)
     tokens.push_back("distillation_token");
   tokens.push_back("patch_embeddings.projection.bias");
@@ -133,6 +145,10 @@ static void buildVit(ModelBuilder &b) {
 
 static void buildImageClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
   b.output("logits", b.linear(b.firstTokens(x), "classifier"));
+}
+
+static void buildMeanClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  b.output("logits", b.linear(b.meanToken(x), "classifier"));
 }
 
 // Of a DeiT that was distilled: its two special tokens have a classifier each, and the answer is their mean.
@@ -197,5 +213,34 @@ static constexpr Family describeDeit() {
   return row;
 }
 const Family family::deit = describeDeit();
+
+static constexpr Head msnHeads[] = {
+    {"ViTMSNForImageClassification", classifierRules, buildImageClassifier, HeadTask::Classify}};
+static constexpr Head ijepaHeads[] = {
+    {"IJepaForImageClassification", classifierRules, buildMeanClassifier, HeadTask::Classify}};
+static constexpr UnreadTensor ijepaUnread[] = {{"ijepa.embeddings.mask_token"}, {"classifier.*", /*isLoss=*/true}};
+
+static constexpr Family describeMsn() {
+  Family row = describeVit();
+  row.modelType = "vit_msn";
+  row.pooler = nullptr;
+  row.heads = msnHeads;
+  row.defaults.normEps = 1e-6;
+  return row;
+}
+const Family family::vitMsn = describeMsn();
+
+static constexpr Family describeIjepa() {
+  Family row = describeVit();
+  row.modelType = "ijepa";
+  row.pooler = "ijepa.pooler.dense.weight";
+  row.heads = ijepaHeads;
+  row.embedding = "ijepa.embeddings.position_embeddings";
+  row.rules = {ijepaRules};
+  row.unread = ijepaUnread;
+  row.readers.huggingFaceSizes = readIjepaSizes;
+  return row;
+}
+const Family family::iJepa = describeIjepa();
 
 } // namespace heddle

@@ -63,6 +63,22 @@ void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
   checkpoint.tensors.merge(ofTower.tensors);
 }
 
+// Checkpoints that were converted from TensorFlow call what norms multiply by and add gamma and beta, as some of new releases do again.
+void renameNorms(Checkpoint &checkpoint) {
+  constexpr std::pair<std::string_view, const char *> endings[] = {{"LayerNorm.gamma", "weight"},
+                                                                   {"LayerNorm.beta", "bias"}};
+  std::map<std::string, TensorInfo, std::less<>> renamed;
+  while (!checkpoint.tensors.empty()) {
+    auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
+    std::string &name = node.key();
+    for (auto [ending, usual] : endings)
+      if (name.size() >= ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
+        name.replace(name.rfind('.') + 1, std::string::npos, usual);
+    renamed.insert(std::move(node));
+  }
+  checkpoint.tensors = std::move(renamed);
+}
+
 // Rows [row, row + rows) of expert `expert` of a fused tensor (experts, all rows, columns), as a tensor of its own.
 TensorInfo expertRows(const TensorInfo &fused, int64_t expert, int64_t row, int64_t rows) {
   uint64_t rowBytes = fused.bytes / static_cast<uint64_t>(fused.shape[0] * fused.shape[1]);
@@ -309,6 +325,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   Model model{std::move(*config), std::move(*checkpoint), directory, nullptr};
   model.config.license = modelCardLicense(files);
   const Family &family = *model.config.family;
+  renameNorms(model.checkpoint);
   canonicalizeNames(model.config, model.checkpoint);
   if (family.headIfStored)
     model.config.tieWordEmbeddings = !model.checkpoint.find(family.head);

@@ -34,6 +34,7 @@ struct ProcessorClass {
 };
 constexpr ProcessorClass classes[] = {
     {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
+    {"BeitImageProcessor", bicubic, 224, 0, 0, halves, halves, true, false},
     {"DeiTImageProcessor", bicubic, 256, 0, 224, halves, halves, true, false},
     {"BitImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"CLIPImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},

@@ -385,7 +385,9 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, Ten
   bool isSource = isFromOutside && config().family->isEncoderDecoder;
   bool attendsAhead = encodes && (config().attendsAhead || !config().embedsTexts);
   bool seesAll = isGraph ? !terms.causal : attendsAhead || isSource;
-  int64_t window = isGraph || config().family->isEncoderDecoder ? 0 : config().layerWindow[layerIndex];
+  bool hasWindow =
+      !isGraph && !config().family->isEncoderDecoder && layerIndex >= 0; // before the first layer there is none
+  int64_t window = hasWindow ? config().layerWindow[layerIndex] : 0;
   int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
   auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk);
   Value globals;

@@ -130,6 +130,27 @@ Status readVocabJson(ModelFiles &files, const std::string &vocab, TokenizerDraft
   return Status();
 }
 
+// ESM's: tokens are found wherever they stand in a text, and what white space leaves of the rest is unknown as a whole.
+static Status finishProteins(TokenizerDraft &draft) {
+  draft.continuingPrefix.clear();
+  for (PieceDraft &piece : draft.pieces)
+    if (piece.kind == TokenKind::Normal)
+      piece.flags = PieceFlag::Added;
+  draft.preTokenizer = {StepDraft::split(R"(\s)", package::SplitBehavior::Removed)};
+  draft.decoder = {StepDraft{TextOp::WordJoin, "##", {}, {}}};
+  draft.unknown = markSpecial(draft, "<unk>");
+  if (draft.unknown < 0)
+    return errorIn(draft.file, "the unknown token <unk> is missing from the vocabulary");
+  draft.pad = markSpecial(draft, "<pad>");
+  draft.mask = markSpecial(draft, "<mask>");
+  int64_t first = markSpecial(draft, "<cls>"), last = markSpecial(draft, "<eos>");
+  if (first >= 0 && last >= 0) {
+    draft.prefix = {first}, draft.suffix = {last};
+    draft.pair = TokenizerDraft::Pair{{last}, {last}, 0};
+  }
+  return Status();
+}
+
 // One token per line; ids are line numbers.
 Status readVocabTxt(ModelFiles &files, const std::string &name, TokenizerDraft &draft) {
   const std::string path = files.pathOf(name);
@@ -154,7 +175,11 @@ Status readVocabTxt(ModelFiles &files, const std::string &name, TokenizerDraft &
   }
   if (seen.empty())
     return errorIn(path, "the vocabulary is empty");
-  bool lowercase = true, isolateChinese = true, strip = true;
+  std::string kind;
+  bool prefixSpace = false, lowercase = true, isolateChinese = true, strip = true;
+  HEDDLE_RETURN_IF_ERROR(readClass(files, kind, prefixSpace));
+  if (kind.find("Esm") != std::string::npos)
+    return finishProteins(draft);
   if (files.has("tokenizer_config.json")) {
     auto json = openJson(files, "tokenizer_config.json");
     if (!json)

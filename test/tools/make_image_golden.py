@@ -21,6 +21,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import save_file
 import transformers.image_utils
+from transformers.models.beit.image_processing_pil_beit import BeitImageProcessorPil
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
@@ -28,8 +29,8 @@ from transformers.models.deit.image_processing_pil_deit import DeiTImageProcesso
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-PROCESSORS = {"ViT": ViTImageProcessorPil, "DeiT": DeiTImageProcessorPil, "Bit": BitImageProcessorPil, "CLIP": CLIPImageProcessorPil,
-              "ConvNext": ConvNextImageProcessorPil, "Siglip": SiglipImageProcessorPil}
+PROCESSORS = {"ViT": ViTImageProcessorPil, "Beit": BeitImageProcessorPil, "DeiT": DeiTImageProcessorPil, "Bit": BitImageProcessorPil,
+              "CLIP": CLIPImageProcessorPil, "ConvNext": ConvNextImageProcessorPil, "Siglip": SiglipImageProcessorPil}
 
 # A setting of each kind: files are read as load_image does.
 SETTINGS = [
@@ -52,6 +53,8 @@ MODELS = {
             {"image_processor_type": "ViTImageProcessorFast", "size": {"height": 24, "width": 24}, "do_convert_rgb": None}),
     "deit": ("DeiTForImageClassification", SMALL | dict(id2label=LABELS), "DeiT",
              {"feature_extractor_type": "DeiTFeatureExtractor", "size": 28, "crop_size": 24, "resample": 3}),
+    "beit": ("BeitForImageClassification", SMALL | dict(use_relative_position_bias=True, id2label=LABELS), "Beit",
+             {"feature_extractor_type": "BeitFeatureExtractor", "do_center_crop": False, "size": 24}),
     "swin": ("SwinForImageClassification", dict(image_size=24, patch_size=2, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=3,
                                                  id2label=LABELS),
              "ViT", {"size": {"height": 24, "width": 24}, "resample": 3, "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}),

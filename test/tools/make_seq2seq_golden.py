@@ -25,7 +25,7 @@ SIZES = dict(vocab_size=96, d_model=32, encoder_layers=2, decoder_layers=2, enco
 # Of T5 and its kin, whose config classes have other names.
 T5_SIZES = dict(vocab_size=96, d_model=32, d_kv=12, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=2, pad_token_id=0, eos_token_id=1,
                 decoder_start_token_id=0, relative_attention_num_buckets=10, relative_attention_max_distance=12)
-SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES,
+SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES, "umt5": T5_SIZES,
             "switch_transformers": T5_SIZES | dict(num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1)}
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 12, 2e-3, 2.0
 SEARCHES = {"beam3": dict(num_beams=3, length_penalty=1.0, early_stopping=False), "beam4_stop": dict(num_beams=4, length_penalty=2.0, early_stopping=True)}

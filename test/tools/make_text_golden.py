@@ -4,7 +4,7 @@
 make_text_golden.py FOLDER [NAME…]
 
 Writes a model into each of FOLDER/embed (of sentence-transformers), classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe and answer, and, of
-ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, of RoBERTa, XLM-RoBERTa and DistilBERT
+ModernBERT, modern_embed, modern_classify, modern_tokens and modern_fill, of Nomic BERT nomic_embed, of MPNet mpnet_embed, of ESM esm_fill, of RoBERTa, XLM-RoBERTa and DistilBERT
 roberta_embed, xlm_embed and distil_embed, and of decoders that embed texts, last_embed, mean_embed, ahead_embed and
 dense_embed, or into those that are named, and golden.json beside it: {"texts": […], "embeddings": […]} or {"cases": [{"command": […], "texts": […], "answers": […]}]}.
 Answers are those of transformers' pipelines; transformers 5 has none for questions, so that what transformers 4's did is written out here, as are
@@ -43,6 +43,13 @@ def word_piece(folder):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
     return transformers.BertTokenizerFast(vocab={piece: i for i, piece in enumerate(vocabulary)}, model_max_length=40)
+
+
+def mpnet_piece(folder):
+    """MPNet's tokenizer: the pieces of BERT between the ends of RoBERTa."""
+    vocabulary = ["<s>", "<pad>", "</s>", "[UNK]", *string.ascii_lowercase, *("##" + c for c in string.ascii_lowercase), *WORDS, "<mask>"]
+    folder.mkdir(parents=True, exist_ok=True)
+    return transformers.MPNetTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)}, model_max_length=40)
 
 
 def byte_level(folder):
@@ -241,6 +248,10 @@ def distil_embed(folder):
     decoder_embed(folder, transformers.DistilBertModel, transformers.DistilBertConfig, "mean", make_tokenizer=word_piece, hidden_dim=48)
 
 
+def mpnet_embed(folder):
+    decoder_embed(folder, transformers.MPNetModel, transformers.MPNetConfig, "mean", most=30, make_tokenizer=mpnet_piece, max_position_embeddings=42)
+
+
 def classify(folder):
     tokenizer, model = word_piece(folder), make_model(transformers.BertForSequenceClassification, id2label=LABELS)
     classify_with(folder, tokenizer, model)
@@ -332,6 +343,19 @@ def fill_bpe(folder):
     save(folder, model, tokenizer, mask_case(model, tokenizer, [text.replace("[MASK]", "<mask>") for text in MASKED]))
 
 
+def esm_fill(folder):
+    """Tokens of one letter without white space between, and letters that are none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(["<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>"]))
+    tokenizer = transformers.EsmTokenizer(str(folder / "vocab.txt"), model_max_length=40)
+    model = make_model(transformers.EsmForMaskedLM, transformers.EsmConfig, vocab_size=33, mask_token_id=32, pad_token_id=1, token_dropout=True,
+                       position_embedding_type="rotary")
+    case = mask_case(model, tokenizer, ["MKT<mask>YIAK", "<mask>", "MK TJ <mask>A <mask>mk-LAGVSERTIDPKQNFYMHWC", "A\u00e9B <mask>."])
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "golden.json").write_text(json.dumps({"cases": [dict(command=case[0], texts=case[1], answers=case[2])]}, indent=1) + "\n")
+
+
 def modern_fill(folder):
     tokenizer = modern(folder)
     model = modern_model(transformers.ModernBertForMaskedLM, tokenizer)
@@ -373,8 +397,8 @@ def answer(folder):
 
 def main():
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:]
-    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
-                 mean_embed, ahead_embed, dense_embed, nomic_embed, roberta_embed, xlm_embed, distil_embed):
+    for make in (embed, classify, pairs, rerank, tokens, tokens_bpe, fill, fill_bpe, answer, esm_fill, modern_embed, modern_classify, modern_tokens, modern_fill, last_embed,
+                 mean_embed, ahead_embed, dense_embed, nomic_embed, mpnet_embed, roberta_embed, xlm_embed, distil_embed):
         if not names or make.__name__ in names:
             make(folder / make.__name__)
 

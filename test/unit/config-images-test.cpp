@@ -109,9 +109,9 @@ TEST(ConfigOfImages, processing) {
 
 TEST(ConfigOfImages, processingIsRefused) {
   const Refusal refusals[] = {
-      {{{"image_processor_type", "BeitImageProcessor"}},
-       "image_processor_type is 'BeitImageProcessor', which is not supported; known: ViTImageProcessor, "
-       "DeiTImageProcessor"},
+      {{{"image_processor_type", "PoolFormerImageProcessor"}},
+       "image_processor_type is 'PoolFormerImageProcessor', which is not supported; known: ViTImageProcessor, "
+       "BeitImageProcessor"},
       {{{"size", 32}}, "makes images of 32 by 32 pixels, config.json has image_size 24"},
       {{{"size", {{"height", 24}}}},
        "size has other keys than are supported; expected height and width, or shortest_edge"},

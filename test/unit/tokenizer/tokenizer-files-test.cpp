@@ -269,6 +269,18 @@ TEST(VocabFiles, WordPieceText) {
   expectPart(errorOf({{"vocab.txt", ""}}), "the vocabulary is empty");
 }
 
+// Ids are those of transformers' EsmTokenizer.
+TEST(VocabFiles, ProteinText) {
+  std::string config = R"({"tokenizer_class": "EsmTokenizer"})";
+  std::string vocabulary = "<cls>\n<pad>\n<eos>\n<unk>\nL\nA\nG\nV\nM\nK\nT\n<mask>";
+  TemporaryFolder folder({{"vocab.txt", vocabulary}, {"tokenizer_config.json", config}});
+  LoadedTokenizer t = loadFrom(folder.path());
+  EXPECT_EQ(t.encode("MKTLAG"), (Ids{0, 8, 9, 10, 4, 5, 6, 2}));
+  EXPECT_EQ(t.encode(" M K\nJxT mk"), (Ids{0, 8, 9, 3, 10, 3, 2}));
+  EXPECT_EQ(t.encode("A\u00E9 \u00E9 A"), (Ids{0, 5, 3, 3, 5, 2}));
+  expectPart(errorOf({{"vocab.txt", "L\nA\n"}, {"tokenizer_config.json", config}}), "<unk> is missing");
+}
+
 // One ModelProto piece: text, score, type.
 static std::string protoPiece(const std::string &text, float score, int type) {
   std::string piece = "\x0A" + std::string(1, static_cast<char>(text.size())) + text + "\x15";
