@@ -220,6 +220,7 @@ static constexpr Family describeMellum() {
   row.windows = {};
   row.windows.use = WindowUse::Stated;
   row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 1; // only layer_types gives a layer a window
   row.readers.huggingFaceRopes = readMellumRopes;
   row.readers.huggingFaceRest = readMellum;
   return row;

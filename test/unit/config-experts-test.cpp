@@ -318,6 +318,7 @@ TEST(ExpertsConfig, kinOfGlmGraniteAndQwen) {
   EXPECT_TRUE(familyConfig("sarvam_moe").normsHeads);
   EXPECT_EQ(familyConfig("hyperclovax", {{"logits_scaling", 0.5}}).logitScale, 0.5);
   EXPECT_EQ(familyConfig("mellum").layerRope, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(familyConfig("mellum", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{0, 0}));
   EXPECT_EQ(familyConfig("hy_v3", {{"router_scaling_factor", 2.0}}).moe.routedScale, 2.0);
   EXPECT_EQ(familyConfig("modernbert_decoder").layerWindow, (std::vector<int64_t>{0, 8}));
   expectRefusals(
