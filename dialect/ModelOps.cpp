@@ -361,9 +361,10 @@ bool MoeOp::isUngated() {
 
 LogicalResult MoeOp::verify() {
   int64_t width = lastDim(shaped(getInput())), experts = shaped(getRouter()).getDimSize(0);
-  if (shaped(getRouter()).getDimSize(1) != width || (int64_t)getGates().size() != experts ||
+  int64_t routed = lastDim(shaped(getRoutedRows()));
+  if (shaped(getRouter()).getDimSize(1) != routed || (int64_t)getGates().size() != experts ||
       (!getUps().empty() && (int64_t)getUps().size() != experts) || (int64_t)getDowns().size() != experts) // moe_c1
-    return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << width << ") with a gate ("
+    return emitOpError("router ") << getRouter().getType() << " must be (num_experts, " << routed << ") with a gate ("
                                   << getGates().size() << "), up (" << getUps().size() << ") and down ("
                                   << getDowns().size() << ") per expert";
   bool inTurn = alternates();
@@ -396,9 +397,11 @@ LogicalResult MoeOp::verify() {
         return emitOpError(role) << " bias " << bias.getType() << " must be as long as " << matrix.getType()
                                  << " has rows";
   }
-  if (Value rows = getRouterInput(); rows && rows.getType() != getInput().getType()) // moe_c8
+  if (Value rows = getRouterInput();
+      rows && (shaped(rows).getRank() != shaped(getInput()).getRank() ||
+               shaped(rows).getShape().drop_back() != shaped(getInput()).getShape().drop_back())) // moe_c8
     return emitOpError("router_input ") << rows.getType() << " must have the type of the input, "
-                                        << getInput().getType();
+                                        << getInput().getType() << ", but for the last dimension";
   if (getScales() && shaped(getScales()).getDimSize(0) != experts) // moe_c9
     return emitOpError("scales (") << shaped(getScales()).getDimSize(0) << ") must be num_experts (" << experts << ")";
   return verifyRouting(*this, getRoutingAttr(), bool(getCorrection()), experts, topK); // moe_c5

@@ -403,7 +403,7 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
     but one dimension; where rows are those of a ragged batch, the step's or encode's that computes them.
 
     Constraints:
-      * C1: router is (num_experts, width); there are num_experts gates, ups and downs.
+      * C1: router is (num_experts, width of what it reads); there are num_experts gates, ups and downs.
       * C2: gate and up are (intermediate, width), down is (width, intermediate); without ups the gate is (2 * intermediate, width), or
         (intermediate, width) without gating.
       * C3: 1 <= top_k <= num_experts.
@@ -412,7 +412,7 @@ def Heddle_MoeOp : Heddle_TiledModelOp<"moe", [AttrSizedOperandSegments]> {
         at least two; `jitter` excludes a correction.
       * C6: router_bias is (num_experts).
       * C7: gate_biases, up_biases and down_biases are none, or one for each gate, up or down, as long as it has rows.
-      * C8: router_input has the type of input.
+      * C8: router_input has the type of input but for the last dimension.
       * C9: scales is (num_experts).
 
     Canonical form: a single expert, chosen by softmax, not scaled and without a capacity, with gates and ups of their own and without gating, is `linear` and

@@ -79,7 +79,8 @@ enum class RowOrder : uint8_t {
   ByShard,  // a quarter of all after the other, each with its queries, its values and its keys
   ByGate,   // one head after the other, each with its query and what gates it
   ByStateHead, // one key head of linear attention after the other, each with its query, its key, its values and what gates these
-  ByStateTerm // the same of two numbers of each value head
+  ByStateTerm, // the same of two numbers of each value head
+  ByStatePart  // the same as ByStateHead without what gates values
 };
 
 struct TensorInfo {

@@ -193,6 +193,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return 2 * shape.intermediateSize;
   case ConfigDim::Experts:
     return config.moe.numExperts;
+  case ConfigDim::ExpertInput:
+    return config.moe.latentSize ? config.moe.latentSize : config.hiddenSize;
   case ConfigDim::ExpertGateAndUp:
     return 2 * config.moe.intermediateSize;
   case ConfigDim::ExpertIntermediate:
@@ -241,6 +243,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.recurrent.valueDim;
   case ConfigDim::StateValues:
     return config.recurrent.values();
+  case ConfigDim::StateKeys:
+    return config.recurrent.numKeyHeads * config.recurrent.keyDim;
   case ConfigDim::StateChannels:
     return config.recurrent.channels();
   case ConfigDim::StateChannelsAndGates:
@@ -263,6 +267,8 @@ RowOrder rowOrderOf(const TensorRule &rule) {
     return RowOrder::ByStateHead;
   case StoredOrder::ByStateTerm:
     return RowOrder::ByStateTerm;
+  case StoredOrder::ByStatePart:
+    return RowOrder::ByStatePart;
   case StoredOrder::Plain:
   case StoredOrder::Conv1d:
   case StoredOrder::Flattened:
@@ -309,6 +315,8 @@ RowRuns rowRuns(RowOrder order, const ModelConfig &config) {
     return partsOfGroups(state.numKeyHeads, {state.keyDim, state.keyDim, values, values});
   case RowOrder::ByStateTerm:
     return partsOfGroups(state.numKeyHeads, {group, group});
+  case RowOrder::ByStatePart:
+    return partsOfGroups(state.numKeyHeads, {state.keyDim, state.keyDim, values});
   }
   return {{0, queries}, {queries, keys}, {queries + keys, keys}};
 }
@@ -359,6 +367,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.normsHeads && !config.headNormsApart;
   case When::HeadNormsApart:
     return config.normsHeads && config.headNormsApart;
+  case When::NormsBehind:
+    return config.hasNormsBehind;
   case When::NormBias:
     return config.hasNormBias;
   case When::HeadBias:
@@ -377,6 +387,10 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return sparse && config.moe.sharedIntermediateSize > 0;
   case When::SharedBias:
     return sparse && config.mlpBias && config.moe.sharedIntermediateSize > 0;
+  case When::ExpertLatent:
+    return sparse && config.moe.latentSize > 0;
+  case When::ExpertLatentBias:
+    return sparse && config.mlpBias && config.moe.latentSize > 0;
   case When::RouterBias:
     return sparse && config.moe.hasRouterBias;
   case When::FusedGates:
@@ -440,7 +454,9 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::Recurrent:
     return isRecurrent;
   case When::Alone:
-    return !attends && !isRecurrent;
+    return !attends && !isRecurrent && !sparse;
+  case When::AloneBias:
+    return !attends && !isRecurrent && !sparse && config.mlpBias;
   case When::RecurrentBias:
     return isRecurrent && config.recurrent.hasBias;
   case When::StateProjectionBias:

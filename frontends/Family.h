@@ -61,6 +61,7 @@ enum class ConfigDim : uint8_t {
   Experts,
   ExpertIntermediate,
   ExpertGateAndUp /* 2 x that of an expert */,
+  ExpertInput /* what experts read and give: moe_latent_size, or hidden_size */,
   SharedIntermediate,
   QueryRank /* q_lora_rank */,
   LatentRank /* kv_lora_rank */,
@@ -84,6 +85,7 @@ enum class ConfigDim : uint8_t {
   TwiceStateHeads,
   StateHeadDim /* of values */,
   StateValues /* of all heads */,
+  StateKeys /* the same of keys */,
   StateChannels /* queries, keys and values */,
   StateChannelsAndGates,
   StateInputs /* these and a number of each head */,
@@ -109,6 +111,7 @@ enum class When : uint8_t {
   MlpBias,
   HeadNorms /* of query and key heads, where a family has models with them and without */,
   HeadNormsApart /* a tensor for each head, which become one */,
+  NormsBehind /* blocks, where a family has models with norms there and without */,
   NormBias /* of LayerNorms, where a family has them with biases and without */,
   HeadBias /* of what stands before the last layer of a head */,
   BehindFirst /* not of the first layer */,
@@ -118,6 +121,8 @@ enum class When : uint8_t {
   Correction /* e_score_correction_bias of a sparse layer */,
   Shared /* shared experts of a sparse layer */,
   SharedBias,
+  ExpertLatent /* the experts of a sparse layer read less than hidden_size */,
+  ExpertLatentBias,
   RouterBias /* of a sparse layer */,
   FusedGates /* gate and up of an expert are one matrix */,
   SplitGates,
@@ -149,7 +154,8 @@ enum class When : uint8_t {
   ActivationTensors /* ModelConfig::hasActivationTensors */,
   Attends /* ModelConfig::attends */,
   Recurrent /* the layer keeps a state */,
-  Alone /* neither: feed-forward is all that it does */,
+  Alone /* neither, and it is dense: feed-forward is all that it does */,
+  AloneBias,
   RecurrentBias /* of its convolution */,
   StateProjectionBias,
   StateOutputBias,
@@ -168,6 +174,7 @@ enum class StoredOrder : uint8_t {
   ByGate,
   ByStateHead,
   ByStateTerm,
+  ByStatePart,
   Flattened, // with more dimensions, those of a convolution or of a batch of one, which are read as (rows, columns), or as a vector
 };
 
@@ -294,6 +301,7 @@ struct RopeRules {
   bool interleavedInGguf = false; // the writer permutes rows of q and k for interleaved rotary embedding
   bool partial = false;           // partial_rotary_factor counts
   bool longropeOnly = false;      // no other scaling is known; "yarn" means it
+  const char *yarn = nullptr;     // another name that files have for it
   int64_t originalContext = 0;    // what longrope stretches where config.json does not say it; 0: what the scaling says
 };
 
@@ -376,7 +384,8 @@ struct Family {
   // Of an encoder-decoder: what a checkpoint may hold besides, of the encoder and of the decoder, equal to it or, where it holds both, tables of
   // their own.
   Listing<const char *> embeddingCopies;
-  bool headIfStored = false; // embeddings are tied where a checkpoint holds no head, whatever its config says
+  bool headIfStored = false;       // embeddings are tied where a checkpoint holds no head, whatever its config says
+  bool correctionIfStored = false; // experts are chosen by their scores alone where a checkpoint holds no correction
   std::array<TensorRules, 10> rules = {};
   UnreadTensors unread;
   ConfigDefaults defaults;

@@ -190,7 +190,7 @@ Status ConfigChecker::checkLayers() {
       return fail("sliding_window", "is " + std::to_string(window) + ", expected at most " + std::to_string(maxWindow));
   }
   int64_t convWidth = config.recurrent.convWidth;
-  if (config.hasStates() && (convWidth < 2 || convWidth > widestConv))
+  if (config.hasStates() && config.recurrent.hasConv && (convWidth < 2 || convWidth > widestConv))
     return fail("conv_L_cache", "is " + std::to_string(convWidth) + ", expected 2 to " + std::to_string(widestConv));
   return Status();
 }
@@ -269,7 +269,7 @@ Status ConfigChecker::checkMoe() {
   const MoeConfig &moe = config.moe;
   if (moe.numExperts == 0)
     return Status();
-  if (config.activation == Activation::SquaredRelu)
+  if (config.activation == Activation::SquaredRelu && config.family->experts.gate)
     return fail("hidden_act", "is relu2, which experts do not support");
   if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
@@ -529,6 +529,7 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
   if (config.moe.numExperts == 0)
     return Status();
   HEDDLE_RETURN_IF_ERROR(check("n_shared_experts", config.moe.sharedIntermediateSize, 0, 1 << 24));
+  HEDDLE_RETURN_IF_ERROR(check("moe_latent_size", config.moe.latentSize, 0, 1 << 20));
   return check("moe_intermediate_size", config.moe.intermediateSize, 1, 1 << 24);
 }
 

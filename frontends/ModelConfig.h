@@ -70,6 +70,7 @@ struct MoeConfig {
   // swiglu_limit: activation(alpha g) / alpha * (u + offset), g at most and |u| at most this; 0: activation(g) * u.
   double gateLimit = 0.0, gateAlpha = 1.0, upOffset = 0.0;
   int64_t sharedIntermediateSize = 0; // of the experts that every token passes, together; 0: none
+  int64_t latentSize = 0;             // of what experts read and give, between two projections; 0: hidden_size
   bool averagesShared = false;        // what these give and what the chosen ones give are averaged, not added
   std::vector<bool> layerIsMoe;       // (num_hidden_layers)
 };
@@ -104,7 +105,8 @@ enum class StateNorm : uint8_t { None, BehindGate, BeforeGate };
 // Layers that keep a state of the tokens before.
 struct RecurrentConfig {
   std::vector<bool> layers;       // (num_hidden_layers): which these are; empty: none
-  int64_t convWidth = 0;          // tokens that their convolution sees
+  bool hasConv = true;            // before their state
+  int64_t convWidth = 0;          // tokens that it sees; 1 where there is none
   bool hasBias = false;           // of the convolution
   bool hasProjectionBias = false; // of the projections beside it
   bool hasOutputBias = false;     // of the one behind it, where a family has both apart
@@ -115,6 +117,7 @@ struct RecurrentConfig {
   bool isTiled = false; // key head h % numKeyHeads is that of value head h instead (GGUF)
   bool ratesAreLogs =
       false; // a rate of decay is e to the power of what is stored; else it is stored with its sign, which is negative (GGUF)
+  double betaScale = 1.0; // of how much of a difference is added to a state
   StateNorm norm = StateNorm::BehindGate;
   Activation activation = Activation::Silu; // behind the convolution
   // What multiplies what is projected: gates, values, keys, queries, and a number of each head; all 1: nothing does.
@@ -130,6 +133,8 @@ struct RecurrentConfig {
 struct PartScales {
   double attentionInput = 1, attentionOutput = 1, stateInput = 1, stateOutput = 1;
   double gate = 1, down = 1; // of the feed-forward block, before its activation and behind it
+  // Of what each part is added to.
+  double attentionResidual = 1, stateResidual = 1, feedForwardResidual = 1;
 };
 
 // Several hidden states of a token, of which a layer computes one and mixes the others (AltUp, arXiv:2301.13310).
@@ -281,7 +286,8 @@ struct ModelConfig {
   bool hasAlibi = false;         // positions are slopes of the scores, not rotations, where a family has both
   double alibiMaxBias = 8.0;     // the exponent of the last slope
   bool normsBefore = true;       // a layer's norms stand before attention and feed-forward, not behind their residuals
-  bool hasFinalNorm = true;      // there is a norm behind the last layer
+  bool hasNormsBehind = false; // there are norms of what attention and feed-forward give, where a family may do without
+  bool hasFinalNorm = true;    // there is a norm behind the last layer
   bool hasEmbeddingNorm = false; // there is a norm before the first layer
   bool hasOwnEmbeddings = false; // the stacks of an encoder-decoder embed tokens by a table each
   bool hasPositionTable = false; // of patches: there are learned positions, where a family may do without

@@ -319,8 +319,8 @@ double heddle::activateGated(ActivationKind kind, GatingAttr gating, double gate
 
 static LogicalResult moe(Frame &frame, MoeOp op) {
   const Tensor &input = frame.tensor(op.getInput()), &router = frame.tensor(op.getRouter());
-  int64_t width = input.lastDim();
   const Tensor &routed = frame.tensor(op.getRoutedRows());
+  int64_t width = input.lastDim(), routedWidth = routed.lastDim();
   ArrayRef<double> correction, scales;
   if (op.getCorrection())
     correction = frame.tensor(op.getCorrection()).reals;
@@ -335,7 +335,7 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
     const double *x = &input.reals[row * width];
     SmallVector<double> logits;
     for (int64_t e = 0; e < router.dim(0); ++e)
-      logits.push_back(dot(&routed.reals[row * width], &router.reals[e * width], width) +
+      logits.push_back(dot(&routed.reals[row * routedWidth], &router.reals[e * routedWidth], routedWidth) +
                        (op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0));
     for (auto [e, p] : routeToken(logits, correction, scales, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
       if (++taken[e] > op.getCapacity() && op.getCapacity())

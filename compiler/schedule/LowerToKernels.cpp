@@ -281,9 +281,9 @@ RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   Value logits = emptyRows(loc, rows, experts, f32);
   logits = PackedMatmulOp::create(b, loc, TypeRange{logits.getType()}, op.getRoutedRows(), Value(), Value(), Value(),
                                   router->getResult(), bias, Value(), logits, b.getI64IntegerAttr(experts),
-                                  b.getI64IntegerAttr(typeOf(op.getInput()).getDimSize(1)), router->getFormatAttr(),
-                                  ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(), UnitAttr(), UnitAttr(),
-                                  IntegerAttr())
+                                  b.getI64IntegerAttr(typeOf(op.getRoutedRows()).getDimSize(1)),
+                                  router->getFormatAttr(), ActivationKindAttr(), FloatAttr(), FloatAttr(), UnitAttr(),
+                                  UnitAttr(), UnitAttr(), IntegerAttr())
                .getResult(0);
   Value correction = op.getCorrection() ? packVectors(op, op.getCorrection()) : Value();
   Value scales = op.getScales() ? packVectors(op, op.getScales()) : Value();

@@ -7,44 +7,15 @@
 // (heads, v, kv_lora_rank), and then describe the cached latent as the one KV head. MiniCPM3 (arXiv:2404.06395) has the same attention, dense
 // layers, and multipliers of embeddings, residuals and logits.
 
+#include "frontends/families/DeepSeek.h"
 #include "bytes/Text.h"
-#include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
-#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cmath>
 
 namespace heddle {
-
-static constexpr TensorRule latentAttentionRules[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden,
-     When::NoQueryLora},
-    {"model.layers.#.self_attn.q_a_proj.weight", "blk.#.attn_q_a.weight", ConfigDim::QueryRank, ConfigDim::Hidden,
-     When::QueryLora},
-    {"model.layers.#.self_attn.q_a_proj.bias", "blk.#.attn_q_a.bias", ConfigDim::QueryRank, ConfigDim::None,
-     When::QueryLoraBias},
-    {"model.layers.#.self_attn.q_a_layernorm.weight", "blk.#.attn_q_a_norm.weight", ConfigDim::QueryRank,
-     ConfigDim::None, When::QueryLora},
-    {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", ConfigDim::Queries, ConfigDim::QueryRank,
-     When::QueryLora},
-    {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", ConfigDim::LatentAndRope,
-     ConfigDim::Hidden},
-    {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", ConfigDim::LatentAndRope,
-     ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", ConfigDim::LatentRank},
-    {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", ConfigDim::LatentUps, ConfigDim::LatentRank,
-     When::WholeUps},
-    {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", ConfigDim::LatentKeyUps, ConfigDim::NopeDim,
-     When::SplitUps},
-    {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", ConfigDim::LatentOutput,
-     ConfigDim::LatentRank, When::SplitUps},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::LatentOutput},
-    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
-     When::OutputBias},
-};
 
 // A key with one supported value says nothing new; any other would change results.
 static void expectWord(JsonObject &object, const char *key, const std::string &expected) {
@@ -53,12 +24,7 @@ static void expectWord(JsonObject &object, const char *key, const std::string &e
     object.unsupported(key, "is '" + printable(value, 64) + "', which is not supported; expected '" + expected + "'");
 }
 
-// Widths of the latents where config.json does not say them.
-struct LatentDefaults {
-  int64_t kvLoraRank = 512, qLoraRank = 1536, qkNopeHeadDim = 128, qkRopeHeadDim = 64, vHeadDim = 128;
-};
-
-static void readLatentSizes(JsonObject &object, ModelConfig &config, const LatentDefaults &defaults) {
+void readLatentSizes(JsonObject &object, ModelConfig &config, const LatentDefaults &defaults) {
   config.intermediateSize = readSize(object, config, "intermediate_size");
   config.normEps = object.number("rms_norm_eps").value_or(config.family->defaults.normEps);
   LatentConfig &latent = config.latent;
@@ -68,7 +34,7 @@ static void readLatentSizes(JsonObject &object, ModelConfig &config, const Laten
   if (object.has("q_lora_rank") && latent.qLoraRank == 0)
     object.fail("q_lora_rank", "is 0, expected a positive number or null");
   latent.qkNopeHeadDim = object.integer("qk_nope_head_dim").value_or(defaults.qkNopeHeadDim);
-  latent.qkRopeHeadDim = object.integer("qk_rope_head_dim").value_or(defaults.qkRopeHeadDim);
+  latent.qkRopeHeadDim = object.integer(fieldName(config, "qk_rope_head_dim").c_str()).value_or(defaults.qkRopeHeadDim);
   latent.vHeadDim = object.integer("v_head_dim").value_or(defaults.vHeadDim);
   latent.normEps = 1e-6; // the reference's norms of latents do not take rms_norm_eps
   if (latent.qkNopeHeadDim <= 1 << 16 && latent.qkRopeHeadDim <= 1 << 16)
@@ -80,37 +46,44 @@ static void readLatentSizes(JsonObject &object, ModelConfig &config, const Laten
                                            "): every head has its own up-projections");
 }
 
-static void readSizes(JsonObject &object, ModelConfig &config) {
+void readDeepSeekSizes(JsonObject &object, ModelConfig &config) {
   readLatentSizes(object, config, LatentDefaults());
 }
 
-static void readExperts(JsonObject &object, ModelConfig &config, bool v3) {
-  MoeConfig &moe = config.moe;
+// How experts are scored and chosen; any other way is refused.
+static std::string readChoice(JsonObject &object, bool v3, const char *usual) {
   if (int64_t frequency = object.integer("moe_layer_freq").value_or(1); frequency != 1)
     object.unsupported("moe_layer_freq", "is " + std::to_string(frequency) + ", which is not supported; expected 1");
-  RoutedDefaults defaults;
-  defaults.numExperts = v3 ? 256 : 64;
-  defaults.perToken = v3 ? 8 : 0;
-  defaults.width = v3 ? 2048 : 1407;
-  defaults.numShared = v3 ? 1 : 2;
-  defaults.firstSparse = v3 ? 3 : 0;
-  defaults.scale = v3 ? 2.5 : 1.0;
-  defaults.normTopkProb = v3;
-  readRoutedExperts(object, config, defaults);
-  moe.sigmoidScores = moe.hasCorrection = v3;
   expectWord(object, "scoring_func", v3 ? "sigmoid" : "softmax");
-  if (!v3 && moe.normTopkProb)
+  return object.string("topk_method").value_or(usual);
+}
+
+void readLatentExperts(JsonObject &object, ModelConfig &config, const LatentExpertDefaults &defaults) {
+  readChoice(object, /*v3=*/true, "noaux_tc");
+  expectWord(object, "topk_method", "noaux_tc");
+  readRoutedExperts(object, config, defaults.routed);
+  MoeConfig &moe = config.moe;
+  moe.sigmoidScores = moe.hasCorrection = true;
+  moe.numGroups = object.integer("n_group").value_or(defaults.numGroups);
+  moe.topGroups = object.integer("topk_group").value_or(defaults.topGroups);
+}
+
+static void readV2Experts(JsonObject &object, ModelConfig &config) {
+  RoutedDefaults defaults;
+  defaults.numExperts = 64;
+  defaults.width = 1407;
+  defaults.numShared = 2;
+  readRoutedExperts(object, config, defaults);
+  MoeConfig &moe = config.moe;
+  if (moe.normTopkProb)
     object.unsupported("norm_topk_prob", "is true, which is not supported for deepseek_v2");
-  std::string method = object.string("topk_method").value_or(v3 ? "noaux_tc" : "greedy");
-  bool isGrouped = v3 || method == "group_limited_greedy";
-  if (!v3 && !isGrouped && method != "greedy")
+  std::string method = readChoice(object, /*v3=*/false, "greedy");
+  if (method == "group_limited_greedy") {
+    moe.numGroups = object.integer("n_group").value_or(1);
+    moe.topGroups = object.integer("topk_group").value_or(1);
+  } else if (method != "greedy") {
     object.unsupported("topk_method", "is '" + printable(method, 64) +
                                           "', which is not supported; known: greedy, group_limited_greedy");
-  if (v3)
-    expectWord(object, "topk_method", "noaux_tc");
-  if (isGrouped) {
-    moe.numGroups = object.integer("n_group").value_or(v3 ? 8 : 1);
-    moe.topGroups = object.integer("topk_group").value_or(v3 ? 4 : 1);
   }
 }
 
@@ -120,23 +93,28 @@ static void setScoreScale(ModelConfig &config) {
 }
 
 static void readV2(JsonObject &object, ModelConfig &config) {
-  readExperts(object, config, /*v3=*/false);
+  readV2Experts(object, config);
   if (config.ropes.empty())
     return;
   config.ropes[0].interleaved = true;
   setScoreScale(config);
 }
 
-static void readV3(JsonObject &object, ModelConfig &config) {
-  readExperts(object, config, /*v3=*/true);
-  config.numPredictionLayers = object.integer("num_nextn_predict_layers").value_or(1);
+void readLatentRotation(JsonObject &object, ModelConfig &config) {
+  bool interleaved = object.flag("rope_interleave", /*absent=*/true);
   if (config.ropes.empty())
     return;
-  config.ropes[0].interleaved = object.flag("rope_interleave", /*absent=*/true);
+  config.ropes[0].interleaved = interleaved;
   setScoreScale(config);
 }
 
-static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
+static void readV3(JsonObject &object, ModelConfig &config) {
+  readLatentExperts(object, config, LatentExpertDefaults());
+  config.numPredictionLayers = object.integer(fieldName(config, "num_nextn_predict_layers").c_str()).value_or(1);
+  readLatentRotation(object, config);
+}
+
+void readGgufDeepSeekSizes(GgufKeys &keys, ModelConfig &config) {
   LatentConfig &latent = config.latent;
   latent.enabled = true;
   latent.splitUps = keys.source().tensors().find("blk.0.attn_k_b.weight") != nullptr;
@@ -158,7 +136,7 @@ static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
   config.numKvHeads = config.numHeads;
 }
 
-static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+void readGgufDeepSeekRest(GgufKeys &keys, ModelConfig &config) {
   if (config.moe.numExperts > 0)
     readGgufRoutedExperts(keys, config);
   setScoreScale(config);
@@ -188,7 +166,7 @@ static void upProjections(ModelBuilder &b, std::vector<TensorHandle> &keyUps, st
   }
 }
 
-static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
+TensorHandle latentSelfAttention(ModelBuilder &b, TensorHandle x) {
   const ModelConfig &c = b.config();
   int64_t rank = c.latent.kvLoraRank, rope = c.latent.qkRopeHeadDim;
   TensorHandle q = b.rope(b.splitHeads(queries(b, x), c.numHeads), c.latent.qkNopeHeadDim);
@@ -201,30 +179,17 @@ static TensorHandle attentionBlock(ModelBuilder &b, TensorHandle x) {
   return b.linear(b.mergeHeads(attended), "self_attn.o_proj");
 }
 
-static void buildDeepSeek(ModelBuilder &b) {
+void buildDeepSeek(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     auto addTo = [&](TensorHandle x, TensorHandle block) { return b.add(x, b.scale(block, b.config().residualScale)); };
-    x = addTo(x, attentionBlock(b, b.rmsNorm(x, "input_layernorm")));
+    x = addTo(x, latentSelfAttention(b, b.rmsNorm(x, "input_layernorm")));
     return addTo(x, layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
   });
 }
 
-static constexpr Family describeDeepSeek(const char *modelType) {
-  Family row;
-  row.modelType = modelType;
-  row.rules = {embeddingRules, latentAttentionRules, feedForwardNormRules, feedForwardRules,
-               expertRules,    correctionRules,      sharedExpertRules};
-  row.biases.attentionKey = "attention_bias";
-  row.rope.interleavedInGguf = true;
-  row.readers.huggingFaceSizes = readSizes;
-  row.readers.ggufSizes = readGgufSizes;
-  row.readers.ggufRest = readGgufRest;
-  row.build = buildDeepSeek;
-  return row;
-}
-
 static constexpr KeyAlias v2Aliases[] = {{"num_experts", "n_routed_experts"}};
-static constexpr KeyAlias v3Aliases[] = {{"num_local_experts", "n_routed_experts"}};
+static constexpr KeyAlias v3Aliases[] = {{"num_local_experts", "n_routed_experts"},
+                                         {"num_mtp_layers", "num_nextn_predict_layers"}};
 
 static constexpr Family describeV2() {
   Family row = describeDeepSeek("deepseek_v2");

@@ -3,7 +3,8 @@
 // Granite 3 (IBM 2024): Llama with four multipliers: of embeddings, of scores in place of 1 / sqrt(head_dim), of what a block adds to the
 // residual, and a divisor of logits. Granite MoE has experts in every layer, "shared" of them one that every token passes besides; both matrices of
 // gate and up lie in one. Granite "SWA" (IBM 2026) has a window in all layers but the first of four, and a logit of each head that takes part in its sum
-// alone. Granite 4 ("hybrid") has layers that keep a state in the place of attention, as Mamba 2 does (arXiv:2405.21060), behind a convolution of a few
+// alone, with experts or without. HyperCLOVA X SEED Think (NAVER 2025, arXiv:2601.03286) is Granite that multiplies logits, and norms what attention and
+// feed-forward give. Granite 4 ("hybrid") has layers that keep a state in the place of attention, as Mamba 2 does (arXiv:2405.21060), behind a convolution of a few
 // tokens; the others may do without a rotation, and models without experts have the shared one alone.
 
 #include "frontends/families/Decoder.h"
@@ -111,9 +112,50 @@ static constexpr Family describeGraniteSwa() {
 }
 const Family family::graniteSwa = describeGraniteSwa();
 
-static constexpr TensorRule expertBlockRules[] = {
+static constexpr TensorRule behindRules[] = {
+    {"model.layers.#.post_norm1.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NormsBehind},
+    {"model.layers.#.post_norm2.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NormsBehind},
+};
+
+static void readClovaScales(JsonObject &object, ModelConfig &config) {
+  config.embeddingScale = object.number("embedding_multiplier").value_or(1.0);
+  config.residualScale = object.number("residual_multiplier").value_or(1.0);
+  config.logitScale = object.number("logits_scaling").value_or(1.0);
+  config.attentionScale = object.number("attention_multiplier").value_or(0.0);
+  if (config.attentionScale == 0.0 && !object.isNull("attention_multiplier") && object.has("attention_multiplier"))
+    object.fail("attention_multiplier", "is 0, expected a positive number");
+  config.hasNormsBehind = object.flag("use_post_norm", true);
+}
+
+static void buildClova(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  auto addTo = [&](TensorHandle x, TensorHandle block, const char *behind) {
+    return b.add(x, b.scale(c.hasNormsBehind ? b.rmsNorm(block, behind) : block, c.residualScale));
+  };
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    x = addTo(x, selfAttention(b, b.rmsNorm(x, "input_layernorm")), "post_norm1");
+    return addTo(x, feedForward(b, b.rmsNorm(x, "post_attention_layernorm")), "post_norm2");
+  });
+}
+
+static constexpr Family describeHyperClovaX() {
+  Family row = describeGranite();
+  row.modelType = "hyperclovax";
+  row.gguf = nullptr;
+  row.rules[5] = behindRules;
+  row.readers.huggingFaceRest = readClovaScales;
+  row.readers.ggufRest = nullptr;
+  row.build = buildClova;
+  return row;
+}
+const Family family::hyperClovaX = describeHyperClovaX();
+
+static constexpr TensorRule routerRules[] = {
     {"model.layers.#.block_sparse_moe.router.layer.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts,
      ConfigDim::Hidden, When::Sparse},
+};
+
+static constexpr TensorRule expertBlockRules[] = {
     {"model.layers.#.block_sparse_moe.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight",
      ConfigDim::ExpertIntermediate, ConfigDim::Hidden, When::Sparse},
     {"model.layers.#.block_sparse_moe.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight",
@@ -155,7 +197,7 @@ static constexpr Family describeMoe() {
   Family row = describeGranite();
   row.modelType = "granitemoe";
   row.gguf = nullptr;
-  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, expertBlockRules};
+  row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, routerRules, expertBlockRules};
   row.biases.mlpKey = nullptr;
   row.experts.block = "block_sparse_moe.";
   row.experts.router = "router.layer";
@@ -179,6 +221,29 @@ static constexpr Family describeShared() {
   return row;
 }
 const Family family::graniteMoeShared = describeShared();
+
+static constexpr TensorRule plainRouterRules[] = {
+    {"model.layers.#.block_sparse_moe.router.weight", nullptr, ConfigDim::Experts, ConfigDim::Hidden, When::Sparse},
+};
+
+static constexpr Family describeMoeSwa() {
+  Family row = describeShared();
+  Family windowed = describeGraniteSwa();
+  row.modelType = "granitemoe_swa";
+  row.gguf = nullptr;
+  row.rules[4] = plainRouterRules;
+  row.rules[6] = sinkRules;
+  row.experts.router = "router";
+  row.experts.fusedGateAndUp = "block_sparse_moe.experts.gate_up_proj";
+  row.experts.fusedDown = "block_sparse_moe.experts.down_proj";
+  row.defaults.slidingWindow = windowed.defaults.slidingWindow;
+  row.windows = windowed.windows;
+  row.readers.huggingFaceRopes = windowed.readers.huggingFaceRopes;
+  row.readers.ggufRest = nullptr;
+  row.build = windowed.build;
+  return row;
+}
+const Family family::graniteMoeSwa = describeMoeSwa();
 
 static void readHybridSizes(JsonObject &object, ModelConfig &config) {
   const ConfigDefaults &defaults = config.family->defaults;
@@ -264,8 +329,8 @@ static constexpr Family describeHybrid() {
   row.gguf = "granitehybrid";
   row.keyNames = hybridNames;
   row.windows.recurrentType = "linear_attention";
-  row.rules = {embeddingRules,   attentionNormRules, attentionRules, feedForwardNormRules,
-               feedForwardRules, expertBlockRules,   mambaRules};
+  row.rules = {embeddingRules,   attentionNormRules, attentionRules,   feedForwardNormRules,
+               feedForwardRules, routerRules,        expertBlockRules, mambaRules};
   row.readers.huggingFaceSizes = readHybridSizes;
   row.readers.huggingFaceRopes = readHybridRopes;
   row.readers.huggingFaceRest = readHybrid;

@@ -2,7 +2,7 @@
 //
 // Llama (Touvron et al. 2023, arXiv:2302.13971): the decoder that most others are a variant of. Checkpoints may have biases in attention
 // and in the feed-forward block. In GGUF, "llama" without experts may also be a mistral with a window. InternLM3 (2025): Llama whose files call the flags of biases
-// otherwise. CWM (FAIR 2025, arXiv:2510.02387): Llama whose layers see a window, but for the first of four.
+// otherwise. IQuest-Coder (2026): Llama with other defaults. CWM (FAIR 2025, arXiv:2510.02387): Llama whose layers see a window, but for the first of four.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -50,6 +50,20 @@ static constexpr Family describeInternLm3() {
   return row;
 }
 const Family family::internLm3 = describeInternLm3();
+
+static constexpr Family describeIQuestCoder() {
+  Family row = describeLlama();
+  row.modelType = "iquestcoder";
+  row.gguf = nullptr;
+  row.defaults.vocabSize = 76800;
+  row.defaults.numHeads = 40;
+  row.defaults.numKvHeads = 8;
+  row.defaults.headDim = 128;
+  row.defaults.context = 131072;
+  row.defaults.normEps = 1e-5;
+  return row;
+}
+const Family family::iQuestCoder = describeIQuestCoder();
 
 // A config that says nothing of its rotation has that of the published model.
 static void stretchRotation(JsonObject &object, ModelConfig &config) {

@@ -1,15 +1,19 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Mamba 2 (arXiv:2405.21060): each layer is a norm and the mixer, and nothing attends. Nemotron-H (arXiv:2504.03624): each layer is a norm and one of
-// the mixer, attention without a rotation, and a feed-forward block without a gate.
+// the mixer, attention without a rotation, and a feed-forward block without a gate. Nemotron 3 (2025): or experts without one, chosen by a corrected
+// sigmoid, which may read and give less than a layer's width, beside one that every token passes. GGUF has another name for it.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/Mamba2Mixer.h"
+#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include "bytes/Text.h"
+
+#include <algorithm>
 
 namespace heddle {
 
@@ -57,14 +61,25 @@ static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   readGgufMamba2(keys, config);
 }
 
+// The experts that are chosen by the layer's own width, between the projections of what they read, beside the one that every token passes.
+static TensorHandle ungatedExperts(ModelBuilder &b, TensorHandle x) {
+  bool isNarrow = b.config().moe.latentSize > 0;
+  TensorHandle routed = isNarrow ? b.moe(b.linear(x, "mixer.fc1_latent_proj"), "mixer.", x) : b.moe(x, "mixer.");
+  if (isNarrow)
+    routed = b.linear(routed, "mixer.fc2_latent_proj");
+  TensorHandle up = b.activation(b.linear(x, "mixer.shared_experts.up_proj"));
+  return b.add(routed, b.linear(up, "mixer.shared_experts.down_proj"));
+}
+
 // A norm and one block in each layer.
 static void build(ModelBuilder &b) {
   TensorHandle x = b.embedTokens(b.config().family->embedding);
   x = decoderLayers(b, "backbone.layers.", x, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "norm");
-    return b.add(x, b.config().isRecurrent(layer) ? mamba2Mixer(b, normed, "mixer.")
-                    : b.config().attends(layer)   ? selfAttention(b, normed)
-                                                  : feedForward(b, normed));
+    return b.add(x, b.config().isRecurrent(layer)              ? mamba2Mixer(b, normed, "mixer.")
+                    : b.config().attends(layer)                ? selfAttention(b, normed)
+                    : b.config().moe.layerIsMoe[size_t(layer)] ? ungatedExperts(b, normed)
+                                                               : feedForward(b, normed));
   });
   finishDecoder(b, b.rmsNorm(x, b.config().family->finalNorm));
 }
@@ -112,6 +127,37 @@ static constexpr TensorRule feedForwardBlockRules[] = {
      When::Alone},
     {"backbone.layers.#.mixer.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
      When::Alone},
+    {"backbone.layers.#.mixer.up_proj.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None,
+     When::AloneBias},
+    {"backbone.layers.#.mixer.down_proj.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::AloneBias},
+};
+
+static constexpr TensorRule ungatedExpertRules[] = {
+    {"backbone.layers.#.mixer.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
+     When::Sparse},
+    {"backbone.layers.#.mixer.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts,
+     ConfigDim::None, When::Correction},
+    {"backbone.layers.#.mixer.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::ExpertInput, When::Sparse},
+    {"backbone.layers.#.mixer.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::ExpertInput,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+    {"backbone.layers.#.mixer.fc1_latent_proj.weight", "blk.#.ffn_latent_down.weight", ConfigDim::ExpertInput,
+     ConfigDim::Hidden, When::ExpertLatent},
+    {"backbone.layers.#.mixer.fc2_latent_proj.weight", "blk.#.ffn_latent_up.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertInput, When::ExpertLatent},
+    {"backbone.layers.#.mixer.fc1_latent_proj.bias", "blk.#.ffn_latent_down.bias", ConfigDim::ExpertInput,
+     ConfigDim::None, When::ExpertLatentBias},
+    {"backbone.layers.#.mixer.fc2_latent_proj.bias", "blk.#.ffn_latent_up.bias", ConfigDim::Hidden, ConfigDim::None,
+     When::ExpertLatentBias},
+    {"backbone.layers.#.mixer.shared_experts.up_proj.weight", "blk.#.ffn_up_shexp.weight",
+     ConfigDim::SharedIntermediate, ConfigDim::Hidden, When::Shared},
+    {"backbone.layers.#.mixer.shared_experts.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Shared},
+    {"backbone.layers.#.mixer.shared_experts.up_proj.bias", "blk.#.ffn_up_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"backbone.layers.#.mixer.shared_experts.down_proj.bias", "blk.#.ffn_down_shexp.bias", ConfigDim::Hidden,
+     ConfigDim::None, When::SharedBias},
 };
 
 // What each layer is, as a list of words or, in older files, one character for each.
@@ -154,17 +200,44 @@ static void readBlockTypes(JsonObject &object, ModelConfig &config) {
   for (const std::string &type : blockTypes(object)) {
     config.attending[layer] = type == "full_attention" || type == "attention";
     config.recurrent.layers[layer] = type == "linear_attention" || type == "mamba";
-    if (type == "moe")
-      object.unsupported(key, "holds experts (moe, E), which are not supported; expected feed-forward blocks");
-    else if (!config.attending[layer] && !config.recurrent.layers[layer] && type != "mlp")
-      object.fail(key,
-                  "holds '" + printable(type, 64) + "', expected linear_attention (M), full_attention (*) or mlp (-)");
+    config.moe.layerIsMoe[layer] = type == "moe";
+    if (!config.attending[layer] && !config.recurrent.layers[layer] && type != "moe" && type != "mlp")
+      object.fail(key, "holds '" + printable(type, 64) +
+                           "', expected linear_attention (M), full_attention (*), mlp (-) or moe (E)");
     ++layer;
+  }
+}
+
+// Of a model where a layer has them; config files of others have the keys of their class.
+static void readUngatedExperts(JsonObject &object, ModelConfig &config) {
+  MoeConfig &moe = config.moe;
+  std::vector<bool> layers = moe.layerIsMoe;
+  RoutedDefaults defaults;
+  defaults.numExperts = 8;
+  defaults.perToken = 2;
+  defaults.width = 7688;
+  defaults.numShared = 1;
+  defaults.normTopkProb = true;
+  readRoutedExperts(object, config, defaults);
+  moe.layerIsMoe = layers;
+  moe.sharedIntermediateSize =
+      object.bounded("moe_shared_expert_intermediate_size",
+                     object.integer("moe_shared_expert_intermediate_size").value_or(7688), 1, 1 << 24);
+  moe.sigmoidScores = moe.hasCorrection = true;
+  moe.numGroups = object.integer("n_group").value_or(1);
+  moe.topGroups = object.integer("topk_group").value_or(1);
+  moe.latentSize = object.integer("moe_latent_size").value_or(0);
+  if (object.has("moe_latent_size") && moe.latentSize == 0)
+    object.fail("moe_latent_size", "is 0, expected a positive number or null");
+  if (std::find(layers.begin(), layers.end(), true) == layers.end()) {
+    moe = MoeConfig();
+    moe.layerIsMoe = std::move(layers);
   }
 }
 
 static void readHybrid(JsonObject &object, ModelConfig &config) {
   readBlockTypes(object, config);
+  readUngatedExperts(object, config);
   readMamba2(object, config, mixerKeys(/*expand=*/nullptr));
   std::string activation = object.string("mamba_hidden_act").value_or("silu");
   if (std::optional<Activation> known = activationNamed(activation))
@@ -177,14 +250,12 @@ static void readHybrid(JsonObject &object, ModelConfig &config) {
   if (double least = object.number("time_step_min").value_or(mostLeast); !(least <= mostLeast))
     object.unsupported("time_step_min", "is " + std::to_string(least) +
                                             ", a bound of steps that is not supported; expected at most 0.001");
-  for (const char *key : {"n_routed_experts", "n_shared_experts"}) // of layers that are refused
-    object.pass(key);
 }
 
 // A number of each layer, 0 where it has no such block.
 static std::vector<bool> layersWith(GgufKeys &keys, const ModelConfig &config, const char *key) {
-  Expected<std::vector<int64_t>> numbers =
-      keys.source().integers(keys.full(key), {config.numHiddenLayers, "layers", keys.full("block_count")});
+  Expected<std::vector<int64_t>> numbers = keys.source().integers(
+      keys.full(key), {config.numHiddenLayers + config.numPredictionLayers, "layers", keys.full("block_count")});
   keys.adopt(numbers.status());
   std::vector<bool> has(size_t(config.numHiddenLayers), false);
   for (size_t layer = 0; numbers && layer < std::min(has.size(), numbers->size()); ++layer)
@@ -208,21 +279,31 @@ static constexpr KeyName hybridNames[] = {{"rms_norm_eps", "layer_norm_epsilon",
                                           {"linear_num_value_heads", "mamba_num_heads"},
                                           {"linear_key_head_dim", "ssm_state_size"},
                                           {"linear_value_head_dim", "mamba_head_dim"},
-                                          {"num_hidden_layers", "layers_block_type"}};
+                                          {"num_hidden_layers", "layers_block_type"},
+                                          {"num_local_experts", "n_routed_experts"}};
 
-static constexpr KeyAlias hybridAliases[] = {
-    {"mamba_n_groups", "n_groups"}, {"mamba_d_conv", "conv_kernel"}, {"mamba_conv_bias", "use_conv_bias"}};
+static constexpr KeyAlias hybridAliases[] = {{"mamba_n_groups", "n_groups"},
+                                             {"mamba_d_conv", "conv_kernel"},
+                                             {"mamba_conv_bias", "use_conv_bias"},
+                                             {"num_local_experts", "n_routed_experts"}};
+
+// What predicts one token more, in GGUF files behind the last layer.
+static constexpr UnreadTensor predictionTensors[] = {{"mtp.*"}, {"blk.+.*"}};
 
 static constexpr Family describeNemotronH() {
   Family row = describeMamba2();
   row.modelType = "nemotron_h";
   row.gguf = "nemotron_h";
-  row.rules = {modelRules, mixerRules, attendingRules, feedForwardBlockRules};
+  row.rules = {modelRules, mixerRules, attendingRules, feedForwardBlockRules, ungatedExpertRules};
+  row.unread = predictionTensors;
   row.keyNames = hybridNames;
   row.aliases = hybridAliases;
   row.activationKey = "mlp_hidden_act";
   row.attention.block = "mixer.";
   row.feedForward = {"mixer.", nullptr, "up_proj", "down_proj"};
+  row.experts.block = "mixer.";
+  row.experts.gate = nullptr;
+  row.biases.mlpKey = "mlp_bias";
   row.defaults.vocabSize = 131072;
   row.defaults.numHeads = 32;
   row.defaults.headDim = 128;
@@ -238,5 +319,23 @@ static constexpr Family describeNemotronH() {
   return row;
 }
 const Family family::nemotronH = describeNemotronH();
+
+static void readGgufHybridExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufHybrid(keys, config);
+  readGgufRoutedExperts(keys, config);
+  config.moe.sigmoidScores = true;
+  config.moe.sharedIntermediateSize = keys.integer("expert_shared_feed_forward_length");
+  config.moe.latentSize = keys.integer("moe_latent_size", 0);
+}
+
+// Of GGUF files alone: Hugging Face has one name for both.
+static constexpr Family describeNemotronHMoe() {
+  Family row = describeNemotronH();
+  row.gguf = "nemotron_h_moe";
+  row.hasExperts = true;
+  row.readers.ggufRest = readGgufHybridExperts;
+  return row;
+}
+const Family family::nemotronHMoe = describeNemotronHMoe();
 
 } // namespace heddle

@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // ModernBERT (Warner et al. 2024, arXiv:2412.13663): an encoder with rotary positions, LayerNorm before each block, GeGLU, and layers that in
-// turn see all tokens or those within a window on both sides, each kind with rotary embeddings of its own base.
+// turn see all tokens or those within a window on both sides, each kind with rotary embeddings of its own base. Its decoder (Ettin, arXiv:2507.11412)
+// has matrices of their own for queries, keys and values, half as wide a window, of tokens before, and the head of the masked model.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Decoder.h"
@@ -48,7 +49,7 @@ static constexpr KeyName keyNames[] = {
 
 // layer_types, or, in older files, every how many layers one sees all tokens, the first among them. A window is local_attention tokens wide, or
 // twice sliding_window, where that is said.
-static void readWindows(JsonObject &object, ModelConfig &config) {
+static void readWindows(JsonObject &object, ModelConfig &config, bool isDecoder) {
   constexpr int64_t most = 1 << 24;
   bool isHalf = object.has("sliding_window");
   const char *key = isHalf ? "sliding_window" : "local_attention";
@@ -67,19 +68,31 @@ static void readWindows(JsonObject &object, ModelConfig &config) {
         return object.fail("layer_types",
                            "holds '" + printable(types[layer], 64) + "', expected full_attention or sliding_attention");
     }
-    config.layerWindow[layer] = slides ? width / 2 + 1 : 0; // the token itself, and half of it on each side
+    // The token itself, and half of it on each side; of a decoder as many tokens as half of it, this one among them.
+    config.layerWindow[layer] = slides ? width / 2 + !isDecoder : 0;
+    if (slides && config.layerWindow[layer] < 1)
+      return object.fail(key, "is " + std::to_string(width) + ", expected at least " + (isHalf ? "1" : "2"));
     config.layerRope[layer] = slides;
   }
 }
 
-static void readBothRopes(JsonObject &object, ModelConfig &config) {
-  readWindows(object, config);
+static void readRopesOf(JsonObject &object, ModelConfig &config) {
   double full = object.number("global_rope_theta").value_or(160000.0);
   double sliding = object.number("local_rope_theta").value_or(10000.0);
   readRopesByType(object, config, full, sliding, /*scalesBoth=*/true);
 }
 
-static void readRest(JsonObject &object, ModelConfig &config) {
+static void readBothRopes(JsonObject &object, ModelConfig &config) {
+  readWindows(object, config, /*isDecoder=*/false);
+  readRopesOf(object, config);
+}
+
+static void readDecoderRopes(JsonObject &object, ModelConfig &config) {
+  readWindows(object, config, /*isDecoder=*/true);
+  readRopesOf(object, config);
+}
+
+static void readHeadTerms(JsonObject &object, ModelConfig &config) {
   config.hasNormBias = object.boolean("norm_bias").value_or(false);
   config.hasHeadBias = object.boolean("classifier_bias").value_or(false);
   config.hasLogitsBias = object.boolean("decoder_bias").value_or(true);
@@ -89,19 +102,28 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   else
     object.fail("classifier_activation",
                 "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  readHeadTerms(object, config);
   std::string pooling = object.string("classifier_pooling").value_or("cls");
   if (pooling != "cls" && pooling != "mean")
     object.fail("classifier_pooling", "is '" + printable(pooling, 64) + "', expected cls or mean");
   config.pooledBy = pooling == "mean" ? ClassifierPooling::Mean : ClassifierPooling::First;
 }
 
-static TensorHandle buildLayer(ModelBuilder &b, int64_t layer, TensorHandle x) {
-  TensorHandle normed = layer == 0 ? x : b.layerNorm(x, "attn_norm"); // the first reads embeddings, normed already
-  x = b.add(x, fusedSelfAttention(b, normed, "attn.Wqkv", "attn.Wo"));
+// x + the gated block that reads its norm.
+static TensorHandle feedForwardBehind(ModelBuilder &b, TensorHandle x) {
   int64_t width = b.config().intermediateSize;
   TensorHandle both = b.linear(b.layerNorm(x, "mlp_norm"), "mlp.Wi");
   TensorHandle gated = b.glu(b.columns(both, 0, width), b.columns(both, width, 2 * width));
   return b.add(x, b.linear(gated, "mlp.Wo"));
+}
+
+static TensorHandle buildLayer(ModelBuilder &b, int64_t layer, TensorHandle x) {
+  TensorHandle normed = layer == 0 ? x : b.layerNorm(x, "attn_norm"); // the first reads embeddings, normed already
+  x = b.add(x, fusedSelfAttention(b, normed, "attn.Wqkv", "attn.Wo"));
+  return feedForwardBehind(b, x);
 }
 
 static void build(ModelBuilder &b) {
@@ -111,8 +133,8 @@ static void build(ModelBuilder &b) {
 }
 
 // What stands before the last layer of every head.
-static TensorHandle headRows(ModelBuilder &b, TensorHandle x) {
-  return b.layerNorm(b.activation(b.linear(x, "head.dense"), b.config().headActivation), "head.norm");
+static TensorHandle headRows(ModelBuilder &b, TensorHandle x, const std::string &head = "head.") {
+  return b.layerNorm(b.activation(b.linear(x, head + "dense"), b.config().headActivation), head + "norm");
 }
 
 static void buildMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
@@ -168,5 +190,51 @@ static constexpr Family describe() {
   return row;
 }
 const Family family::modernBert = describe();
+
+static constexpr TensorRule decoderRules[] = {
+    {"model.embeddings.tok_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    NORM("model.embeddings.norm", Always, NormBias),
+    NORM("model.layers.#.attn_norm", BehindFirst, NormBiasBehindFirst),
+    LINEAR("model.layers.#.attn.q_proj", Queries, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.k_proj", KeyValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.v_proj", KeyValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.Wo", Hidden, Queries, OutputBias),
+    NORM("model.layers.#.mlp_norm", Always, NormBias),
+    LINEAR("model.layers.#.mlp.Wi", GateAndUp, Hidden, MlpBias),
+    LINEAR("model.layers.#.mlp.Wo", Hidden, Intermediate, MlpBias),
+    NORM("model.final_norm", Always, NormBias),
+    LINEAR("lm_head.dense", Hidden, Hidden, HeadBias),
+    NORM("lm_head.norm", Always, NormBias),
+    {"decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {"decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
+};
+
+static void buildDecoderModel(ModelBuilder &b) {
+  const Family &family = *b.config().family;
+  TensorHandle x = b.layerNorm(b.embedTokens(family.embedding), "model.embeddings.norm");
+  x = decoderLayers(b, "model.layers.", x, [&](int64_t layer, TensorHandle x) {
+    x = b.add(x, selfAttention(b, layer == 0 ? x : b.layerNorm(x, "attn_norm")));
+    return feedForwardBehind(b, x);
+  });
+  x = b.layerNorm(x, "model.final_norm");
+  if (b.config().embedsTexts)
+    return b.output("last_hidden_state", x);
+  b.finish(headRows(b, x, "lm_head."), b.config().tieWordEmbeddings ? family.embedding : family.head, "decoder.bias");
+}
+
+static constexpr Family describeDecoder() {
+  Family row = describe();
+  row.modelType = "modernbert-decoder";
+  row.isEncoder = false;
+  row.heads = {};
+  row.rules = {decoderRules};
+  row.unread = {};
+  row.attention = {"attn.", "q_proj", "k_proj", "v_proj", "Wo"};
+  row.readers.huggingFaceRopes = readDecoderRopes;
+  row.readers.huggingFaceRest = readHeadTerms;
+  row.build = buildDecoderModel;
+  return row;
+}
+const Family family::modernBertDecoder = describeDecoder();
 
 } // namespace heddle

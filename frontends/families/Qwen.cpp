@@ -7,6 +7,7 @@
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/QwenLayers.h"
+#include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -189,5 +190,41 @@ static constexpr Family describeQwen2Moe() {
   return row;
 }
 const Family family::qwen2Moe = describeQwen2Moe();
+
+// In all layers, unless the file names others.
+static void readMellum(JsonObject &object, ModelConfig &config) {
+  readExpertCounts(object, config, /*numExperts=*/64, /*expertsPerToken=*/8);
+  config.moe.intermediateSize = object.integer("moe_intermediate_size").value_or(896);
+  config.moe.normTopkProb = object.boolean("norm_topk_prob").value_or(true);
+  readSparseLayers(object, config, /*firstSparse=*/0);
+}
+
+static void readMellumRopes(JsonObject &object, ModelConfig &config) {
+  readRopesByType(object, config, /*fullTheta=*/500000.0, /*slidingTheta=*/10000.0, /*scalesBoth=*/false);
+  rotateWindowsApart(config);
+}
+
+static constexpr KeyAlias mellumAliases[] = {{"num_experts", "num_local_experts"}};
+static constexpr UnreadTensor mellumPrediction[] = {{"mtp.*"}};
+
+static constexpr Family describeMellum() {
+  Family row = describeQwen3Moe();
+  row.modelType = "mellum";
+  row.gguf = nullptr;
+  row.unread = mellumPrediction;
+  row.keyNames = {};
+  row.aliases = mellumAliases;
+  row.defaults.context = 131072;
+  row.defaults.headDim = 128;
+  row.defaults.slidingWindow = 1024;
+  row.windows = {};
+  row.windows.use = WindowUse::Stated;
+  row.windows.readsLayerTypes = true;
+  row.windows.fullEvery = 1; // only layer_types gives a layer a window
+  row.readers.huggingFaceRopes = readMellumRopes;
+  row.readers.huggingFaceRest = readMellum;
+  return row;
+}
+const Family family::mellum = describeMellum();
 
 } // namespace heddle

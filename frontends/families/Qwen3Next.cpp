@@ -6,13 +6,12 @@
 // with images are those of texts where no image is, as Qwen3-VL's (Qwen.cpp).
 
 #include "frontends/families/Decoder.h"
+#include "frontends/families/DeltaRule.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/Mamba2Mixer.h"
 #include "frontends/families/QwenLayers.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
-
-#include <cmath>
 
 namespace heddle {
 
@@ -198,32 +197,18 @@ static StateInputs projectState(ModelBuilder &b, TensorHandle x) {
   return out;
 }
 
-// S = e^decay S, then S += beta k (x) (v - S^T k), for keys and queries of length 1; what S^T q gives is normed head by head.
-static TensorHandle deltaRule(ModelBuilder &b, TensorHandle x) {
+static TensorHandle stateBlock(ModelBuilder &b, TensorHandle x) {
   const RecurrentConfig &state = b.config().recurrent;
   StateInputs in = projectState(b, x);
   TensorHandle channels = b.causalConv(in.channels, "linear_attn.conv1d", b.config().activation);
   int64_t width = state.numKeyHeads * state.keyDim;
-  double dim = static_cast<double>(state.keyDim);
-  // x / sqrt(mean x^2 + eps / dim), which is sqrt(dim) times x / sqrt(sum x^2 + eps).
-  auto ofOneLength = [&](int64_t begin) {
-    TensorHandle heads = b.splitHeads(b.columns(channels, begin, begin + width), state.numKeyHeads);
-    return b.mergeHeads(b.rmsNorm(heads, "linear_attn.length", 1e-6 / dim));
-  };
-  TensorHandle q = ofOneLength(0), k = b.scale(ofOneLength(width), 1.0 / std::sqrt(dim));
-  LinearAttentionTerms terms;
-  terms.keyHeads = state.numKeyHeads;
-  terms.valueHeads = state.numValueHeads;
-  if (state.isTiled) { // each value head with a key of its own
-    q = b.repeatColumns(q, terms.valueHeads / terms.keyHeads);
-    k = b.repeatColumns(k, terms.valueHeads / terms.keyHeads);
-    terms.keyHeads = terms.valueHeads;
-  }
-  terms.scale = 1.0 / dim; // of a query's length and of scores, sqrt(dim) each
-  terms.decay = b.decay(b.softplus(in.steps, "linear_attn.dt_bias"), "linear_attn.A_log");
-  terms.beta = b.sigmoid(in.betas);
-  TensorHandle v = b.columns(channels, 2 * width, state.channels());
-  TensorHandle heads = b.splitHeads(b.linearAttention(q, k, v, terms), state.numValueHeads);
+  DeltaInputs inputs;
+  inputs.q = b.columns(channels, 0, width);
+  inputs.k = b.columns(channels, width, 2 * width);
+  inputs.v = b.columns(channels, 2 * width, state.channels());
+  inputs.steps = in.steps;
+  inputs.betas = in.betas;
+  TensorHandle heads = b.splitHeads(deltaRule(b, inputs, "linear_attn."), state.numValueHeads);
   TensorHandle normed = b.mergeHeads(b.rmsNormAsStored(heads, "linear_attn.norm"));
   return b.linear(b.glu(in.gates, normed, Activation::Silu), "linear_attn.out_proj");
 }
@@ -231,7 +216,7 @@ static TensorHandle deltaRule(ModelBuilder &b, TensorHandle x) {
 static void build(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "input_layernorm");
-    x = b.add(x, b.config().isRecurrent(layer) ? deltaRule(b, normed) : gatedAttention(b, normed));
+    x = b.add(x, b.config().isRecurrent(layer) ? stateBlock(b, normed) : gatedAttention(b, normed));
     return b.add(x, layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm")));
   });
 }

@@ -50,6 +50,13 @@ void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSpar
   }
 }
 
+void readSparseLayersButFirst(JsonObject &object, ModelConfig &config) {
+  readSparseLayers(object, config, /*firstSparse=*/1);
+  if (int64_t first = object.integer("first_k_dense_replace").value_or(1); first != 1 && !object.has("mlp_layer_types"))
+    object.unsupported("first_k_dense_replace", "is " + std::to_string(first) + ", which is not supported for " +
+                                                    config.architecture + "; expected 1, or mlp_layer_types");
+}
+
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
   MoeConfig &moe = config.moe;
   int64_t gating = keys.integer("expert_gating_func", 1);

@@ -43,6 +43,8 @@ struct RoutedDefaults {
 void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefaults &defaults);
 // Which layers have experts, of families whose files may name each: mlp_layer_types, before first_k_dense_replace.
 void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSparse);
+// The same where the reference knows mlp_layer_types alone, without which all layers but the first have experts.
+void readSparseLayersButFirst(JsonObject &object, ModelConfig &config);
 // All of it.
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config);
 

@@ -41,6 +41,15 @@ void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {
   }
 }
 
+// Whether a checkpoint has what the family adds to scores where experts are chosen; names are canonical.
+bool holdsCorrection(const ModelConfig &config, const Checkpoint &checkpoint) {
+  const ExpertNames &names = config.family->experts;
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    if (checkpoint.find("model.layers." + std::to_string(layer) + "." + names.block + names.correction))
+      return true;
+  return false;
+}
+
 // The same of a decoder with a tower, each of which has names of its own.
 void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
   if (!config.tower)
@@ -329,6 +338,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   canonicalizeNames(model.config, model.checkpoint);
   if (family.headIfStored)
     model.config.tieWordEmbeddings = !model.checkpoint.find(family.head);
+  if (family.correctionIfStored)
+    model.config.moe.hasCorrection = holdsCorrection(model.config, model.checkpoint);
   model.config.hasOwnEmbeddings = hasOwnEmbeddings(family, model.checkpoint);
   model.config.hasPooler = family.pooler && model.checkpoint.find(family.pooler);
   if (ModelConfig *tower = model.config.tower.get())

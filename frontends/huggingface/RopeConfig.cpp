@@ -25,6 +25,8 @@ RopeScalingKind readKind(JsonObject &rope, const ModelConfig &model) {
   bool longropeOnly = model.family->rope.longropeOnly;
   if (longropeOnly && name == "yarn")
     name = "longrope"; // what the first of these checkpoints meant by it
+  if (model.family->rope.yarn && name == model.family->rope.yarn)
+    name = "yarn";
   for (const ScalingName &scaling : scalingNames)
     if (name == scaling.name &&
         (!longropeOnly || scaling.kind == RopeScalingKind::None || scaling.kind == RopeScalingKind::Longrope))

@@ -457,9 +457,9 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block, Te
       project(names.down, downs, downBiases);
       continue;
     }
-    // The op calls what is activated a gate, whether something is multiplied with it or not.
+    // The op calls what is activated a gate, whether something is multiplied with it or not. relu(x) times x is the square of relu.
     project(isFused ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
-    if (names.gate && !isFused)
+    if ((names.gate || config().activation == Activation::SquaredRelu) && !isFused)
       project(names.up, ups, upBiases);
     project(names.down, downs, downBiases);
   }

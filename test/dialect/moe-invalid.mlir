@@ -109,9 +109,9 @@ func.func @moe_c7_length(%x: tensor<?x8xf32>, %r: tensor<1x8xf32>, %b: tensor<3x
 
 // -----
 
-func.func @moe_c8(%x: tensor<?x8xf32>, %h: tensor<?x7xf32>, %r: tensor<1x8xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
-  // expected-error @+1 {{router_input 'tensor<?x7xf32>' must have the type of the input, 'tensor<?x8xf32>'}}
-  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<?x7xf32>) gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x8xf32> -> tensor<?x8xf32>
+func.func @moe_c8(%x: tensor<?x8xf32>, %h: tensor<7x7xf32>, %r: tensor<1x7xf32>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) {
+  // expected-error @+1 {{router_input 'tensor<7x7xf32>' must have the type of the input, 'tensor<?x8xf32>', but for the last dimension}}
+  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<7x7xf32>) gates(%g : tensor<3x8xf32>) ups(%g : tensor<3x8xf32>) downs(%d : tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<1x7xf32> -> tensor<?x8xf32>
   return
 }
 

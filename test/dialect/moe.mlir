@@ -41,9 +41,9 @@ func.func @activation_alone(%x: tensor<?x?x8xf32>, %r: tensor<1x8xf32>, %g: tens
 }
 
 // CHECK-LABEL: @rows_of_the_router
-func.func @rows_of_the_router(%x: tensor<?x8xf32>, %h: tensor<?x8xf32>, %r: tensor<2x8xf32>, %s: tensor<2xbf16>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
-  // CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} router_input(%{{.*}} : tensor<?x8xf32>) scales(%{{.*}} : tensor<2xbf16>) routing <scale = 2.000000e+00 : f64> gates(
-  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<?x8xf32>) scales(%s : tensor<2xbf16>) routing <scale = 2.0> gates(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>)
-    ups(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>) downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<2x8xf32> -> tensor<?x8xf32>
+func.func @rows_of_the_router(%x: tensor<?x8xf32>, %h: tensor<?x5xf32>, %r: tensor<2x5xf32>, %s: tensor<2xbf16>, %g: tensor<3x8xf32>, %d: tensor<8x3xf32>) -> tensor<?x8xf32> {
+  // CHECK: heddle.moe <silu> %{{.*}}, %{{.*}} router_input(%{{.*}} : tensor<?x5xf32>) scales(%{{.*}} : tensor<2xbf16>) routing <scale = 2.000000e+00 : f64> gates(
+  %0 = heddle.moe <silu> %x, %r router_input(%h : tensor<?x5xf32>) scales(%s : tensor<2xbf16>) routing <scale = 2.0> gates(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>)
+    ups(%g, %g : tensor<3x8xf32>, tensor<3x8xf32>) downs(%d, %d : tensor<8x3xf32>, tensor<8x3xf32>) {top_k = 1 : i64, normalize = true} : tensor<?x8xf32>, tensor<2x5xf32> -> tensor<?x8xf32>
   return %0 : tensor<?x8xf32>
 }

@@ -271,9 +271,17 @@ def nemotron_h(c):
     kinds = c["layers_block_type"]
     return ({**layer_norm(c), **lengths(c), "block_count": len(kinds), "rope.scaling.finetuned": False,
              "attention.head_count_kv": [c["num_key_value_heads"] if kind == "full_attention" else 0 for kind in kinds],
-             "feed_forward_length": [c["intermediate_size"] if kind == "mlp" else 0 for kind in kinds],
+             "feed_forward_length": [c["intermediate_size"] if kind == "mlp" else c["moe_intermediate_size"] if kind == "moe" else 0 for kind in kinds],
+             **(ungated_experts(c) if "moe" in kinds else {}),
              **state_keys(c["conv_kernel"], c["ssm_state_size"], c["n_groups"], c["mamba_num_heads"], c["mamba_num_heads"] * c["mamba_head_dim"])},
             {**rotated_pairs(c), "A_log": minus_power})
+
+
+def ungated_experts(c):
+    return {"expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"], "expert_feed_forward_length": c["moe_intermediate_size"],
+            "expert_shared_feed_forward_length": c["moe_shared_expert_intermediate_size"], "expert_shared_count": c["n_shared_experts"],
+            "expert_weights_norm": c["norm_topk_prob"], "expert_weights_scale": c["routed_scaling_factor"], "expert_group_count": c["n_group"],
+            "moe_latent_size": c["moe_latent_size"]}
 
 
 # Of Mamba 2's mixer: which families have it, and their key for the groups of heads.

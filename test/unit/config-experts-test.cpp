@@ -240,13 +240,96 @@ TEST(ExpertsConfig, mambaKin) {
        {"falcon_h1", {{"ssm_multipliers", {1, 1, 1, 1, -1}}}, "ssm_multipliers holds -1.000000, expected positive"},
        {"nemotron_h",
         {{"layers_block_type", {"linear_attention", "mlp", "conv"}}},
-        "layers_block_type holds 'conv', expected linear_attention (M), full_attention (*) or mlp (-)"},
+        "layers_block_type holds 'conv', expected linear_attention (M), full_attention (*), mlp (-) or moe (E)"},
        {"nemotron_h", {{"layers_block_type", nullptr}}, "hybrid_override_pattern is missing"},
        {"nemotron_h",
         {{"layers_block_type", nullptr}, {"hybrid_override_pattern", "ME*"}},
-        "hybrid_override_pattern holds experts (moe, E), which are not supported"},
+        "backbone.layers.1.mixer.gate.weight is missing"},
+       {"nemotron_h", {{"mlp_bias", true}}, "backbone.layers.1.mixer.up_proj.bias is missing"},
+       {"nemotron_h_latent", {{"moe_latent_size", 0}}, "moe_latent_size is 0, expected a positive number or null"},
+       {"nemotron_h_latent",
+        {{"moe_latent_size", nullptr}},
+        "experts.0.up_proj.weight has shape (24, 40), the config asks for (24, 64)"},
+       {"nemotron_h_latent",
+        {{"moe_shared_expert_intermediate_size", 0}},
+        "moe_shared_expert_intermediate_size is 0, expected 1 to 16777216"},
        {"nemotron_h", {{"mamba_hidden_act", "sin"}}, "mamba_hidden_act is 'sin', an unknown activation"},
        {"nemotron_h", {{"time_step_min", 0.1}}, "time_step_min is 0.100000, a bound of steps that is not supported"}});
+}
+
+// Experts without a gate, of a width of their own.
+TEST(ExpertsConfig, nemotronWithExperts) {
+  ModelConfig config = familyConfig("nemotron_h_latent");
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(config.moe.latentSize, 40);
+  EXPECT_EQ(config.moe.sharedIntermediateSize, 32);
+  json older = {{"layers_block_type", nullptr}, {"hybrid_override_pattern", "EM*"}};
+  EXPECT_EQ(familyConfig("nemotron_h_latent", older).moe.layerIsMoe, config.moe.layerIsMoe);
+  EXPECT_EQ(familyConfig("nemotron_h").moe.numExperts, 0);
+}
+
+// The graph of DeepSeek V3 under other defaults and names.
+TEST(ExpertsConfig, deepSeekKin) {
+  json all = {{"mlp_layer_types", {"sparse", "dense"}}};
+  EXPECT_EQ(familyConfig("glm4_moe_lite").moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_EQ(familyConfig("glm4_moe_lite", {{"mlp_layer_types", nullptr}}).moe.layerIsMoe,
+            (std::vector<bool>{false, true}));
+  EXPECT_EQ(familyConfig("youtu", {{"rope_interleave", false}}).ropes.at(0).interleaved, false);
+  json yarn = {{"type", "deepseek_yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 32}};
+  ModelConfig sarvam = familyConfig("sarvam_mla", {{"rope_parameters", nullptr}, {"rope_scaling", yarn}});
+  EXPECT_EQ(sarvam.ropes.at(0).scaling, RopeScalingKind::Yarn);
+  EXPECT_EQ(familyConfig("sarvam_mla", {{"n_routed_experts", nullptr}, {"num_experts", 4}}).moe.numExperts, 4);
+  EXPECT_TRUE(familyConfig("axk1").moe.hasCorrection); // by zeros
+  expectRefusals(
+      {{"glm4_moe_lite", all, "model.layers.1.mlp.gate_proj.weight is missing"},
+       {"glm4_moe_lite", {{"head_dim", 4}}, "has shape (64, 20), the config asks for (48, 20)"},
+       {"glm4_moe_lite",
+        {{"mlp_layer_types", nullptr}, {"first_k_dense_replace", 2}},
+        "first_k_dense_replace is 2, which is not supported for glm4_moe_lite; expected 1, or mlp_layer_types"},
+       {"glm4_moe_lite", {{"topk_method", "greedy"}}, "topk_method is 'greedy', which is not supported"},
+       {"axk1", {{"moe_layer_freq", 2}}, "moe_layer_freq is 2, which is not supported; expected 1"},
+       {"glm4_moe_lite", {{"rope_parameters", nullptr}, {"rope_scaling", yarn}}, "is 'deepseek_yarn', which is not"},
+       {"youtu", {{"n_routed_experts", 4}}, "n_routed_experts is 4, which is not supported for youtu; expected 0"}});
+}
+
+// Layers that keep a state by lightning attention, and by the gated delta rule behind three convolutions.
+TEST(ExpertsConfig, statesWithoutConvolutionAndWithThree) {
+  ModelConfig config = familyConfig("minimax", {{"linear_attn_alpha_factor", 2.0}, {"mlp_beta_factor", 0.5}});
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{false, true}));
+  EXPECT_EQ(config.partScales.stateResidual, 2.0);
+  EXPECT_EQ(config.partScales.down, 0.5);
+  config = familyConfig("olmo_hybrid");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.betaScale, 2.0);
+  EXPECT_TRUE(config.ropes.empty()); // its base is null
+  EXPECT_EQ(familyConfig("olmo_hybrid", {{"rope_parameters", {{"rope_theta", 100.0}}}}).ropes.at(0).theta, 100.0);
+  expectRefusals({{"minimax", {{"sliding_window", 4}}, "sliding_window is 4, which is not supported for minimax"},
+                  {"minimax", {{"mlp_alpha_factor", "x"}}, "mlp_alpha_factor"},
+                  {"olmo_hybrid", {{"linear_conv_kernel_dim", 1}}, "linear_conv_kernel_dim is 1, expected 2 to 64"},
+                  {"olmo_hybrid",
+                   {{"linear_value_head_dim", 13}},
+                   "linear_attn.v_proj.weight has shape (48, 64), the config asks for (52, 64)"}});
+}
+
+// Published keys of families that GLM-4.5, Granite and Qwen 3 are close to.
+TEST(ExpertsConfig, kinOfGlmGraniteAndQwen) {
+  EXPECT_EQ(familyConfig("solar_open").moe.layerIsMoe, (std::vector<bool>{true, true}));
+  EXPECT_EQ(familyConfig("sarvam_moe", {{"n_routed_experts", nullptr}, {"num_experts", 4}}).moe.numExperts, 4);
+  EXPECT_TRUE(familyConfig("sarvam_moe").normsHeads);
+  EXPECT_EQ(familyConfig("hyperclovax", {{"logits_scaling", 0.5}}).logitScale, 0.5);
+  EXPECT_EQ(familyConfig("mellum").layerRope, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(familyConfig("mellum", {{"layer_types", nullptr}}).layerWindow, (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(familyConfig("hy_v3", {{"router_scaling_factor", 2.0}}).moe.routedScale, 2.0);
+  EXPECT_EQ(familyConfig("modernbert_decoder").layerWindow, (std::vector<int64_t>{0, 8}));
+  expectRefusals(
+      {{"sarvam_moe", {{"use_qkv_bias", true}}, "model.layers.0.attention.query_key_value.bias is missing"},
+       {"sarvam_moe", {{"use_qk_norm", false}}, "key_layernorm.weight' and 3 more are not part of a model"},
+       {"solar_open", {{"use_qk_norm", true}}, "use_qk_norm is true, which is not supported for solar_open"},
+       {"hyperclovax", {{"attention_multiplier", 0}}, "attention_multiplier is 0, expected a positive number"},
+       {"iquestcoder", {{"clip_qkv", 1.0}}, "clip_qkv is 1.0, which is not supported for iquestcoder"},
+       {"hy_v3", {{"qk_norm", false}}, "qk_norm is false, which is not supported for hy_v3; expected true"},
+       {"granitemoe_swa", {{"layer_rope_theta", {1.0}}}, "layer_rope_theta has 1 entries, expected"},
+       {"modernbert_decoder", {{"sliding_window", 0}}, "sliding_window is 0, expected at least 1"}});
 }
 
 TEST(ExpertsConfig, hunYuan) {

@@ -55,8 +55,9 @@ TEST_P(FamilyConfig, isRead) {
   EXPECT_EQ(config.vocabSize, takesImages && !hasTowers ? 1 : 256);
   // Two layers attend to nobody's keys but their own, and are of one shape.
   bool sharesKeys = GetParam() == "gemma3n_text";
-  const std::map<std::string, int64_t> layers = {
-      {"gemma3n_text", 6}, {"gemma4_text", 5}, {"gemma4_text_moe", 3}, {"gemma4_text_shared", 6}, {"nemotron_h", 3}};
+  const std::map<std::string, int64_t> layers = {{"gemma3n_text", 6},    {"gemma4_text", 5},
+                                                 {"gemma4_text_moe", 3}, {"gemma4_text_shared", 6},
+                                                 {"nemotron_h", 3},      {"nemotron_h_latent", 3}};
   EXPECT_EQ(model->config.hiddenSize, sharesKeys ? 32 : 64);
   EXPECT_EQ(model->config.numHiddenLayers, layers.count(GetParam()) ? layers.at(GetParam()) : 2);
   bool attends = config.hasAttention();

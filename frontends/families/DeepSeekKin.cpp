@@ -1,0 +1,138 @@
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Families with the graph of DeepSeek V3: GLM-4.7-Flash (2026), whose files may name the layers with experts; Youtu-LLM (arXiv:2512.24618), which has
+// none; Sarvam's 105B model (2026), whose experts are of one group; and A.X-K1 (SK Telecom 2026), which norms what a sparse layer gives and chooses
+// experts without a correction. GGUF files of the first are those of DeepSeek.
+
+#include "frontends/families/DeepSeek.h"
+#include "frontends/families/EncoderDecoder.h"
+#include "frontends/families/Families.h"
+#include "frontends/huggingface/Config.h"
+
+#include <algorithm>
+
+namespace heddle {
+
+// A layer behind the last predicts one token more.
+static constexpr UnreadTensor predictionTensors[] = {{"model.layers.+.*"}};
+
+static int64_t predictionLayers(JsonObject &object, const ModelConfig &config, int64_t absent) {
+  return object.integer(fieldName(config, "num_nextn_predict_layers").c_str()).value_or(absent);
+}
+
+static void readGlmSizes(JsonObject &object, ModelConfig &config) {
+  readLatentSizes(object, config, LatentDefaults{512, 768, 192, 64, 256});
+}
+
+// Without mlp_layer_types all layers but the first have experts.
+static void readGlm(JsonObject &object, ModelConfig &config) {
+  readLatentExperts(object, config, LatentExpertDefaults{{64, 4, 1536, 1, 1, 1.8, true}, 1, 1});
+  readSparseLayersButFirst(object, config);
+  config.numPredictionLayers = predictionLayers(object, config, 1);
+  readLatentRotation(object, config);
+}
+
+static constexpr KeyAlias glmAliases[] = {{"num_local_experts", "n_routed_experts"}, {"head_dim", "qk_rope_head_dim"}};
+
+static constexpr Family describeGlm4MoeLite() {
+  Family row = describeDeepSeek("glm4_moe_lite");
+  row.unread = predictionTensors;
+  row.aliases = glmAliases;
+  row.defaults.context = 202752;
+  row.defaults.normEps = 1e-5;
+  row.rope.partial = true;
+  row.readers.huggingFaceSizes = readGlmSizes;
+  row.readers.huggingFaceRest = readGlm;
+  return row;
+}
+const Family family::glm4MoeLite = describeGlm4MoeLite();
+
+static constexpr Family describeYoutu() {
+  Family row = describeDeepSeek("youtu");
+  row.rules = {embeddingRules, latentAttentionRules, feedForwardNormRules, feedForwardRules};
+  row.defaults.context = 131072;
+  row.defaults.tied = true;
+  row.readers.huggingFaceRest = readLatentRotation;
+  return row;
+}
+const Family family::youtu = describeYoutu();
+
+static void readSarvamSizes(JsonObject &object, ModelConfig &config) {
+  LatentDefaults defaults;
+  defaults.qLoraRank = 0;
+  readLatentSizes(object, config, defaults);
+}
+
+static void readSarvam(JsonObject &object, ModelConfig &config) {
+  readLatentExperts(object, config, LatentExpertDefaults{{128, 8, 2048, 1, 1, 2.5, true}, 1, 1});
+  config.numPredictionLayers = predictionLayers(object, config, 0);
+  readLatentRotation(object, config);
+}
+
+static constexpr KeyAlias sarvamAliases[] = {{"num_local_experts", "n_routed_experts"},
+                                             {"num_experts", "n_routed_experts"},
+                                             {"num_shared_experts", "n_shared_experts"},
+                                             {"num_mtp_layers", "num_nextn_predict_layers"}};
+
+static constexpr Family describeSarvamMla() {
+  Family row = describeDeepSeek("sarvam_mla");
+  row.unread = predictionTensors;
+  row.aliases = sarvamAliases;
+  row.defaults.context = 4096;
+  row.rope.yarn = "deepseek_yarn";
+  row.readers.huggingFaceSizes = readSarvamSizes;
+  row.readers.huggingFaceRest = readSarvam;
+  return row;
+}
+const Family family::sarvamMla = describeSarvamMla();
+
+static constexpr TensorRule normBehindRules[] = {
+    {"model.layers.#.post_mlp_layernorm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Sparse},
+};
+
+// Published files have a norm for dense layers as well.
+static constexpr UnreadTensor denseNorms[] = {{"model.layers.#.post_mlp_layernorm.weight"}};
+
+static void readAxk1(JsonObject &object, ModelConfig &config) {
+  readLatentExperts(object, config, LatentExpertDefaults{{192, 8, 2048, 1, 1, 2.5, true}, 8, 4});
+  readSparseLayers(object, config, /*firstSparse=*/1);
+  readLatentRotation(object, config);
+}
+
+// Published files hold no corrections. Groups of experts are still scored as those with corrections are, by their two best.
+static Status addCorrections(Model &model) {
+  ModelConfig &config = model.config;
+  for (int64_t layer = 0; layer < config.numHiddenLayers && !config.moe.hasCorrection; ++layer)
+    if (config.moe.layerIsMoe[size_t(layer)])
+      HEDDLE_RETURN_IF_ERROR(addTensor(model, tensorName(correctionRules[0].name, layer, 0),
+                                       TensorInfo{TensorType::F32, {config.moe.numExperts}}, "corrections of scores",
+                                       [](std::vector<char> &row, int64_t) { std::fill(row.begin(), row.end(), 0); }));
+  config.moe.hasCorrection = true;
+  return Status();
+}
+
+static void buildAxk1(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    x = b.add(x, latentSelfAttention(b, b.rmsNorm(x, "input_layernorm")));
+    TensorHandle fed = layerFeedForward(b, layer, b.rmsNorm(x, "post_attention_layernorm"));
+    return b.add(x, b.config().moe.layerIsMoe[size_t(layer)] ? b.rmsNorm(fed, "post_mlp_layernorm") : fed);
+  });
+}
+
+static constexpr KeyAlias axk1Aliases[] = {{"num_local_experts", "n_routed_experts"}};
+
+static constexpr Family describeAxk1() {
+  Family row = describeDeepSeek("axk1");
+  row.rules[7] = normBehindRules;
+  row.unread = denseNorms;
+  row.aliases = axk1Aliases;
+  row.correctionIfStored = true;
+  row.defaults.context = 32768;
+  row.readers.huggingFaceRest = readAxk1;
+  row.addTensors = addCorrections;
+  row.build = buildAxk1;
+  return row;
+}
+const Family family::axk1 = describeAxk1();
+
+} // namespace heddle
