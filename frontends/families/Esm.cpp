@@ -75,7 +75,7 @@ static void readRest(JsonObject &object, ModelConfig &config) {
 // Of each id: (wide, 1, 0, 0), or (0, 1, 0, 0) where it is what masks; zeros for queries and keys that meet alike; and 1, or 0 where it is what masks.
 static constexpr const char *kinds = "esm.embeddings.kinds.weight";
 static constexpr int64_t quad = 4, kindWidth = 2 * quad + 1;
-static constexpr float wide = 1 << 20;
+static constexpr float wide = 1 << 15; // which f16 holds
 // Of training, where 0.15 of all tokens were chosen, and 0.8 of these masked.
 static constexpr double leftByTraining = 1 - 0.15 * 0.8;
 
