@@ -212,7 +212,9 @@ def make_model(folder, raw):
             buffer.normal_(0.0, 0.3)
     model.save_pretrained(folder)
     write_config(folder, raw)
-    model, info = kind.from_pretrained(folder, attn_implementation=attention, dtype=torch.float32, output_loading_info=True)
+    # A class that several families share would read the file as its own.
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model, info = kind.from_pretrained(folder, config=config, attn_implementation=attention, dtype=torch.float32, output_loading_info=True)
     if info["missing_keys"] or info["mismatched_keys"]:
         raise ValueError("the file lacks tensors")
     if model._can_set_experts_implementation():
