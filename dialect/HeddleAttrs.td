@@ -8,7 +8,8 @@ include "dialect/AttrClasses.td"
 
 def Heddle_ActivationKind : Heddle_Enum<"ActivationKind", [
   I32EnumAttrCase<"Silu", 0, "silu">, I32EnumAttrCase<"Gelu", 1, "gelu">, I32EnumAttrCase<"GeluTanh", 2, "gelu_tanh">,
-  I32EnumAttrCase<"Relu", 3, "relu">, I32EnumAttrCase<"QuickGelu", 4, "quick_gelu">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
+  I32EnumAttrCase<"Relu", 3, "relu">, I32EnumAttrCase<"QuickGelu", 4, "quick_gelu">, I32EnumAttrCase<"Tanh", 5, "tanh">,
+  I32EnumAttrCase<"SquaredRelu", 6, "squared_relu">]>;
 def Heddle_ActivationAttr : Heddle_EnumAttr<Heddle_ActivationKind, "activation"> {
   let summary = "The function that `glu` and experts apply";
   let description = [{

@@ -269,8 +269,6 @@ Status ConfigChecker::checkMoe() {
   const MoeConfig &moe = config.moe;
   if (moe.numExperts == 0)
     return Status();
-  if (config.activation == Activation::SquaredRelu && config.family->experts.gate)
-    return fail("hidden_act", "is relu2, which experts do not support");
   if (moe.expertsPerToken < 1 || moe.expertsPerToken > moe.numExperts)
     return fail("num_experts_per_tok", "is " + std::to_string(moe.expertsPerToken) + ", expected 1 to " +
                                            fieldName(config, "num_local_experts") + " (" +

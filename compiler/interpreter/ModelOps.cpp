@@ -216,6 +216,8 @@ double heddle::activate(ActivationKind kind, double x, llvm::function_ref<double
     return x / (1 + std::exp(-stored(1.702) * x));
   case ActivationKind::Tanh:
     return std::tanh(x);
+  case ActivationKind::SquaredRelu:
+    return x > 0 ? x * x : 0 * x;
   }
   llvm_unreachable("all activations are listed");
 }

@@ -130,6 +130,10 @@ Value FormulaBuilder::activate(ActivationKind kind, Value x) {
     return mul(x, sigmoid(mul(real(1.702), x)));
   case ActivationKind::Tanh:
     return math::TanhOp::create(*this, x);
+  case ActivationKind::SquaredRelu: {
+    Value positive = arith::MaximumFOp::create(*this, x, real(0));
+    return mul(positive, positive);
+  }
   }
   llvm_unreachable("all activations are listed");
 }

@@ -29,12 +29,13 @@ ActivationKind heddle::activationKind(Activation activation) {
   case Activation::GeluTanh:
     return ActivationKind::GeluTanh;
   case Activation::Relu:
-  case Activation::SquaredRelu: // relu(x) x
     return ActivationKind::Relu;
   case Activation::QuickGelu:
     return ActivationKind::QuickGelu;
   case Activation::Tanh:
     return ActivationKind::Tanh;
+  case Activation::SquaredRelu:
+    return ActivationKind::SquaredRelu;
   }
   llvm_unreachable("all activations are listed");
 }
@@ -153,14 +154,8 @@ TensorHandle ModelImporter::aboveCutoff(TensorHandle x, double deviations) {
 
 TensorHandle ModelImporter::gated(TensorHandle gate, TensorHandle up, Activation activation) {
   enter("activation");
-  auto product = [&](TensorHandle gate, TensorHandle up) {
-    return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
-                              ActivationKindAttr::get(b.getContext(), activationKind(activation))));
-  };
-  if (activation != Activation::SquaredRelu)
-    return product(gate, up);
-  TensorHandle squared = product(gate, gate);
-  return up.value ? wrap(arith::MulFOp::create(b, loc, unwrap(squared), unwrap(up))) : squared;
+  return wrap(GluOp::create(b, loc, unwrap(gate).getType(), unwrap(gate), unwrap(up),
+                            ActivationKindAttr::get(b.getContext(), activationKind(activation))));
 }
 
 TensorHandle ModelImporter::multiply(TensorHandle a, TensorHandle c) {
@@ -457,9 +452,9 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block, Te
       project(names.down, downs, downBiases);
       continue;
     }
-    // The op calls what is activated a gate, whether something is multiplied with it or not. relu(x) times x is the square of relu.
+    // The op calls what is activated a gate, whether something is multiplied with it or not.
     project(isFused ? names.gateAndUp : names.gate ? names.gate : names.up, gates, gateBiases);
-    if ((names.gate || config().activation == Activation::SquaredRelu) && !isFused)
+    if (names.gate && !isFused)
       project(names.up, ups, upBiases);
     project(names.down, downs, downBiases);
   }

@@ -10,7 +10,7 @@ func.func @same_types(%g: tensor<2x8xf32>, %u: tensor<2x4xf32>) {
 // -----
 
 func.func @unknown_activation(%g: tensor<2x8xf32>) {
-  // expected-error @+2 {{expected ::heddle::ActivationKind to be one of: silu, gelu, gelu_tanh, relu, quick_gelu, tanh}}
+  // expected-error @+2 {{expected ::heddle::ActivationKind to be one of: silu, gelu, gelu_tanh, relu, quick_gelu, tanh, squared_relu}}
   // expected-error @+1 {{failed to parse}}
   %0 = heddle.glu <swiglu> %g : tensor<2x8xf32>
   return

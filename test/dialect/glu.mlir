@@ -21,5 +21,7 @@ func.func @every_activation(%g: tensor<4xf32>) -> tensor<4xf32> {
   %3 = heddle.glu <quick_gelu> %2 : tensor<4xf32>
   // CHECK: heddle.glu <tanh>
   %4 = heddle.glu <tanh> %3 : tensor<4xf32>
-  return %4 : tensor<4xf32>
+  // CHECK: heddle.glu <squared_relu>
+  %5 = heddle.glu <squared_relu> %4 : tensor<4xf32>
+  return %5 : tensor<4xf32>
 }

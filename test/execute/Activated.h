@@ -27,6 +27,8 @@ inline double activated(MatmulEpilogue epilogue, double x) {
     return x / (1 + std::exp(-1.702 * x));
   case MatmulEpilogue::Tanh:
     return std::tanh(x);
+  case MatmulEpilogue::SquaredRelu:
+    return x > 0 ? x * x : 0;
   }
   return NAN;
 }

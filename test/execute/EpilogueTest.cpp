@@ -132,7 +132,7 @@ void EpilogueTest::expectFormula(const std::string &target, const MatmulSpec &sp
 
 TEST_P(EpilogueTest, ActivationsFollowTheirFormulas) {
   for (TensorType type : {TensorType::F32, TensorType::Q4_1, TensorType::Q8_0})
-    for (int kind = 0; kind < 12; ++kind)
+    for (int kind = 0; kind < 14; ++kind)
       for (MatmulActivation activation : {MatmulActivation::F32, MatmulActivation::Q8}) {
         if (type == TensorType::F32 && activation == MatmulActivation::Q8)
           continue;

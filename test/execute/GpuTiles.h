@@ -16,7 +16,7 @@ namespace heddle::test {
 
 inline constexpr MatmulEpilogue allEpilogues[] = {
     MatmulEpilogue::None, MatmulEpilogue::Silu,      MatmulEpilogue::Gelu, MatmulEpilogue::GeluTanh,
-    MatmulEpilogue::Relu, MatmulEpilogue::QuickGelu, MatmulEpilogue::Tanh};
+    MatmulEpilogue::Relu, MatmulEpilogue::QuickGelu, MatmulEpilogue::Tanh, MatmulEpilogue::SquaredRelu};
 
 // Calls `take` with the table's schedule for products.
 template <typename Take> void withMatmulSchedule(llvm::StringRef targetName, Take take) {

@@ -216,11 +216,13 @@ double reference(const std::string &activation, double x) {
     return std::max(x, 0.0);
   if (activation == "quick_gelu")
     return x / (1 + std::exp(-1.702 * x));
+  if (activation == "squared_relu")
+    return x > 0 ? x * x : 0;
   return std::tanh(x);
 }
 
 TEST(HalideKernels, Glu) {
-  for (const char *activation : {"silu", "gelu", "gelu_tanh", "relu", "quick_gelu", "tanh"}) {
+  for (const char *activation : {"silu", "gelu", "gelu_tanh", "relu", "quick_gelu", "tanh", "squared_relu"}) {
     SCOPED_TRACE(activation);
     Tensor x = random({-1, 200}, 11, 0, 3);
     checkKernel("func.func private @glu_" + std::string(activation) +

@@ -19,7 +19,8 @@ func.func @graph(%x: tensor<3x?x33xf32> {heddle.name = "x"}, %w: tensor<33xf32> 
   %silu = heddle.glu <silu> %x, %rms : tensor<3x?x33xf32>
   %gelu = heddle.glu <gelu> %x : tensor<3x?x33xf32>
   %tanh = heddle.glu <gelu_tanh> %x, %gelu : tensor<3x?x33xf32>
-  %quick = heddle.glu <quick_gelu> %tanh : tensor<3x?x33xf32>
+  %squared = heddle.glu <squared_relu> %tanh : tensor<3x?x33xf32>
+  %quick = heddle.glu <quick_gelu> %squared : tensor<3x?x33xf32>
   %capped = heddle.softcap %x {cap = 3.0} : tensor<3x?x33xf32>
   %positions = arith.constant dense<[[0, 1, 2, 3, 4], [7, 5, 3, 1, 0]]> : tensor<2x5xi32>
   %halves = heddle.rope %q, %positions, #rope {offset = 2} : tensor<2x3x5x7xf32>, tensor<2x5xi32>

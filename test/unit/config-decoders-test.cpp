@@ -124,14 +124,14 @@ TEST(DecoderConfig, scales) {
   EXPECT_EQ(familyConfig("olmo").clipQkv, 0.8);
   EXPECT_EQ(familyConfig("olmo", {{"clip_qkv", nullptr}}).clipQkv, 0.0);
   EXPECT_EQ(familyConfig("nemotron").activation, Activation::SquaredRelu);
+  EXPECT_EQ(familyConfig("qwen3_moe", {{"hidden_act", "relu2"}}).activation, Activation::SquaredRelu);
   expectRefusals({{"granite", {{"embedding_multiplier", 0}}, "embedding_multiplier is 0, expected a positive number"},
                   {"granite", {{"residual_multiplier", -1}}, "residual_multiplier is -1, expected a positive number"},
                   {"granite", {{"attention_multiplier", -1}}, "attention_multiplier is -1, expected a positive number"},
                   {"granite", {{"attention_multiplier", 0}}, "attention_multiplier is 0, expected a positive number"},
                   {"granite", {{"logits_scaling", 0}}, "logits_scaling is 0.000000, expected a positive number"},
                   {"cohere", {{"logit_scale", 0}}, "logit_scale is 0, expected a positive number"},
-                  {"olmo", {{"clip_qkv", -8}}, "clip_qkv is -8.000000, expected a positive number, or null for none"},
-                  {"qwen3_moe", {{"hidden_act", "relu2"}}, "hidden_act is relu2, which experts do not support"}});
+                  {"olmo", {{"clip_qkv", -8}}, "clip_qkv is -8.000000, expected a positive number, or null for none"}});
 }
 
 TEST(DecoderConfig, biases) {

@@ -143,6 +143,7 @@ TEST(Interpreter, GluKnowsEveryActivation) {
       {"relu", x},
       {"quick_gelu", x / (1 + std::exp(-1.702 * x))},
       {"tanh", std::tanh(x)},
+      {"squared_relu", x * x},
   };
   for (auto [name, value] : cases) {
     Evaluation run("func.func @main(%g: tensor<2xf32>, %u: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {\n"

@@ -221,6 +221,8 @@ Expr heddle::activationExpr(ActivationKind kind, Expr x) {
     return x * sigmoidExpr(f32(1.702) * x);
   case ActivationKind::Tanh:
     return tanhExpr(x);
+  case ActivationKind::SquaredRelu:
+    return select(x < f32(0), f32(0), x * x);
   }
   return Expr();
 }

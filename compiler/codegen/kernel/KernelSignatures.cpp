@@ -66,6 +66,8 @@ static MatmulEpilogue epilogueOf(ActivationKind kind) {
     return MatmulEpilogue::QuickGelu;
   case ActivationKind::Tanh:
     return MatmulEpilogue::Tanh;
+  case ActivationKind::SquaredRelu:
+    return MatmulEpilogue::SquaredRelu;
   }
   llvm_unreachable("an activation of the dialect");
 }

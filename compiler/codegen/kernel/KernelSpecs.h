@@ -24,7 +24,7 @@ enum class MatmulRows : uint8_t { Dense, Gathered, Scattered };
 
 // What is made of a finished sum. Gated: W holds 2 N rows, packed with PanelOrder::Interleaved from the gate's and the
 // up projection's, and out = activation(gate) * up.
-enum class MatmulEpilogue : uint8_t { None, Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh };
+enum class MatmulEpilogue : uint8_t { None, Silu, Gelu, GeluTanh, Relu, QuickGelu, Tanh, SquaredRelu };
 
 // Bounds of a gated activation: activation(alpha g) / alpha * (u + offset), g at most and |u| at most `limit`.
 struct GatingSpec {

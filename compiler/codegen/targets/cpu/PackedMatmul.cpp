@@ -184,6 +184,10 @@ Value MatmulEmitter::activate(Value x) {
     return b.mul(x, emitSigmoid(b, b.mul(x, b.splatReal(1.702f))));
   case MatmulEpilogue::Tanh:
     return b.fma(emitSigmoid(b, b.mul(x, b.splatReal(2))), b.splatReal(2), b.splatReal(-1));
+  case MatmulEpilogue::SquaredRelu: {
+    Value positive = arith::MaximumFOp::create(b, x, b.splatReal(0));
+    return b.mul(positive, positive);
+  }
   }
   llvm_unreachable("an epilogue of the table");
 }

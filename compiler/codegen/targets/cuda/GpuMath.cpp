@@ -37,6 +37,11 @@ static Value emitGelu(GpuBuilder &b, Value x) {
   return b.subF(b.mulF(b.addF(x, size), b.constantF32(0.5)), tail);
 }
 
+// max(x, 0) in a form that keeps what is no number.
+static Value emitRelu(GpuBuilder &b, Value x) {
+  return b.mulF(b.addF(x, magnitude(b, x)), b.constantF32(0.5));
+}
+
 Value heddle::emitActivation(GpuBuilder &b, MatmulEpilogue epilogue, Value x) {
   switch (epilogue) {
   case MatmulEpilogue::None:
@@ -52,12 +57,15 @@ Value heddle::emitActivation(GpuBuilder &b, MatmulEpilogue epilogue, Value x) {
   case MatmulEpilogue::Gelu:
     return emitGelu(b, x);
   case MatmulEpilogue::Relu:
-    // max(x, 0) in a form that keeps what is no number.
-    return b.mulF(b.addF(x, magnitude(b, x)), b.constantF32(0.5));
+    return emitRelu(b, x);
   case MatmulEpilogue::QuickGelu:
     return b.mulF(x, emitSigmoid(b, b.mulF(x, b.constantF32(1.702))));
   case MatmulEpilogue::Tanh:
     return emitTanh(b, x);
+  case MatmulEpilogue::SquaredRelu: {
+    Value positive = emitRelu(b, x);
+    return b.mulF(positive, positive);
+  }
   }
   llvm_unreachable("an epilogue");
 }

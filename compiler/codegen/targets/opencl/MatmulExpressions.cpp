@@ -33,6 +33,8 @@ static Expr activationOf(MatmulEpilogue epilogue, Expr x) {
     return activationExpr(ActivationKind::QuickGelu, x);
   case MatmulEpilogue::Tanh:
     return activationExpr(ActivationKind::Tanh, x);
+  case MatmulEpilogue::SquaredRelu:
+    return activationExpr(ActivationKind::SquaredRelu, x);
   }
   llvm_unreachable("an epilogue");
 }
