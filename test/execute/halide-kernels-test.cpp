@@ -4,6 +4,7 @@
 
 #include "test/execute/HalideKernel.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -25,22 +26,20 @@ std::vector<double> rmsNorm(Tensor &x, int row, int width, const std::function<d
 
 TEST(HalideKernels, RmsNorm) {
   for (int width : {576, 96, 50, 7}) {
-    std::string w = std::to_string(width);
     Tensor x = random({-1, width}, 1), weight = random({width}, 2);
-    checkKernel("func.func private @rms_norm(%x: tensor<?x" + w + "xf32>, %w: tensor<" + w + "xf32>) -> tensor<?x" + w +
-                    "xf32> {"
-                    "  %n = heddle.rms_norm %x, %w {eps = 1.0e-5 : f64} : tensor<?x" +
-                    w + "xf32>, tensor<" + w +
-                    "xf32>"
-                    "  return %n : tensor<?x" +
-                    w + "xf32> }",
-                {x, weight}, {Tensor(f32, {-1, width})}, [&](int count, std::vector<Tensor> &out) {
-                  for (int r = 0; r < count; ++r) {
-                    auto expected = rmsNorm(x, r, width, [&](int c) { return weight.data<float>()[c]; }, 1e-5);
-                    for (int c = 0; c < width; ++c)
-                      expectClose(out[0].at<float>(r, c), expected[c], 4e-7, 1e-12, r, c);
-                  }
-                });
+    checkKernel(
+        llvm::formatv("func.func private @rms_norm(%x: tensor<?x{0}xf32>, %w: tensor<{0}xf32>) -> tensor<?x{0}xf32> {{"
+                      "  %n = heddle.rms_norm %x, %w {{eps = 1.0e-5 : f64} : tensor<?x{0}xf32>, tensor<{0}xf32>"
+                      "  return %n : tensor<?x{0}xf32> }",
+                      width)
+            .str(),
+        {x, weight}, {Tensor(f32, {-1, width})}, [&](int count, std::vector<Tensor> &out) {
+          for (int r = 0; r < count; ++r) {
+            auto expected = rmsNorm(x, r, width, [&](int c) { return weight.data<float>()[c]; }, 1e-5);
+            for (int c = 0; c < width; ++c)
+              expectClose(out[0].at<float>(r, c), expected[c], 4e-7, 1e-12, r, c);
+          }
+        });
   }
 }
 
