@@ -95,6 +95,14 @@ SHAPES = {
         "head_dim": 128, "mamba_d_ssm": 3072, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "rope_theta": 1e11,
         "max_position_embeddings": 131072}),
     "mamba2-2.7b": ("mamba2", {"vocab_size": 50288, "hidden_size": 2560, "num_hidden_layers": 64, "num_heads": 80, "n_groups": 1, "tie_word_embeddings": True}),
+    # Each layer a mixer, experts or attention, as the letters of the published pattern say.
+    "nemotron-3-nano": ("nemotron_h", {
+        "vocab_size": 131072, "hidden_size": 2688, "layers_block_type": [
+            {"M": "linear_attention", "E": "moe", "*": "full_attention"}[kind] for kind in "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"],
+        "mamba_num_heads": 64, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "num_attention_heads": 32, "num_key_value_heads": 2,
+        "head_dim": 128, "intermediate_size": 1856, "moe_intermediate_size": 1856, "moe_shared_expert_intermediate_size": 3712, "n_routed_experts": 128,
+        "num_experts_per_tok": 6, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "routed_scaling_factor": 2.5, "norm_topk_prob": True,
+        "max_position_embeddings": 262144}),
     "qwen3.5-9b": ("qwen3_5_text", {}),
     "qwen3.5-2b": ("qwen3_5_text", {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 24, "num_attention_heads": 8, "num_key_value_heads": 2,
                                     "linear_num_value_heads": 16, "tie_word_embeddings": True}),
@@ -124,8 +132,9 @@ KEYS = {
     "gemma3_text": lambda c: {**sliding(c), "rope.freq_base": 1e6},
 }
 NAMES = json.loads(make_gguf.NAMES.read_text()) | {"gemma4_text": gguf_families.GEMMA4}
+NAMES["nemotron_h"] = NAMES["nemotron_h_latent"]  # the architecture that has experts
 # What transformers calls a tensor now, as gguf-names.json has it.
-RENAMED = {"mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
+RENAMED = {"nemotron_h": [("model.", "backbone.")], "mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
 F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
 TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16}
 BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, bytes
@@ -140,10 +149,10 @@ def tensors_of(family, config, known, model):
         shape = list(tensor.shape)
         if (tied and name == "lm_head.weight") or re.search(r"inv_freq|masked_bias|\.attn\.bias$", name):
             continue
-        if match := re.search(r"layers\.(\d+)\..*\.experts\.(gate_up|down)_proj$", name):
+        if match := re.search(r"layers\.(\d+)\..*\.experts\.(gate_up|up|down)_proj$", name):
             of_experts = f"blk.{match[1]}.ffn_{{}}_exps.weight"
-            if match[2] == "down":
-                found[of_experts.format("down")] = shape
+            if match[2] != "gate_up":
+                found[of_experts.format(match[2])] = shape
             else:
                 for part in ("gate", "up"):
                     found[of_experts.format(part)] = [shape[0], shape[1] // 2, shape[2]]
@@ -224,9 +233,11 @@ def main():
     options = parser.parse_args()
     family, differing = SHAPES[options.name]
     if options.layers:
-        differing = {**differing, "num_hidden_layers": options.layers}
-        if "layer_types" in differing:
-            differing["layer_types"] = differing["layer_types"][:options.layers]
+        kinds = next((key for key in ("layer_types", "layers_block_type") if key in differing), None)
+        if kinds != "layers_block_type":  # which says how many there are
+            differing = {**differing, "num_hidden_layers": options.layers}
+        if kinds:
+            differing = {**differing, kinds: differing[kinds][:options.layers]}
     config = transformers.AutoConfig.for_model(family, **differing)
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(config)

@@ -281,7 +281,7 @@ def ungated_experts(c):
     return {"expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"], "expert_feed_forward_length": c["moe_intermediate_size"],
             "expert_shared_feed_forward_length": c["moe_shared_expert_intermediate_size"], "expert_shared_count": c["n_shared_experts"],
             "expert_weights_norm": c["norm_topk_prob"], "expert_weights_scale": c["routed_scaling_factor"], "expert_group_count": c["n_group"],
-            "moe_latent_size": c["moe_latent_size"]}
+            "moe_latent_size": c.get("moe_latent_size")}
 
 
 # Of Mamba 2's mixer: which families have it, and their key for the groups of heads.
