@@ -102,7 +102,7 @@ static TensorHandle withoutMasked(ModelBuilder &b, TensorHandle x) {
   TensorHandle kind = b.embedIds(kinds, 1.0);
   auto head = [&](int64_t begin) { return b.splitHeads(b.columns(kind, begin, begin + quad), 1); };
   TensorHandle means = b.mergeHeads(b.attention(head(quad), head(quad), head(0)));
-  TensorHandle inverse = b.columns(b.rmsNorm(means, "", /*eps=*/1e-30), 1, 2);
+  TensorHandle inverse = b.columns(b.rmsNorm(means, "esm.embeddings.left", /*eps=*/1e-30), 1, 2);
   x = b.scaleHeads(x, b.columns(kind, 2 * quad, kindWidth));
   return b.scaleHeads(x, b.scale(inverse, leftByTraining * wide / 2));
 }
