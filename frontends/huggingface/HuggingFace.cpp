@@ -72,20 +72,25 @@ void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
   checkpoint.tensors.merge(ofTower.tensors);
 }
 
-// Checkpoints that were converted from TensorFlow call what norms multiply by and add gamma and beta, as some of new releases do again.
+// Checkpoints that were converted from TensorFlow call what norms multiply by and add gamma and beta, as some of new releases do again. A name that is
+// taken is given to nothing else.
 void renameNorms(Checkpoint &checkpoint) {
   constexpr std::pair<std::string_view, const char *> endings[] = {{"LayerNorm.gamma", "weight"},
                                                                    {"LayerNorm.beta", "bias"}};
-  std::map<std::string, TensorInfo, std::less<>> renamed;
-  while (!checkpoint.tensors.empty()) {
-    auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
-    std::string &name = node.key();
-    for (auto [ending, usual] : endings)
-      if (name.size() >= ending.size() && name.compare(name.size() - ending.size(), ending.size(), ending) == 0)
-        name.replace(name.rfind('.') + 1, std::string::npos, usual);
-    renamed.insert(std::move(node));
+  std::vector<std::pair<std::string, std::string>> renames;
+  for (const auto &[name, tensor] : checkpoint.tensors)
+    for (auto [ending, usual] : endings) {
+      if (name.size() < ending.size() || name.compare(name.size() - ending.size(), ending.size(), ending) != 0)
+        continue;
+      std::string to = name.substr(0, name.rfind('.') + 1) + usual;
+      if (!checkpoint.find(to))
+        renames.emplace_back(name, to);
+    }
+  for (auto &[name, to] : renames) {
+    auto node = checkpoint.tensors.extract(name);
+    node.key() = to;
+    checkpoint.tensors.insert(std::move(node));
   }
-  checkpoint.tensors = std::move(renamed);
 }
 
 // Rows [row, row + rows) of expert `expert` of a fused tensor (experts, all rows, columns), as a tensor of its own.
