@@ -123,6 +123,7 @@ struct KvAppendModel : BufferizableOpInterface::ExternalModel<KvAppendModel, KvA
 void heddle::registerBufferizationModels(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, HeddleDialect *) {
     PackedMatmulOp::attachInterface<KernelModel<PackedMatmulOp>>(*context);
+    IntegerMatmulOp::attachInterface<KernelModel<IntegerMatmulOp>>(*context);
     RouteExpertsOp::attachInterface<KernelModel<RouteExpertsOp>>(*context);
     ExpertMatmulOp::attachInterface<KernelModel<ExpertMatmulOp>>(*context);
     OnlineAttentionOp::attachInterface<KernelModel<OnlineAttentionOp>>(*context);

@@ -254,7 +254,7 @@ def Heddle_PackingAttr : Heddle_Attr<"Packing", "packing"> {
     of each source the transpose is packed. `manyRows`: only a body for many rows of activations reads it, so a generated token does not.
 
     Constraints:
-      * C1: format is one that `layout` holds: f32, f16, bf16, a block format, or codes4 or codes8 of u8 and i8 for matrices, f32 for vectors, and that of the
+      * C1: format is one that `layout` holds: f32, f16, bf16, a block format, or codes4, codes8 or bytes of u8 and i8 for matrices, f32 for vectors, and that of the
         source for what is stored; matrices of another type than the format are packed as f32.
       * C2: shape is (n, k) for matrices and (n) for vectors, of positive sizes; sizes of a stored tensor are not negative.
       * C3: there are sources, and their rows add up to n; a stored tensor is one source of all its elements.

@@ -282,9 +282,9 @@ LogicalResult SourceAttr::verify(function_ref<InFlightDiagnostic()> emitError, S
   return success();
 }
 
-// Codes of ONNX, of 4 and 8 bits.
+// Codes of ONNX, of 4 and 8 bits, and of 8 without scales.
 static bool isCodesFormat(StringRef format) {
-  return format == "codes4" || format == "codes8";
+  return format == "codes4" || format == "codes8" || format == "bytes";
 }
 
 bool heddle::isQuantizedFormat(StringRef format) {
@@ -299,7 +299,8 @@ LogicalResult heddle::verifyPackingLayout(function_ref<InFlightDiagnostic()> emi
                                           StringRef format, int64_t group, bool transposed, int64_t count) {
   bool isPlain = format == "f32" || format == "f16" || format == "bf16";
   if (isMatrixLayout(layout) && !isPlain && !isQuantizedFormat(format))
-    return emitError() << "format '" << format << "' is none of f32, f16, bf16, codes4, codes8 and the block formats";
+    return emitError() << "format '" << format
+                       << "' is none of f32, f16, bf16, codes4, codes8, bytes and the block formats";
   if (layout == PackingLayout::Vector && format != "f32")
     return emitError() << "format of vectors must be 'f32', got '" << format << "'";
   if (layout != PackingLayout::Interleaved && group)

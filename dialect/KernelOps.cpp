@@ -134,6 +134,36 @@ int64_t PackedMatmulOp::getBytesPerRow() {
   return rowBytes(getInput()) + rowBytes(getInits()[0]) * (getAccumulate() ? 2 : 1);
 }
 
+//===- integer_matmul -----------------------------------------------------===//
+
+LogicalResult IntegerMatmulOp::verify() {
+  auto isOf = [](Value value, int64_t columns, unsigned bits) {
+    return isMatrix(value, columns) && shaped(value).getElementType().isInteger(bits);
+  };
+  if (!isOf(getInput(), getK(), 8) || getInits().size() != 1 || !isOf(getInits()[0], getN(), 32)) // integer_matmul_c1
+    return emitOpError("input must be i8 (rows, ")
+           << getK() << ") and the one destination i32 (rows, " << getN() << ")";
+  if (getZero() && (shaped(getZero()).getRank() != 0 || !shaped(getZero()).getElementType().isInteger(8)))
+    return emitOpError("zero must be an i8 scalar, got ") << getZero().getType(); // integer_matmul_c2
+  return verifyResults(*this);
+}
+
+void IntegerMatmulOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  kernelEffects(*this, effects);
+}
+StringRef IntegerMatmulOp::getKernelKind() {
+  return "matmul";
+}
+int64_t IntegerMatmulOp::getFlopsPerRow() {
+  return 2 * int64_t(getN()) * getK();
+}
+int64_t IntegerMatmulOp::getFixedBytes() {
+  return staticBytes(getWeights());
+}
+int64_t IntegerMatmulOp::getBytesPerRow() {
+  return rowBytes(getInput()) + rowBytes(getInits()[0]);
+}
+
 //===- route_experts ------------------------------------------------------===//
 
 static bool isMatrixOf(Value value, int64_t columns, bool isFloat) {

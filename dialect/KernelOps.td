@@ -130,6 +130,34 @@ def Heddle_PackedMatmulOp : Heddle_KernelOp<"packed_matmul", [AttrSizedOperandSe
   let hasVerifier = 1;
 }
 
+def Heddle_IntegerMatmulOp : Heddle_KernelOp<"integer_matmul", [AttrSizedOperandSegments]> {
+  let summary = "Sums of products of bytes, as exact 32-bit integers";
+  let description = [{
+    destination = (input - zero) W^T modulo 2^32, W packed as "bytes" in panels of 16 output rows (compiler/weights/PackedLayout.h). Bytes of the input and
+    the zero are signed, or with `is_unsigned` not.
+
+    Constraints:
+      * C1: input is i8 (rows, k), the one destination i32 (rows, n).
+      * C2: the zero is an i8 scalar.
+
+    ```mlir
+    func.func @asymmetric(%x: tensor<?x64xi8>, %z: tensor<i8>, %w: tensor<1152xi8>, %out: tensor<?x16xi32>) -> tensor<?x16xi32> {
+      %y = heddle.integer_matmul unsigned ins(%x, %w : tensor<?x64xi8>, tensor<1152xi8>) zero(%z : tensor<i8>)
+        outs(%out : tensor<?x16xi32>) {n = 16, k = 64} -> tensor<?x16xi32>
+      return %y : tensor<?x16xi32>
+    }
+    ```
+  }];
+  let arguments = (ins Heddle_Buffer:$input, Heddle_Buffer:$weights, Optional<Heddle_Buffer>:$zero, Variadic<Heddle_Buffer>:$inits, I64Attr:$n,
+                       I64Attr:$k, UnitAttr:$is_unsigned);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = [{
+    (`unsigned` $is_unsigned^)? `ins` `(` $input `,` $weights `:` type($input) `,` type($weights) `)` (`zero` `(` $zero^ `:` type($zero) `)`)?
+    `outs` `(` $inits `:` type($inits) `)` attr-dict (`->` type($results)^)?
+  }];
+  let hasVerifier = 1;
+}
+
 def Heddle_RouteExpertsOp : Heddle_KernelOp<"route_experts", [AttrSizedOperandSegments]> {
   let summary = "Chooses the experts of each token and lists the tokens of each expert"
                 " (Jiang et al. 2024, arXiv:2401.04088)";

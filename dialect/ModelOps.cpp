@@ -110,6 +110,26 @@ LogicalResult LinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeD
   return success();
 }
 
+//===- integer_linear -----------------------------------------------------===//
+
+LogicalResult IntegerLinearOp::verify() {
+  RankedTensorType input = shaped(getInput()), weight = shaped(getWeight());
+  if (weight.getRank() != 2 || weight.getDimSize(1) != lastDim(input)) // integer_linear_c1
+    return emitOpError("weight ") << weight << " must be (out_features, in_features) with in_features "
+                                  << lastDim(input);
+  if (!sameButLast(input, shaped(getResult()), weight.getDimSize(0))) // integer_linear_c2
+    return emitOpError("result ") << getResult().getType() << " must be the input's shape with last dimension "
+                                  << weight.getDimSize(0);
+  if (getZero() && shaped(getZero()).getRank() != 0) // integer_linear_c3
+    return emitOpError("zero must be a scalar, got ") << getZero().getType();
+  return success();
+}
+
+LogicalResult IntegerLinearOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  shapes.push_back(sizesOf(b, getLoc(), getInput(), 1, {lastDim(shaped(getResult()))}));
+  return success();
+}
+
 //===- norms --------------------------------------------------------------===//
 
 template <typename Op> static LogicalResult verifyNorm(Op op) {

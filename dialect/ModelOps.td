@@ -123,6 +123,31 @@ def Heddle_LinearOp : Heddle_TiledModelOp<"linear", [AttrSizedOperandSegments]> 
   }];
 }
 
+def Heddle_IntegerLinearOp : Heddle_ModelOp<"integer_linear"> {
+  let summary = "(x - zero) W^T of bytes, as exact 32-bit integers (MatMulInteger of ONNX)";
+  let description = [{
+    result[..., n] = sum_k (input[..., k] - zero) * W[n, k], modulo 2^32. Bytes of the input and the zero are signed, or with `is_unsigned` not.
+    W is what codes of 8 bits less their zero points stand for: whole numbers of at most 255 in magnitude.
+
+    Constraints:
+      * C1: the weight has rank 2, (out_features, in_features), and in_features is the input's last dimension.
+      * C2: the result has the input's shape with out_features as last dimension.
+      * C3: the zero is a scalar.
+
+    ```mlir
+    func.func @asymmetric(%x: tensor<?x64xi8>, %z: tensor<i8>, %w: tensor<32x64xf32>) -> tensor<?x32xi32> {
+      %y = heddle.integer_linear unsigned %x zero(%z : tensor<i8>), %w : tensor<?x64xi8>, tensor<32x64xf32> -> tensor<?x32xi32>
+      return %y : tensor<?x32xi32>
+    }
+    ```
+  }];
+  let arguments = (ins TensorOf<[I8]>:$input, Optional<TensorOf<[I8]>>:$zero, TensorOf<[F32]>:$weight, UnitAttr:$is_unsigned);
+  let results = (outs TensorOf<[I32]>:$result);
+  let assemblyFormat = [{
+    (`unsigned` $is_unsigned^)? $input (`zero` `(` $zero^ `:` type($zero) `)`)? `,` $weight attr-dict `:` type($input) `,` type($weight) `->` type($result)
+  }];
+}
+
 def Heddle_RmsNormOp : Heddle_TiledModelOp<"rms_norm", [AllTypesMatch<["input", "result"]>]> {
   let summary = "Root mean square normalisation over the last dimension (Zhang and Sennrich 2019, arXiv:1910.07467)";
   let description = [{

@@ -286,11 +286,11 @@ static bool isForward(Operation *op) {
 // The inputs of linear and embedding are rows, which heddle-flatten-rows makes of any dimensions.
 static bool isOfRows(Operation *op) {
   auto hasRank = [&](int64_t rank) { return cast<ShapedType>(op->getOperand(0).getType()).getRank() == rank; };
-  return isa<LinearOp>(op) ? hasRank(2) : !isa<EmbeddingOp>(op) || hasRank(1);
+  return isa<LinearOp, IntegerLinearOp>(op) ? hasRank(2) : !isa<EmbeddingOp>(op) || hasRank(1);
 }
 
 static bool isKernelOrOther(Operation *op) {
-  return !isa<LinearOp, MoeOp>(op);
+  return !isa<LinearOp, IntegerLinearOp, MoeOp>(op);
 }
 
 static bool isTiledOrOther(Operation *op) {

@@ -103,7 +103,7 @@ static std::string describe(const RuntimeValue &value) {
 
 static bool passesValuesOn(Operation *op) {
   return isa<bufferization::ToBufferOp, memref::CastOp, func::CallOp, AttentionOp, LatentAttentionOp,
-             OnlineLatentAttentionOp, PackedMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
+             OnlineLatentAttentionOp, PackedMatmulOp, IntegerMatmulOp, ExpertMatmulOp, DequantizeOp, KernelCallOp>(op);
 }
 
 LogicalResult Frame::execute(Operation *op) {

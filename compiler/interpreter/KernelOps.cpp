@@ -234,6 +234,24 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
   return success();
 }
 
+static LogicalResult integerMatmul(Frame &frame, IntegerMatmulOp op) {
+  int64_t n = op.getN(), k = op.getK();
+  FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), "bytes", n, k);
+  if (failed(weights))
+    return failure();
+  std::vector<int64_t> x = centredBytes(frame.tensor(op.getInput()),
+                                        op.getZero() ? &frame.tensor(op.getZero()) : nullptr, op.getIsUnsigned());
+  Tensor result = frame.tensor(op.getInits()[0]);
+  for (int64_t i = 0; i < result.size(); ++i) {
+    int64_t sum = 0, row = i / n, column = i % n;
+    for (int64_t j = 0; j < k; ++j)
+      sum += x[row * k + j] * int64_t(weights->at(column, j));
+    result.set(i, {0, sum});
+  }
+  frame.set(op.getResults()[0], std::move(result));
+  return success();
+}
+
 static LogicalResult dequantize(Frame &frame, DequantizeOp op) {
   int64_t n = op.getN(), k = op.getK();
   FailureOr<PackedWeights> weights = packedWeights(frame, op, op.getWeights(), op.getFormat(), n, k);
@@ -296,6 +314,7 @@ static LogicalResult quantize(Frame &frame, QuantizeOp op) {
 void heddle::addKernelHandlers(HandlerTable &table) {
   table.add<PackOp>(pack);
   table.add<PackedMatmulOp>(packedMatmul);
+  table.add<IntegerMatmulOp>(integerMatmul);
   table.add<RouteExpertsOp>(routeExperts);
   table.add<ExpertMatmulOp>(expertMatmul);
   table.add<DequantizeOp>(dequantize);

@@ -79,6 +79,25 @@ static LogicalResult linear(Frame &frame, LinearOp op) {
   return success();
 }
 
+static LogicalResult integerLinear(Frame &frame, IntegerLinearOp op) {
+  const Tensor &input = frame.tensor(op.getInput()), &weight = frame.tensor(op.getWeight());
+  std::vector<int64_t> x =
+      centredBytes(input, op.getZero() ? &frame.tensor(op.getZero()) : nullptr, op.getIsUnsigned());
+  int64_t k = input.lastDim(), n = weight.dim(0);
+  SmallVector<int64_t> shape(input.shape);
+  shape.back() = n;
+  Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getType()), shape);
+  for (int64_t row = 0; row < input.rows(); ++row)
+    for (int64_t column = 0; column < n; ++column) {
+      int64_t sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += x[row * k + i] * int64_t(weight.reals[column * k + i]);
+      result.set(row * n + column, {0, sum});
+    }
+  frame.set(op, std::move(result));
+  return success();
+}
+
 //===- norms --------------------------------------------------------------===//
 
 // Where the numbers of a row's head begin in the weight of a norm, rows being those of (batch, heads, sequence, width).
@@ -376,6 +395,7 @@ void heddle::addModelHandlers(HandlerTable &table) {
   table.add<WeightOp>(weight);
   table.add<EmbeddingOp>(embedding);
   table.add<LinearOp>(linear);
+  table.add<IntegerLinearOp>(integerLinear);
   table.add<RmsNormOp>(rmsNorm);
   table.add<LayerNormOp>(layerNorm);
   table.add<RopeTableOp>(ropeTable);

@@ -56,6 +56,14 @@ void Tensor::round() {
     set(i, get(i));
 }
 
+std::vector<int64_t> heddle::centredBytes(const Tensor &tensor, const Tensor *zero, bool isUnsigned) {
+  auto numberOf = [&](int64_t byte) { return isUnsigned ? int64_t(uint8_t(byte)) : byte; };
+  std::vector<int64_t> numbers;
+  for (int64_t byte : tensor.integers)
+    numbers.push_back(numberOf(byte) - (zero ? numberOf(zero->integers[0]) : 0));
+  return numbers;
+}
+
 SmallVector<int64_t> heddle::stridesOf(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (int64_t i = static_cast<int64_t>(shape.size()) - 2; i >= 0; --i)

@@ -50,6 +50,9 @@ struct Tensor {
   void round(); // every element
 };
 
+// The bytes of `tensor`, signed or not, less the byte `zero`, which may be null.
+std::vector<int64_t> centredBytes(const Tensor &tensor, const Tensor *zero, bool isUnsigned);
+
 // Elements between neighbours along each dimension.
 llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape);
 

@@ -46,6 +46,10 @@ static std::string describe(Operation *op) {
         if (matmul.getAccumulate())
           out << ", + residual";
       })
+      .Case([&](IntegerMatmulOp matmul) {
+        out << matmul.getK() << " → " << matmul.getN() << ", bytes, " << (matmul.getIsUnsigned() ? "u8" : "i8")
+            << " input, i32 sums";
+      })
       .Case([&](ExpertMatmulOp matmul) {
         out << matmul.getK() << " → " << matmul.getN() << ", " << matmul.getFormat() << ", " << matmul.getTopK()
             << " of " << matmul.getNumExperts() << " experts";

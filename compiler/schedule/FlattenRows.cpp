@@ -18,10 +18,18 @@ using namespace heddle;
 
 namespace {
 
+LinearOp productOfRows(PatternRewriter &rewriter, LinearOp op, RankedTensorType type, Value rows) {
+  return LinearOp::create(rewriter, op.getLoc(), type, rows, op.getWeights(), op.getBiases());
+}
+IntegerLinearOp productOfRows(PatternRewriter &rewriter, IntegerLinearOp op, RankedTensorType type, Value rows) {
+  return IntegerLinearOp::create(rewriter, op.getLoc(), type, rows, op.getZero(), op.getWeight(),
+                                 op.getIsUnsignedAttr());
+}
+
 // (d0, …, dn, k) -> (d0 * … * dn, k) for the input, and back for the result.
-struct FlattenLinear : OpRewritePattern<LinearOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(LinearOp op, PatternRewriter &rewriter) const override {
+template <typename Op> struct FlattenProduct : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     auto type = cast<RankedTensorType>(op.getInput().getType()), result = cast<RankedTensorType>(op.getType());
     if (type.getRank() == 2)
       return rewriter.notifyMatchFailure(op, "works on rows already");
@@ -34,22 +42,20 @@ struct FlattenLinear : OpRewritePattern<LinearOp> {
     SmallVector<ReassociationIndices> groups = {leading, {type.getRank() - 1}};
     Value input = tensor::CollapseShapeOp::create(rewriter, loc, op.getInput(), groups);
     int64_t rows = cast<RankedTensorType>(input.getType()).getDimSize(0);
-    Value product = LinearOp::create(rewriter, loc, result.clone({rows, result.getShape().back()}), input,
-                                     op.getWeights(), op.getBiases());
+    Value product = productOfRows(rewriter, op, result.clone({rows, result.getShape().back()}), input);
     rewriter.replaceOpWithNewOp<tensor::ExpandShapeOp>(op, result, product, groups, sizes);
     return success();
   }
 
 private:
   // A vector is one row.
-  static LogicalResult flattenVector(LinearOp op, PatternRewriter &rewriter) {
+  static LogicalResult flattenVector(Op op, PatternRewriter &rewriter) {
     Location loc = op.getLoc();
     auto type = cast<RankedTensorType>(op.getInput().getType()), result = cast<RankedTensorType>(op.getType());
     SmallVector<ReassociationIndices> groups = {{0, 1}};
     Value input =
         tensor::ExpandShapeOp::create(rewriter, loc, type.clone({1, type.getDimSize(0)}), op.getInput(), groups);
-    Value product = LinearOp::create(rewriter, loc, result.clone({1, result.getDimSize(0)}), input, op.getWeights(),
-                                     op.getBiases());
+    Value product = productOfRows(rewriter, op, result.clone({1, result.getDimSize(0)}), input);
     rewriter.replaceOpWithNewOp<tensor::CollapseShapeOp>(op, product, groups);
     return success();
   }
@@ -88,7 +94,7 @@ struct FlattenEmbedding : OpRewritePattern<EmbeddingOp> {
 struct FlattenRows : heddle::impl::FlattenRowsBase<FlattenRows> {
   void runInStage() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<FlattenEmbedding, FlattenLinear>(&getContext());
+    patterns.add<FlattenEmbedding, FlattenProduct<LinearOp>, FlattenProduct<IntegerLinearOp>>(&getContext());
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -60,6 +60,7 @@ private:
   LogicalResult lower(Operation *op);
   LogicalResult lowerLinear(LinearOp op);
   LogicalResult lowerGated(LinearOp op, GatedProduct product);
+  LogicalResult lowerIntegerLinear(IntegerLinearOp op);
   LogicalResult lowerEmbedding(EmbeddingOp op);
   LogicalResult lowerMoe(MoeOp op);
   LogicalResult lowerConv(CausalConvOp op);
@@ -269,6 +270,28 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   return success();
 }
 
+LogicalResult KernelLowering::lowerIntegerLinear(IntegerLinearOp op) {
+  auto weight = op.getWeight().getDefiningOp<WeightOp>();
+  std::optional<Codes> codes = weight ? Codes::of(weight) : std::nullopt;
+  RankedTensorType type = typeOf(op.getResult());
+  int64_t k = typeOf(op.getInput()).getDimSize(1);
+  if (!codes || !weight.getStorage() || !isOfBytes(*codes, weight.getStorage().getTransposed(), k))
+    return op.emitError(
+        "has a kernel for a stored weight of codes of 8 bits without scales, one zero point for each row");
+  FailureOr<PackOp> weights = packMatrices(op, op.getWeight(), "bytes");
+  if (failed(weights))
+    return failure();
+  b.setInsertionPoint(op);
+  Value init = emptyRows(op.getLoc(), tensor::getMixedSize(b, op.getLoc(), rowsBefore(op.getInput()), 0),
+                         type.getDimSize(1), type.getElementType());
+  auto matmul =
+      IntegerMatmulOp::create(b, op.getLoc(), TypeRange{type}, op.getInput(), weights->getResult(), op.getZero(), init,
+                              b.getI64IntegerAttr(type.getDimSize(1)), b.getI64IntegerAttr(k), op.getIsUnsignedAttr());
+  op.getResult().replaceAllUsesWith(matmul.getResult(0));
+  op.erase();
+  return success();
+}
+
 // The router's product and what follows from it: whose rows an expert computes.
 RouteExpertsOp KernelLowering::routeExperts(MoeOp op, Value rows) {
   FailureOr<PackOp> router = packMatrices(op, op.getRouter(), formatOf(typeOf(op.getRouter())));
@@ -456,6 +479,8 @@ static bool isWeight(Value value) {
 LogicalResult KernelLowering::lower(Operation *op) {
   if (auto linear = dyn_cast<LinearOp>(op))
     return lowerLinear(linear);
+  if (auto linear = dyn_cast<IntegerLinearOp>(op))
+    return lowerIntegerLinear(linear);
   if (auto moe = dyn_cast<MoeOp>(op))
     return lowerMoe(moe);
   if (auto latent = dyn_cast<OnlineLatentAttentionOp>(op))
@@ -488,8 +513,8 @@ LogicalResult KernelLowering::run() {
   // Only those: lowering a product may erase the addition behind it.
   SmallVector<Operation *> ops;
   func.walk([&](Operation *op) {
-    if (isa<LinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp, OnlineAttentionOp,
-            CombineSplitsOp, RaggedAttentionOp, CausalConvOp, LinearAttentionOp>(op))
+    if (isa<LinearOp, IntegerLinearOp, MoeOp, OnlineLatentAttentionOp, EmbeddingOp, RmsNormOp, LayerNormOp,
+            OnlineAttentionOp, CombineSplitsOp, RaggedAttentionOp, CausalConvOp, LinearAttentionOp>(op))
       ops.push_back(op);
   });
   return success(llvm::all_of(ops, [&](Operation *op) { return succeeded(lower(op)); }));

@@ -178,11 +178,15 @@ static void schedulePrefetch(ScheduleFields &schedule, TargetAttr target, String
     schedulePrefetchOfGoldenCove(schedule, layout);
 }
 
-static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, StringRef format = {}, int64_t k = 0) {
-  MLIRContext *context = target.getContext();
-  const CpuMatmuls *row = llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
+static const CpuMatmuls &cpuMatmulsOf(TargetAttr target) {
+  return *llvm::find_if(cpuMatmuls(), [&](const CpuMatmuls &row) {
     return row.lanes == target.getLanes() && (!row.feature || target.has(row.feature));
   });
+}
+
+static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, StringRef format = {}, int64_t k = 0) {
+  MLIRContext *context = target.getContext();
+  const CpuMatmuls *row = &cpuMatmulsOf(target);
   constexpr int64_t panel = 16;
   // kBlock: 3 panels of 128 lines, 24 KiB, stay in the first cache with 8 rows.
   ScheduleFields schedule;
@@ -210,6 +214,18 @@ static ScheduleAttr cpuMatmulSchedule(TargetAttr target, bool isInStep = false, 
       schedule.scratchBytes = wordScratchBytes;
   }
   return schedule.get(context, row->evidence);
+}
+
+// Products of bytes whose sums stay integers: as many as fit the registers beside a line of each panel and a row's bytes. Words need as many.
+ScheduleAttr heddle::integerMatmulSchedule(TargetAttr target) {
+  const CpuMatmuls &row = cpuMatmulsOf(target);
+  bool hasWords = !row.words.empty();
+  ScheduleFields schedule;
+  schedule.tiles = {
+      TileFields{TileRole::Int8, hasWords ? row.words : row.int8, (hasWords ? row.wordPanels : 1) * 16}.get(
+          target.getContext())};
+  return schedule.get(target.getContext(),
+                      "28 sums, 2 lines, a broadcast of 32 registers; 12, 2, 1 of 16 (KernelBench)");
 }
 
 // Products of two activations: what tiles read is packed on the way, a chunk of columns for so many rows.
@@ -444,6 +460,8 @@ static bool hasPairs(KvCacheType cache) {
 ScheduleAttr heddle::scheduleFor(Operation *op, TargetAttr target, ScheduleOptions options) {
   if (auto matmul = dyn_cast<PackedMatmulOp>(op))
     return matmulSchedule(target, options.isInStep, matmul.getFormat(), matmul.getK());
+  if (isa<IntegerMatmulOp>(op))
+    return target.getDevice() == TargetDevice::Cpu ? integerMatmulSchedule(target) : ScheduleAttr();
   if (auto experts = dyn_cast<ExpertMatmulOp>(op))
     return matmulSchedule(target, options.isInStep, experts.getFormat(), experts.getK());
   if (auto attention = dyn_cast<OnlineAttentionOp>(op)) {

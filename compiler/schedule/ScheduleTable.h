@@ -22,6 +22,8 @@ struct ScheduleOptions {
 
 // Of products over `k` columns with weights packed in `format`; 0 and empty: any.
 ScheduleAttr matmulSchedule(TargetAttr target, bool isInStep = false, llvm::StringRef format = {}, int64_t k = 0);
+// Of products of bytes whose sums stay integers, on a CPU.
+ScheduleAttr integerMatmulSchedule(TargetAttr target);
 // Of attention in blocks of `blockKv` keys and splits of `splitKv`. Null where the target's kernel has no such numbers. `inPairs`: a CPU
 // multiplies pairs of bf16, as it is asked for.
 ScheduleAttr attentionSchedule(TargetAttr target, int64_t headDim, int64_t blockKv = 64,

@@ -88,6 +88,8 @@ float CodedMatrix::number(int64_t row, int64_t column) const {
 
 // The places are those of the index formula of README.md.
 void CodedMatrix::packRow(const PackedLayout &layout, int64_t row, int64_t lane, uint8_t *panel) const {
+  if (layout.scales == PackedScales::None)
+    return packBytes(layout, row, lane, panel);
   int64_t block = layout.block, half = codes.bits == 4 ? block / 2 : block;
   int shift = isSigned ? 128 : 0;
   for (int64_t begin = 0; begin < columns; begin += block) {
@@ -102,6 +104,24 @@ void CodedMatrix::packRow(const PackedLayout &layout, int64_t row, int64_t lane,
       *out = uint8_t(*out | (i < half ? code : code << 4));
     }
   }
+}
+
+void CodedMatrix::packBytes(const PackedLayout &layout, int64_t row, int64_t lane, uint8_t *panel) const {
+  int32_t shift = isSigned ? 128 : 0, sum = 0, zero = at(row, 0).zero;
+  uint8_t *out = panel + layout.panelHeaderBytes() + 4 * lane;
+  for (int64_t column = 0; column < columns; ++column) {
+    int32_t code = at(row, column).code;
+    sum += code - zero;
+    out[column / 4 * layout.unitBytes() + column % 4] = uint8_t(code + shift);
+  }
+  zero += shift;
+  std::memcpy(panel + 4 * lane, &sum, sizeof sum);
+  std::memcpy(panel + PackedLayout::panelZeroOffset() + 4 * lane, &zero, sizeof zero);
+}
+
+bool heddle::isOfBytes(const Codes &codes, bool transposed, int64_t inFeatures) {
+  bool isAlongRow = codes.size && (codes.axis == 1) != transposed;
+  return codes.bits == 8 && !codes.scales && codes.scale == 1 && (!isAlongRow || codes.size >= inFeatures);
 }
 
 StringRef heddle::packedFormatOf(const Codes &codes, bool transposed, int64_t inFeatures) {

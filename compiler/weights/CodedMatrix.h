@@ -18,7 +18,7 @@ public:
                                              const Codes &codes, int64_t rows, int64_t columns);
   int64_t numRows() const { return rows; }
   float number(int64_t row, int64_t column) const;
-  // Row `row` as lane `lane` of a panel of `layout`, whose blocks have one scale and one min, f32, and codes as wide as these.
+  // Row `row` as lane `lane` of a panel of `layout`, of codes as wide as these: whose blocks have one scale and one min, f32, or which has none.
   void packRow(const PackedLayout &layout, int64_t row, int64_t lane, uint8_t *panel) const;
 
 private:
@@ -27,6 +27,7 @@ private:
     float scale;
   };
   Element at(int64_t row, int64_t column) const;
+  void packBytes(const PackedLayout &layout, int64_t row, int64_t lane, uint8_t *panel) const;
   int codeAt(const uint8_t *base, int64_t row, int64_t width, int64_t column) const;
 
   Codes codes;
@@ -39,6 +40,8 @@ private:
 // The format that kernels read a (out_features, in_features) matrix of codes in: codes4 or codes8, which have an f32 scale and min for 32 codes;
 // f32 where 32 neighbours of a row may have several scales.
 llvm::StringRef packedFormatOf(const Codes &codes, bool transposed, int64_t inFeatures);
+// Whether "bytes" holds such a matrix: codes of 8 bits without scales, with a zero for each row of it or for all.
+bool isOfBytes(const Codes &codes, bool transposed, int64_t inFeatures);
 
 } // namespace heddle
 

@@ -61,7 +61,7 @@ int64_t PackedLayout::panelBytes(int64_t k) const {
   int64_t units = (k + unitValues() - 1) / unitValues();
   // 16-bit panels are whole tiles of 16 rows by 32 columns.
   int64_t multiple = isQuantized() || numbers == PackedNumbers::F32 ? 64 : 1024;
-  return (units * unitBytes() + multiple - 1) / multiple * multiple;
+  return (panelHeaderBytes() + units * unitBytes() + multiple - 1) / multiple * multiple;
 }
 
 bool PackedLayout::operator==(const PackedLayout &other) const {
@@ -72,13 +72,16 @@ bool PackedLayout::operator==(const PackedLayout &other) const {
 
 float PackedLayout::unpack(const uint8_t *packed, int64_t k, int64_t row, int64_t column) const {
   int64_t lane = row % lanes, inUnit = column % unitValues();
-  const uint8_t *unit = packed + row / lanes * panelBytes(k) + column / unitValues() * unitBytes();
+  const uint8_t *panel = packed + row / lanes * panelBytes(k);
+  const uint8_t *unit = panel + panelHeaderBytes() + column / unitValues() * unitBytes();
   if (numbers == PackedNumbers::F32)
     return readAs<float>(unit + 4 * lane);
   if (!isQuantized()) {
     uint16_t bits = readAs<uint16_t>(unit + 4 * lane + 2 * inUnit);
     return numbers == PackedNumbers::F16 ? halfToFloat(bits) : bfloatToFloat(bits);
   }
+  if (scales == PackedScales::None)
+    return float(unit[4 * lane + inUnit] - readAs<int32_t>(panel + panelZeroOffset() + 4 * lane));
   auto readScale = [&](const uint8_t *at) {
     uint16_t bits = readAs<uint16_t>(at + scaleBytes() * lane);
     float stored = scales == PackedScales::F32    ? readAs<float>(at + 4 * lane)
@@ -129,6 +132,8 @@ std::optional<PackedLayout> heddle::layoutNamed(std::string_view format) {
     return PackedLayout{PackedNumbers::U4, 32, 0, 15, PackedScales::F32, /*hasMin=*/true};
   if (format == "codes8")
     return PackedLayout{PackedNumbers::U8, 32, 0, 255, PackedScales::F32, /*hasMin=*/true};
+  if (format == "bytes")
+    return PackedLayout{PackedNumbers::U8, 4, 0, 255, PackedScales::None};
   std::optional<TensorType> type = tensorTypeNamed(format);
   return type ? layoutFor(*type) : std::nullopt;
 }

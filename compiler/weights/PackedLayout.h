@@ -22,8 +22,9 @@ namespace heddle {
 enum class PackedNumbers : uint8_t { F32, F16, BF16, U2, U4, U8 };
 
 // How the scales and mins of blocks are stored. Shared: one f16 scale for 256 values. Nested: small integers, times one f16 scale and min
-// for 256 values.
-enum class PackedScales : uint8_t { F16, BF16, F32, Shared, Nested };
+// for 256 values. None: codes less their zero points are the numbers; in front of a panel stand, of each of its rows, the sum of its numbers and the
+// zero point, as i32.
+enum class PackedScales : uint8_t { F16, BF16, F32, None, Shared, Nested };
 
 // What codes of at most four bits stand for, plus `zero`: themselves, or an entry of a table.
 enum class CodeBook : uint8_t { None, NonLinear4, E2M1, IQ1_S, IQ1_M, IQ2, IQ3_XXS, IQ3_S };
@@ -38,7 +39,7 @@ struct PackedLayout {
 
   PackedNumbers numbers = PackedNumbers::F32;
   // The rest is of codes only.
-  uint8_t block = 0;   // values along K that share a scale: 16 or 32
+  uint8_t block = 0;   // values along K that share a scale: 16 or 32; without scales 4
   uint8_t zero = 0;    // the code that stands for 0 before min is added
   uint8_t maxCode = 0; // no code is larger
   PackedScales scales = PackedScales::F16;
@@ -58,13 +59,16 @@ struct PackedLayout {
 
   // A unit of codes: its header of scales, then the codes of its blocks, in groups that share lines of high bits.
   int64_t blocksPerUnit() const { return unitValues() / block; }
-  int64_t scaleBytes() const { return scales == PackedScales::F32 ? 4 : 2; }
+  int64_t scaleBytes() const { return scales == PackedScales::None ? 0 : scales == PackedScales::F32 ? 4 : 2; }
   // Offset of the 16 mins of a block, or nested of the super-block.
   int64_t minOffset() const { return panelRows * scaleBytes(); }
   // Offsets of the nested scales and mins of a unit's first block; those of the next lie 16 bytes on.
   int64_t nestedScaleOffset() const { return panelRows * scaleBytes() * (hasMin ? 2 : 1); }
   int64_t nestedMinOffset() const { return nestedScaleOffset() + panelRows * blocksPerUnit(); }
   int64_t headerBytes() const;
+  // Of a panel, before its first unit: its sums, then its zero points.
+  int64_t panelHeaderBytes() const { return scales == PackedScales::None ? 2 * panelZeroOffset() : 0; }
+  static constexpr int64_t panelZeroOffset() { return 4 * panelRows; }
   // Four columns of 16 rows are a quad: of low bits 64 bytes in which several quads of a block share each byte.
   int64_t sharesPerByte() const { return 8 / lowBits(); }
   int64_t quadsPerShare() const { return block / 4 / sharesPerByte(); }
@@ -87,7 +91,7 @@ struct PackedLayout {
 // The layout that holds matrices of `type` without changing a value; none for types that are no weights.
 std::optional<PackedLayout> layoutFor(TensorType type);
 // The layout that a format of `#heddle.packing` names: that of a type, or of codes with one f32 scale and min for 32 values, as files of
-// ONNX have them ("codes4", "codes8").
+// ONNX have them ("codes4", "codes8"), or of codes without scales ("bytes").
 std::optional<PackedLayout> layoutNamed(std::string_view format);
 
 // How stacked matrices share the panels. Stacked: rows follow those of the matrix before (fused QKV). Interleaved:

@@ -90,7 +90,7 @@ func.func @pack_c3(%w: tensor<16x64xbf16>, %v: tensor<32x64xbf16>) {
 // -----
 
 func.func @pack_c3(%w: tensor<16x64xbf16>) {
-  // expected-error @+1 {{format 'q9_0' is none of f32, f16, bf16, codes4, codes8 and the block formats}}
+  // expected-error @+1 {{format 'q9_0' is none of f32, f16, bf16, codes4, codes8, bytes and the block formats}}
   %0 = heddle.pack <stacked> "q9_0" (%w : tensor<16x64xbf16>) -> tensor<2048xi8>
   return
 }

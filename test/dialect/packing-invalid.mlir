@@ -8,7 +8,7 @@ func.func private @source_c1() attributes {source = #w}
 // -----
 
 #w = #heddle.source<name = "w", rows = 4, storage = <type = "bf16", file = 0, offset = 0>>
-// expected-error @+1 {{format 'i8' is none of f32, f16, bf16, codes4, codes8 and the block formats}}
+// expected-error @+1 {{format 'i8' is none of f32, f16, bf16, codes4, codes8, bytes and the block formats}}
 func.func private @packing_c1() attributes {packing = #heddle.packing<layout = stacked, format = "i8", shape = [4, 8], offset = 0, sources = [#w]>}
 
 // -----

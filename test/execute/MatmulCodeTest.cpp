@@ -2,8 +2,11 @@
 //
 // What machine code products become: which instructions their inner loops hold, and which not.
 
+#include "compiler/codegen/kernel/KernelTarget.h"
 #include "compiler/codegen/machine/EmitObject.h"
+#include "compiler/codegen/targets/cpu/IntegerMatmul.h"
 #include "compiler/codegen/targets/cpu/PackedMatmul.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "test/execute/KernelLibrary.h"
 #include "test/execute/RandomWeights.h"
 
@@ -402,5 +405,28 @@ TEST(MatmulCode, NeonIntegerSumsStayInRegisters) {
     EXPECT_EQ(productsOnAArch64(spec, target, instruction), (std::multiset<int>{64}));
     EXPECT_EQ(productsOnAArch64(matmulOf(type, MatmulActivation::Q8), target, instruction),
               (std::multiset<int>{32, 64}));
+  }
+}
+
+// One line of each panel and a row's four bytes at a time: all sums of a tile, and nothing but them, stay in registers.
+TEST(MatmulCode, SumsOfBytesStayInRegisters) {
+  for (auto [target, instruction, sums] :
+       {std::tuple("znver4", "vpdpbusd", std::multiset<int>{1, 2, 4, 8, 14, 28}),
+        std::tuple("sapphirerapids", "vpdpbusd", std::multiset<int>{1, 2, 4, 8, 14, 28}),
+        std::tuple("alderlake", "vpdpbusd", std::multiset<int>{2, 4, 12}),
+        std::tuple("neoverse-v1", "usdot", std::multiset<int>{4, 8})}) {
+    SCOPED_TRACE(target);
+    KernelLibrary library(target);
+    IntegerMatmulSpec spec{*layoutNamed("bytes"), 4096, 4096, true, true};
+    ScheduleAttr schedule = integerMatmulSchedule(targetAttr(library.module().getContext(), library.target()));
+    buildIntegerMatmul(library.module(), "kernel", spec, schedule, library.target());
+    ASSERT_TRUE(succeeded(lowerToLLVM(library.module(), library.target())));
+    auto code = emitMachineCode(library.module(), library.target(), MachineCode::Assembly);
+    ASSERT_TRUE(succeeded(code));
+    std::multiset<int> found;
+    for (const auto &loop : innerLoops(*code))
+      if (int products = countOf(loop, instruction); products && !countStores(loop))
+        found.insert(products);
+    EXPECT_EQ(found, sums);
   }
 }

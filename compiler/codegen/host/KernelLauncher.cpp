@@ -56,6 +56,19 @@ LogicalResult KernelLauncher::launchMatmul(PackedMatmulOp op) {
   return launch(op, CallOperands::of(call, form), {{call.rows}, double(op.getN()) * double(op.getK())});
 }
 
+static LogicalResult launchIntegerMatmul(IntegerMatmulOp op, KernelLauncher &launcher) {
+  IntegerMatmulCall call;
+  call.act = launcher.pointer(op.getInput());
+  call.zero = launcher.pointer(op.getZero());
+  call.weights = launcher.pointer(op.getWeights());
+  call.out = launcher.pointer(op.getInits()[0]);
+  call.rows = launcher.rows(op.getInput());
+  call.actStride = launcher.rowStride(op.getInput());
+  call.outStride = launcher.rowStride(op.getInits()[0]);
+  call.panelEnd = launcher.b.constant(llvm::divideCeil(int64_t(op.getN()), PackedLayout::panelRows));
+  return launcher.launch(op, CallOperands::of(call), {{call.rows}, double(op.getN()) * double(op.getK())});
+}
+
 static LogicalResult launchEmbedding(DequantizeOp op, KernelLauncher &launcher) {
   EmbeddingCall call;
   call.ids = launcher.pointer(op.getIds());
@@ -182,12 +195,14 @@ LogicalResult ContractionLaunch::run() {
 
 bool KernelLauncher::canLaunch(Operation *op) {
   auto loops = dyn_cast<linalg::GenericOp>(op);
-  return isa<PackedMatmulOp, DequantizeOp, FlashAttentionOp>(op) || (loops && isKernelContraction(loops));
+  return isa<PackedMatmulOp, IntegerMatmulOp, DequantizeOp, FlashAttentionOp>(op) ||
+         (loops && isKernelContraction(loops));
 }
 
 LogicalResult KernelLauncher::lower(Operation *op) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](PackedMatmulOp op) { return launchMatmul(op); })
+      .Case([&](IntegerMatmulOp op) { return launchIntegerMatmul(op, *this); })
       .Case([&](DequantizeOp op) { return launchEmbedding(op, *this); })
       .Case([&](FlashAttentionOp op) { return launchAttention(op, *this); })
       .Case([&](linalg::GenericOp op) { return ContractionLaunch(*contractionLoopsOf(op), *this).run(); });

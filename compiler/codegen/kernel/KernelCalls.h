@@ -79,6 +79,29 @@ struct MatmulCall {
   };
 };
 
+// Sums of products of bytes, for the output columns [16 panelBegin, 16 panelEnd).
+struct IntegerMatmulCall {
+  mlir::Value act;     // (rows, K) bytes, rows actStride bytes apart
+  mlir::Value zero;    // a byte, where the kernel has a zero
+  mlir::Value weights; // the packed matrix, 64-byte aligned
+  mlir::Value out;     // int32_t *, (rows, N), rows outStride elements apart
+  mlir::Value rows;
+  mlir::Value actStride, outStride;
+  mlir::Value panelBegin, panelEnd;
+
+  static constexpr Parameter<IntegerMatmulCall> parameters[] = {
+      {ParameterKind::Pointer, &IntegerMatmulCall::act},
+      {ParameterKind::Pointer, &IntegerMatmulCall::zero},
+      {ParameterKind::Pointer, &IntegerMatmulCall::weights},
+      {ParameterKind::Pointer, &IntegerMatmulCall::out},
+      {ParameterKind::Size, &IntegerMatmulCall::rows},
+      {ParameterKind::Size, &IntegerMatmulCall::actStride},
+      {ParameterKind::Size, &IntegerMatmulCall::outStride},
+      {ParameterKind::PartBegin, &IntegerMatmulCall::panelBegin},
+      {ParameterKind::PartEnd, &IntegerMatmulCall::panelEnd},
+  };
+};
+
 // Embedding rows: out[r] = scale * W[ids[r]] for rowBegin <= r < rowEnd.
 struct EmbeddingCall {
   mlir::Value ids;     // const int32_t *, (rowEnd): each a row of W or, from its end on, of what is given, not checked

@@ -167,6 +167,18 @@ std::string heddle::signatureOf(ExpertMatmulOp op) {
                        gating, op.getScalesInput() ? "_scaled" : "");
 }
 
+FailureOr<IntegerMatmulSpec> heddle::specOf(IntegerMatmulOp op) {
+  FailureOr<PackedLayout> layout = layoutOf(op, "bytes");
+  if (failed(layout))
+    return failure();
+  return IntegerMatmulSpec{*layout, int64_t(op.getN()), int64_t(op.getK()), bool(op.getZero()), op.getIsUnsigned()};
+}
+
+std::string heddle::signatureOf(IntegerMatmulOp op) {
+  return llvm::formatv("integer_matmul_n{0}_k{1}_{2}{3}", op.getN(), op.getK(), op.getIsUnsigned() ? "u8" : "i8",
+                       op.getZero() ? "_zero" : "");
+}
+
 //===- rows ---------------------------------------------------------------===//
 
 FailureOr<EmbeddingSpec> heddle::specOf(DequantizeOp op) {

@@ -15,6 +15,7 @@ KvType kvTypeOf(KvCacheType cache);
 
 mlir::FailureOr<MatmulSpec> specOf(PackedMatmulOp op);
 mlir::FailureOr<MatmulSpec> specOf(ExpertMatmulOp op);
+mlir::FailureOr<IntegerMatmulSpec> specOf(IntegerMatmulOp op);
 mlir::FailureOr<EmbeddingSpec> specOf(DequantizeOp op);
 MoeRouteSpec specOf(RouteExpertsOp op);
 AttentionSpec specOf(OnlineAttentionOp op);
@@ -28,6 +29,7 @@ LinearAttentionSpec specOf(RaggedLinearAttentionOp op);
 
 std::string signatureOf(PackedMatmulOp op);
 std::string signatureOf(ExpertMatmulOp op);
+std::string signatureOf(IntegerMatmulOp op);
 // `countsRows`: the kernel knows how many rows the table has.
 std::string signatureOf(DequantizeOp op, bool countsRows);
 std::string signatureOf(RouteExpertsOp op);

@@ -67,6 +67,13 @@ struct MatmulSpec {
   int64_t weightRows() const { return isGated ? 2 * n : n; }
 };
 
+// out = (act - zero) W^T as 32-bit integers, W packed as "bytes".
+struct IntegerMatmulSpec {
+  PackedLayout layout;
+  int64_t n = 0, k = 0;                     // out_features, in_features
+  bool hasZero = false, isUnsigned = false; // unsigned: bytes of `act`, and the zero
+};
+
 struct EmbeddingSpec {
   PackedLayout layout;
   int64_t k = 0;     // hidden_size

@@ -44,6 +44,7 @@ static StringRef kernelOpOf(Operation *op) {
       })
       .Case([](LatentAttentionOp) { return OnlineLatentAttentionOp::getOperationName(); })
       .Case([](LinearOp) { return PackedMatmulOp::getOperationName(); })
+      .Case([](IntegerLinearOp) { return IntegerMatmulOp::getOperationName(); })
       .Case([](MoeOp) { return ExpertMatmulOp::getOperationName(); })
       .Case([](CausalConvOp) { return RaggedConvOp::getOperationName(); })
       .Case([](LinearAttentionOp) { return RaggedLinearAttentionOp::getOperationName(); })

@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Products: MatMul, Gemm, Einsum.
-#include "frontends/onnx/import/GraphImporter.h"
+#include "frontends/onnx/import/Quantized.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -11,6 +11,8 @@ namespace {
 void matMul(NodeImport &n) {
   if (n.in(0).type != n.in(1).type)
     n.fail("inputs of two types, expected one");
+  if (GraphValue product = matmulOfDequantized(n.g, n.in(0), n.in(1), /*isTransposed=*/false))
+    return n.out(product);
   n.out(n.g.matmul(n.in(0), n.in(1)));
 }
 
@@ -22,8 +24,10 @@ void gemm(NodeImport &n) {
     return;
   constexpr int64_t m = 0, k = 2, c = 1;
   bool transA = n.integer("transA", 0), transB = n.integer("transB", 0);
-  GraphValue result = g.contract(x, transA ? ArrayRef<int64_t>{k, m} : ArrayRef<int64_t>{m, k}, y,
-                                 transB ? ArrayRef<int64_t>{c, k} : ArrayRef<int64_t>{k, c}, {m, c}, x.type);
+  GraphValue result = transA ? GraphValue() : matmulOfDequantized(g, x, y, transB);
+  if (!result)
+    result = g.contract(x, transA ? ArrayRef<int64_t>{k, m} : ArrayRef<int64_t>{m, k}, y,
+                        transB ? ArrayRef<int64_t>{c, k} : ArrayRef<int64_t>{k, c}, {m, c}, x.type);
   double alpha = n.real("alpha", 1), beta = n.real("beta", 1);
   if (alpha != 1)
     result = g.mul(g.like(x, alpha), result);

@@ -2,6 +2,7 @@
 //
 // Windows that slide: Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
 #include "frontends/onnx/import/Quantized.h"
+#include "frontends/onnx/import/StoredCodes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 
@@ -135,6 +136,69 @@ GraphValue perChannel(GraphBuilder &g, const GraphValue &v, int64_t rank) {
   return g.reshape(v, dims);
 }
 
+// The windows of x as rows: (n, o…, c k…).
+GraphValue rowsOfWindows(GraphBuilder &g, const GraphValue &x, const Windows &w) {
+  Dims dims = {x.dims[0]};
+  dims.append(w.out.begin(), w.out.end());
+  Dims rows = dims;
+  dims.push_back(x.dims[1]);
+  dims.append(w.kernel.begin(), w.kernel.end());
+  // Loops: n, o…, c, k…
+  unsigned spatial = unsigned(w.out.size()), loops = 2 + 2 * spatial, channel = 1 + spatial;
+  auto d = [&](unsigned i) { return g.b.getAffineDimExpr(i); };
+  SmallVector<AffineExpr> places = {d(0), d(channel)};
+  Dim depth = x.dims[1];
+  for (unsigned i = 0; i < spatial; ++i) {
+    places.push_back(d(1 + i) * w.strides[i] + d(channel + 1 + i) * w.dilations[i]);
+    depth = depth * w.kernel[i];
+  }
+  rows.push_back(depth);
+  SmallVector<AffineMap> maps = {AffineMap::get(loops, 0, places, g.b.getContext()), g.b.getMultiDimIdentityMap(loops)};
+  SmallVector<utils::IteratorType> iterators(loops, utils::IteratorType::parallel);
+  auto op = linalg::GenericOp::create(
+      g.b, g.loc, g.tensorType(x.type, dims), g.tensor(x), g.empty(x.type, dims), maps, iterators,
+      [](OpBuilder &b, Location loc, ValueRange v) { linalg::YieldOp::create(b, loc, v[0]); });
+  return g.reshape(g.wrap(op.getResult(0), x.type, dims), rows);
+}
+
+// The same of bytes with stored weights, as int32 (n, m, o…): a product of windows, whose padding is the zero point. Nothing for other operands.
+GraphValue convolvedBytes(NodeImport &n, const Quantized &x, const Quantized &weights) {
+  GraphBuilder &g = n.g;
+  const GraphValue &codes = x.codes, &kernel = weights.codes;
+  if (g.failed() || codes.rank() < 3 || kernel.rank() != codes.rank() || n.integer("group", 1) != 1 ||
+      !storedWeight(kernel) || codes.dims[1] != kernel.dims[1] || !isInteger(codes.type))
+    return {};
+  std::optional<Windows> w = windowsOf(n, codes, ArrayRef<Dim>(kernel.dims).drop_front(2), false);
+  if (!w || (x.zero && (x.zero.rank() > 1 || (x.zero.rank() == 1 && !x.zero.dims[0].is(1)))))
+    return {};
+  Value zero = x.zero ? g.toScalar(x.zero) : g.constant(codes.type, 0);
+  GraphValue rows = rowsOfWindows(g, padded(g, codes, *w, zero), *w);
+  GraphValue product = g.failed() ? GraphValue() : storedMatmul(g, {rows, {}, x.zero}, weights, /*isTransposed=*/true);
+  if (!product)
+    return {};
+  SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, product.rank() - 1));
+  order.insert(order.begin() + 1, product.rank() - 1);
+  return g.transpose(product, order);
+}
+
+// The same of what was dequantised of bytes, in f32.
+GraphValue convolvedDequantized(NodeImport &n, const GraphValue &x, const GraphValue &weights) {
+  GraphBuilder &g = n.g;
+  const Dequantized *from = Dequantized::of(x), *by = Dequantized::of(weights);
+  if (g.failed() || !from || !by || x.type != OnnxType::Float || weights.type != OnnxType::Float)
+    return {};
+  auto isOne = [](const GraphValue &v) { return !v || v.rank() == 0 || v.dims[0].is(1); };
+  const GraphValue &scale = by->integers.scale;
+  if (!isOne(from->integers.scale) || !isOne(from->integers.zero) || (!isOne(scale) && by->axis != 0))
+    return {};
+  GraphValue y = convolvedBytes(n, from->integers, by->integers);
+  if (!y)
+    return {};
+  GraphValue both =
+      g.mul(g.reshape(from->integers.scale, {}), isOne(scale) ? g.reshape(scale, {}) : perChannel(g, scale, y.rank()));
+  return g.mul(g.cast(y, OnnxType::Float), both);
+}
+
 // The convolution that the node's attributes describe, without a bias.
 GraphValue convolved(NodeImport &n, const GraphValue &x, const GraphValue &weights) {
   GraphBuilder &g = n.g;
@@ -154,7 +218,9 @@ GraphValue convolved(NodeImport &n, const GraphValue &x, const GraphValue &weigh
 
 void conv(NodeImport &n) {
   GraphBuilder &g = n.g;
-  GraphValue y = convolved(n, n.in(0), n.in(1));
+  GraphValue y = convolvedDequantized(n, n.in(0), n.in(1));
+  if (!y)
+    y = convolved(n, n.in(0), n.in(1));
   if (n.has(2) && n.checkRank(2, 1, "bias"))
     y = g.add(y, perChannel(g, n.in(2), n.in(0).rank()));
   n.out(y);
@@ -265,15 +331,22 @@ GraphValue centered(NodeImport &n, size_t i, size_t zero) {
   return n.has(zero) ? n.g.sub(wide, n.g.cast(besideAxis(n, zero, 0, wide.rank()), OnnxType::Int32)) : wide;
 }
 
+// The convolution of inputs x and w, without the zero points of inputs xZero and wZero, in int32.
+GraphValue convolvedIntegers(NodeImport &n, size_t x, size_t xZero, size_t w, size_t wZero) {
+  if (GraphValue y = convolvedBytes(n, {n.in(x), {}, n.optional(xZero)}, {n.in(w), {}, n.optional(wZero)}))
+    return y;
+  return convolved(n, centered(n, x, xZero), centered(n, w, wZero));
+}
+
 // x, w, their zero points
 void convInteger(NodeImport &n) {
-  n.out(convolved(n, centered(n, 0, 2), centered(n, 1, 3)));
+  n.out(convolvedIntegers(n, 0, 2, 1, 3));
 }
 
 // x, its scale and zero point, w, its, the result's, a bias in int32
 void qLinearConv(NodeImport &n) {
   GraphBuilder &g = n.g;
-  GraphValue y = convolved(n, centered(n, 0, 2), centered(n, 3, 5));
+  GraphValue y = convolvedIntegers(n, 0, 2, 3, 5);
   if (g.failed())
     return;
   int64_t rank = y.rank();

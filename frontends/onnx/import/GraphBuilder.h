@@ -6,6 +6,7 @@
 #ifndef HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHBUILDER_H
 #define HEDDLE_FRONTENDS_ONNX_IMPORT_GRAPHBUILDER_H
 
+#include "dialect/HeddleDialect.h"
 #include "frontends/onnx/OnnxModel.h"
 #include "frontends/onnx/import/Dim.h"
 
@@ -23,6 +24,8 @@ using Dims = llvm::SmallVector<Dim>;
 // A tensor of the graph. Its MLIR type follows from `type` and `dims`: static where a dimension is, '?' elsewhere. The
 // op that makes it may not be there yet: integers that are known are written only when something reads them as a
 // tensor.
+struct Dequantized;
+
 struct GraphValue {
   OnnxType type = OnnxType::Undefined;
   Dims dims;
@@ -30,6 +33,10 @@ struct GraphValue {
   std::shared_ptr<const std::vector<Dim>> content; // integers or booleans, row-major, if they are all known
   // Of a sequence its tensors, of any shapes; it is none itself, and no op is made for it.
   std::shared_ptr<const std::vector<GraphValue>> sequence = nullptr;
+  // Where the file has the elements of a constant, or null.
+  StorageAttr storage = nullptr;
+  // The integers that it was computed from, if it is what DequantizeLinear gave (Quantized.h).
+  std::shared_ptr<const Dequantized> dequantized = nullptr;
 
   explicit operator bool() const { return type != OnnxType::Undefined; }
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }

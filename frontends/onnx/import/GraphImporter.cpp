@@ -173,9 +173,11 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
   RankedTensorType shaped = g.tensorType(type, dims);
   // A small tensor of floats may be a parameter as well as a part of a computation: it is a weight that says its elements.
   bool isSmall = tensor.elements <= maxConstantElements, mayBeParameter = isFloat(type) && tensor.elements > 1;
-  if (!isNarrow && !tensor.isSparse && tensor.spilled.empty() && (!isSmall || mayBeParameter)) {
-    auto storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file,
-                                    int64_t(tensor.offset), false);
+  StorageAttr storage;
+  if (!isNarrow && !tensor.isSparse && tensor.spilled.empty())
+    storage = StorageAttr::get(g.b.getContext(), g.b.getStringAttr(storageName(type)), tensor.file,
+                               int64_t(tensor.offset), false);
+  if (storage && (!isSmall || mayBeParameter)) {
     auto weight = WeightOp::create(g.b, tensorLocation(g.b.getContext(), printable(tensor.name, 1024)), shaped,
                                    uniqueWeightName(printable(tensor.name, 1024)), storage);
     if (isSmall)
@@ -196,7 +198,9 @@ GraphValue GraphImporter::constantOf(const OnnxTensor &tensor) {
     std::vector<Dim> content;
     for (APInt number : attr.getValues<APInt>())
       content.push_back(Dim(isUnsigned(type) ? int64_t(number.getZExtValue()) : number.getSExtValue()));
-    return g.integers(type, dims, std::move(content));
+    GraphValue constant = g.integers(type, dims, std::move(content));
+    constant.storage = storage;
+    return constant;
   }
   return {type, dims, arith::ConstantOp::create(g.b, g.loc, attr), nullptr};
 }

@@ -112,9 +112,7 @@ void qGemm(NodeImport &n) {
     return;
   if (n.integer("transA", 0))
     a.codes = g.transpose(a.codes, {1, 0});
-  if (n.integer("transB", 0))
-    b.codes = g.transpose(b.codes, {1, 0});
-  GraphValue product = integerMatmul(g, a, b);
+  GraphValue product = integerMatmul(g, a, b, n.integer("transB", 0));
   GraphValue scale = g.mul(scalarOf(g, a.scale), besideMatrix(g, b.scale, false));
   scale = g.mul(scale, g.like(scale, n.real("alpha", 1)));
   if (n.has(6))

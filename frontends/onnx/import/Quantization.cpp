@@ -115,15 +115,22 @@ void heddle::dequantizeLinear(NodeImport &n) {
   if (!isFloat(type) || isFloat(x.type))
     return (void)n.unsupported("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
                                " is not supported");
+  auto finish = [&](GraphValue real) {
+    bool isOne = scale.rank() == 0 || scale.dims[0].is(1);
+    if (!g.failed() && real.value && scale.rank() < 2 && n.integer("block_size", 0) == 0)
+      real.dequantized = std::make_shared<const Dequantized>(
+          Dequantized{{x, scale, n.optional(2)}, isOne ? 0 : n.axis(n.integer("axis", 1), x.rank()), real.value});
+    n.out(real);
+  };
   if (GraphValue weight = type == OnnxType::Float ? dequantizedWeight(n) : GraphValue())
-    return n.out(weight);
+    return finish(weight);
   if (g.failed())
     return;
   // A difference of 16-bit integers fits in 32 bits.
   GraphValue centered =
       n.has(2) ? g.sub(g.cast(x, OnnxType::Int32), g.cast(beside(n, n.in(2), x), OnnxType::Int32)) : x;
   OnnxType wide = accumulatorOf(type);
-  n.out(g.cast(g.mul(g.cast(centered, wide), g.cast(beside(n, scale, x), wide)), type));
+  finish(g.cast(g.mul(g.cast(centered, wide), g.cast(beside(n, scale, x), wide)), type));
 }
 
 Quantized heddle::quantizedDynamically(GraphBuilder &g, const GraphValue &x) {
@@ -154,64 +161,83 @@ void dynamicQuantizeLinear(NodeImport &n) {
   n.out(y.zero, 2);
 }
 
+// Of a row of K bytes, which kernels copy to their stack.
+constexpr int64_t mostDepth = 16384;
+
 // Codes without their zero point, in int32.
 GraphValue centered(GraphBuilder &g, const Quantized &x, bool isRows) {
   GraphValue wide = g.cast(x.codes, OnnxType::Int32);
   return x.zero ? g.sub(wide, g.cast(besideMatrix(g, x.zero, isRows), OnnxType::Int32)) : wide;
 }
 
-// Sums of so many products of centred bytes are whole numbers that f32 holds: 256 * 255 * 255 < 2^24.
-constexpr int64_t exactDepth = 256;
-
-// The same with a stored B (K, N): products in f32, exact block by block of K, are what its kernels are good at. Nothing where B is computed.
-GraphValue storedMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
-  const GraphValue &x = a.codes, &y = b.codes, &zeros = b.zero;
-  WeightOp weight = storedWeight(y);
-  if (g.failed() || !weight || y.rank() != 2 || x.rank() < 2 || !x.dims.back().isStatic() ||
-      x.dims.back() != y.dims[0] || (zeros && zeros.type != y.type))
-    return {};
-  int64_t depth = y.dims[0].value(), width = y.dims[1].value();
-  Codes codes;
-  if (zeros) {
-    bool isOne = zeros.rank() == 0 || zeros.dims[0].is(1);
-    if (zeros.rank() > 1 || !(isOne || zeros.dims[0].is(width)))
-      return {};
-    codes.size = isOne ? 0 : exactDepth;
-  }
-  if (!addNumbers(g, codes, GraphValue(), zeros) || depth < 1 || width < 1)
-    return {};
-  StorageAttr storage = weight.getStorage();
-  GraphValue rows = g.flatten(g.cast(centered(g, a, true), OnnxType::Float), x.rank() - 1), sum;
-  for (int64_t begin = 0; begin < depth; begin += exactDepth) {
-    int64_t length = std::min(exactDepth, depth - begin);
-    auto part =
-        StorageAttr::get(g.b.getContext(), storage.getType(), storage.getFile(), storage.getOffset() + begin * width,
-                         /*transposed=*/true);
-    std::string name = weight.getName().str();
-    if (length < depth)
-      name += "[" + std::to_string(begin) + ":" + std::to_string(begin + length) + "]";
-    GraphValue product = linear(g, length < depth ? g.slice(rows, 1, begin, length) : rows,
-                                numbersAt(g, weight, name, part, codes, width, length));
-    product = g.cast(product, OnnxType::Int32);
-    sum = sum ? g.add(sum, product) : product;
-  }
-  Dims dims = x.dims;
-  dims.back() = y.dims[1];
-  return g.reshape(sum, dims);
-}
-
 } // namespace
 
-GraphValue heddle::integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
-  if (GraphValue product = storedMatmul(g, a, b))
+GraphValue heddle::storedMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b, bool isTransposed) {
+  const GraphValue &x = a.codes, &y = b.codes, &zeros = b.zero;
+  WeightOp weight = storedWeight(y);
+  auto isOfBytes = [](const GraphValue &v) { return v.type == OnnxType::Int8 || v.type == OnnxType::Uint8; };
+  if (g.failed() || !weight || !isOfBytes(x) || !isOfBytes(y) || x.rank() < 2 || y.rank() < 2 ||
+      (!isTransposed && y.rank() != 2) || (zeros && zeros.type != y.type) || (a.zero && a.zero.type != x.type))
+    return {};
+  int64_t first = y.dims[0].value(), rest = 1;
+  for (const Dim &dim : llvm::drop_begin(y.dims))
+    rest *= dim.value();
+  int64_t depth = isTransposed ? rest : first, width = isTransposed ? first : rest;
+  if (!x.dims.back().is(depth) || depth < 1 || depth > mostDepth || width < 1)
+    return {};
+  GraphValue zero = a.zero ? besideMatrix(g, a.zero, true) : GraphValue();
+  Codes codes;
+  if (zeros && !(zeros.rank() == 0 || zeros.dims[0].is(1))) {
+    if (zeros.rank() > 1 || !zeros.dims[0].is(width))
+      return {};
+    codes.axis = isTransposed ? 1 : 0;
+    codes.size = depth;
+  }
+  if ((zero && zero.rank() != 0) || !addNumbers(g, codes, GraphValue(), zeros))
+    return {};
+  StorageAttr storage = weight.getStorage();
+  auto matrix = StorageAttr::get(g.b.getContext(), storage.getType(), storage.getFile(), storage.getOffset(),
+                                 /*transposed=*/!isTransposed);
+  Dims dims = x.dims;
+  dims.back() = Dim(width);
+  Value product = IntegerLinearOp::create(g.b, g.loc, g.tensorType(OnnxType::Int32, dims), g.tensor(x),
+                                          zero ? g.tensor(zero) : Value(),
+                                          numbersAt(g, weight, weight.getName(), matrix, codes, width, depth),
+                                          isUnsigned(x.type) ? g.b.getUnitAttr() : UnitAttr());
+  return g.wrap(product, OnnxType::Int32, dims);
+}
+
+GraphValue heddle::integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b, bool isTransposed) {
+  if (GraphValue product = storedMatmul(g, a, b, isTransposed))
     return product;
-  return g.failed() ? GraphValue() : g.matmul(centered(g, a, true), centered(g, b, false));
+  if (g.failed())
+    return {};
+  Quantized matrix = b;
+  if (isTransposed)
+    matrix.codes = g.transpose(b.codes, {1, 0});
+  return g.matmul(centered(g, a, true), centered(g, matrix, false));
 }
 
 GraphValue heddle::realMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b) {
   GraphValue scale = g.mul(g.cast(besideMatrix(g, a.scale, true), OnnxType::Float),
                            g.cast(besideMatrix(g, b.scale, false), OnnxType::Float));
   return g.mul(g.cast(integerMatmul(g, a, b), OnnxType::Float), scale);
+}
+
+GraphValue heddle::matmulOfDequantized(GraphBuilder &g, const GraphValue &a, const GraphValue &b, bool isTransposed) {
+  const Dequantized *x = Dequantized::of(a), *y = Dequantized::of(b);
+  if (g.failed() || !x || !y || a.type != OnnxType::Float || b.type != OnnxType::Float || b.rank() != 2)
+    return {};
+  auto isOne = [](const GraphValue &v) { return !v || v.rank() == 0 || (v.rank() == 1 && v.dims[0].is(1)); };
+  const GraphValue &scale = y->integers.scale, &zero = y->integers.zero;
+  bool isOfColumns = (isOne(scale) && isOne(zero)) || y->axis == (isTransposed ? 0 : 1);
+  if (!isOne(x->integers.scale) || !isOne(x->integers.zero) || !isOfColumns)
+    return {};
+  GraphValue product = storedMatmul(g, x->integers, y->integers, isTransposed);
+  if (!product)
+    return {};
+  GraphValue both = g.mul(besideMatrix(g, x->integers.scale, true), besideMatrix(g, scale, false));
+  return g.mul(g.cast(product, OnnxType::Float), both);
 }
 
 namespace {

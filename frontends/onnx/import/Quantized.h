@@ -13,6 +13,18 @@ struct Quantized {
   GraphValue codes, scale, zero;
 };
 
+// What DequantizeLinear made `real` of: the scale and the zero point are one number each, or one for each index of `axis`.
+struct Dequantized {
+  Quantized integers;
+  int64_t axis;
+  mlir::Value real;
+
+  // Of `x`, whose value is still that; null for others.
+  static const Dequantized *of(const GraphValue &x) {
+    return x.dequantized && x.value && x.dequantized->real == x.value ? x.dequantized.get() : nullptr;
+  }
+};
+
 // Types that floats are rounded to: bytes, and 16 bits.
 bool isQuantized(OnnxType type);
 // round(x) + zero, in the range of `type`; ties to even.
@@ -21,10 +33,16 @@ GraphValue saturated(GraphBuilder &g, const GraphValue &x, const GraphValue &zer
 Quantized quantizedDynamically(GraphBuilder &g, const GraphValue &x);
 // Zero points or scales beside a matrix: one for all, one per row, or one per column.
 GraphValue besideMatrix(GraphBuilder &g, const GraphValue &v, bool isRows);
-// The matmul of two matrices of codes, each without its zero point, in int32; scales are not read.
-GraphValue integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b);
+// The matmul of two matrices of codes, each without its zero point, in int32; scales are not read. With `isTransposed` B is (columns, K).
+GraphValue integerMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b, bool isTransposed = false);
+// The same of a stored B, read where it lies, of which each row may have further dimensions with `isTransposed`. Nothing where B is computed, other integers
+// than bytes are multiplied, a zero point of A is of a row, or one of B is not of a column.
+GraphValue storedMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b, bool isTransposed);
 // The product of two quantised matrices as reals, in f32.
 GraphValue realMatmul(GraphBuilder &g, const Quantized &a, const Quantized &b);
+// The matmul of what was dequantised of bytes, as integers: activations with one scale, and weights of the file with one for each column or for all. Nothing for
+// other operands.
+GraphValue matmulOfDequantized(GraphBuilder &g, const GraphValue &a, const GraphValue &b, bool isTransposed);
 
 // The ops of these names, which two domains have.
 void quantizeLinear(NodeImport &n);

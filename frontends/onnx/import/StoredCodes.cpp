@@ -46,6 +46,8 @@ bool heddle::addNumbers(GraphBuilder &g, Codes &codes, const GraphValue &scales,
           return false;
         codes.zero %= 16;
       }
+    } else if (zeros.storage && codes.bits == 8) {
+      codes.zeros = zeros.storage;
     } else if (WeightOp stored = storedWeight(zeros)) {
       codes.zeros = stored.getStorage();
     } else {

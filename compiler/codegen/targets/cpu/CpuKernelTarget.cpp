@@ -16,6 +16,7 @@ CpuKernelTarget::CpuKernelTarget(const Target &target) : KernelTarget(target.nam
   add<DequantizeOp>(cpu::dequantize());
   add<ExpertMatmulOp>(cpu::expertMatmul(target.cpu));
   add<FlashAttentionOp>(cpu::flashAttention(target.cpu));
+  add<IntegerMatmulOp>(cpu::integerMatmul(target.cpu));
   add<KernelCallOp>(makeKernelCall(target));
   add<KvAppendOp>(cpu::kvAppend(target.cpu));
   add<OnlineAttentionOp>(cpu::onlineAttention(target.cpu));

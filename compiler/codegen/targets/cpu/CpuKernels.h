@@ -13,6 +13,7 @@ std::unique_ptr<KernelEmitter> combineSplits(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> dequantize();
 std::unique_ptr<KernelEmitter> expertMatmul(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> flashAttention(const CpuTarget &target);
+std::unique_ptr<KernelEmitter> integerMatmul(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> kvAppend(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> onlineAttention(const CpuTarget &target);
 std::unique_ptr<KernelEmitter> onlineLatentAttention(const CpuTarget &target);

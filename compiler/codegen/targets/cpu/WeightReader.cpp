@@ -74,6 +74,8 @@ Value BlockReader::loadStoredScales(Value address) {
   case PackedScales::Shared:
   case PackedScales::Nested:
     return arith::ExtFOp::create(b, b.v16f32, b.load(b.vec(16, b.f16), address));
+  case PackedScales::None:
+    break;
   }
   llvm_unreachable("a kind of scales");
 }
