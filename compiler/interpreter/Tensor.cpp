@@ -58,9 +58,10 @@ void Tensor::round() {
 
 std::vector<int64_t> heddle::centredBytes(const Tensor &tensor, const Tensor *zero, bool isUnsigned) {
   auto numberOf = [&](int64_t byte) { return isUnsigned ? int64_t(uint8_t(byte)) : byte; };
-  std::vector<int64_t> numbers;
-  for (int64_t byte : tensor.integers)
-    numbers.push_back(numberOf(byte) - (zero ? numberOf(zero->integers[0]) : 0));
+  int64_t shift = zero ? numberOf(zero->integers[0]) : 0;
+  std::vector<int64_t> numbers = tensor.integers;
+  for (int64_t &number : numbers)
+    number = numberOf(number) - shift;
   return numbers;
 }
 

@@ -329,7 +329,10 @@ SmallVector<unsigned> LoopTask::cuttableLoops() {
   linalg::GenericOp first = group.ops.front();
   SmallVector<int64_t> ranges = first.getStaticLoopRanges();
   SmallVector<unsigned> loops;
-  for (unsigned loop = 0; loop < first.getNumLoops(); ++loop)
+  unsigned end = first.getNumLoops();
+  for (linalg::GenericOp op : group.ops)
+    end = std::min(end, writtenOutFrom(op));
+  for (unsigned loop = 0; loop < end; ++loop)
     if (ranges[loop] != 1 && (loop < group.shared || (isSingle() && isWrittenAlong(first, loop))))
       loops.push_back(loop);
   return loops;
@@ -374,7 +377,7 @@ void LoopTask::emitGroup(ArrayRef<LoopBounds> first) {
     own.push_back(wholeBounds(op));
   llvm::copy(first, own.front().begin());
   unsigned shared = isSingle() ? group.ops.front().getNumLoops() - 1 : group.shared;
-  shared = std::min(shared, group.shared);
+  shared = std::min({shared, group.shared, isSingle() ? writtenOutFrom(group.ops.front()) : shared});
   SmallVector<Value> ivs;
   for (unsigned loop = 0; loop < shared; ++loop) {
     auto made = scf::ForOp::create(b, loc, first[loop].begin, first[loop].end, index(1));

@@ -25,6 +25,8 @@ static constexpr int64_t partialSums = 4;
 
 // Elements that are copied one by one if a row has fewer of them: those of a convolution's window.
 static constexpr int64_t shortestRow = 8;
+// Of such a window so many are copied without a loop: 3 x 3 of them in loops took four times as long.
+static constexpr int64_t mostWrittenOut = 32;
 
 namespace {
 
@@ -112,6 +114,20 @@ InnermostLoop heddle::innermostLoopOf(linalg::GenericOp op) {
   return isReduction ? InnermostLoop::Reduction : InnermostLoop::Parallel;
 }
 
+unsigned heddle::writtenOutFrom(linalg::GenericOp op) {
+  SmallVector<int64_t> steps = op.getStaticLoopRanges();
+  unsigned from = op.getNumLoops();
+  bool isCopy = op.getBody()->getOperations().size() == 1;
+  if (!isCopy || innermostLoopOf(op) != InnermostLoop::Scalar)
+    return from;
+  for (int64_t elements = 1; from > 0 && !ShapedType::isDynamic(steps[from - 1]); --from) {
+    elements *= steps[from - 1];
+    if (elements < 1 || elements > mostWrittenOut)
+      break;
+  }
+  return from;
+}
+
 namespace {
 
 class LoopEmitter {
@@ -145,6 +161,7 @@ private:
 
   void emitInnermost();
   void emitElement();
+  void emitWrittenOut();
   void emitScalar(Value begin, Value end);
   void emitParallel();
   void emitReduction();
@@ -320,6 +337,18 @@ void LoopEmitter::emitElement() {
     store(map.lookupOrDefault(value), *output(i));
 }
 
+// Every element of the loops that are not open yet, whose bounds are constants.
+void LoopEmitter::emitWrittenOut() {
+  if (ivs.size() == bounds.size())
+    return emitElement();
+  auto [begin, end] = bounds[ivs.size()];
+  for (int64_t at = *getConstantIntValue(begin), last = *getConstantIntValue(end); at < last; ++at) {
+    ivs.push_back(index(at));
+    emitWrittenOut();
+    ivs.pop_back();
+  }
+}
+
 void LoopEmitter::emitScalar(Value begin, Value end) {
   auto loop = scf::ForOp::create(b, begin, end, index(1));
   OpBuilder::InsertionGuard guard(b);
@@ -482,13 +511,14 @@ void LoopEmitter::emitInnermost() {
 
 void LoopEmitter::run(ValueRange outer) {
   ivs = Values(outer);
-  for (size_t loop = outer.size(); loop + 1 < bounds.size(); ++loop) {
+  size_t writtenOut = writtenOutFrom(op);
+  for (size_t loop = outer.size(); loop + 1 < bounds.size() && loop < writtenOut; ++loop) {
     auto made = scf::ForOp::create(b, bounds[loop].begin, bounds[loop].end, index(1));
     b.setInsertionPointToStart(made.getBody());
     ivs.push_back(made.getInductionVar());
   }
-  if (ivs.size() == bounds.size())
-    emitElement();
+  if (writtenOut < bounds.size() || ivs.size() == bounds.size())
+    emitWrittenOut();
   else
     emitInnermost();
 }

@@ -18,6 +18,9 @@ struct LoopBounds {
 enum class InnermostLoop { Scalar, Parallel, Reduction };
 InnermostLoop innermostLoopOf(mlir::linalg::GenericOp op);
 
+// The first of the innermost loops of `op` that have no loop in code: those that copy few elements. Their bounds are to stay constants.
+unsigned writtenOutFrom(mlir::linalg::GenericOp op);
+
 // Writes, where `b` stands, those loops of `op` that lie within its first outer.size() ones, whose indices are `outer`; `bounds` has
 // an entry for each of its loops. An element's bits depend on neither bounds of parallel loops nor on where the loop is cut: partial
 // sums of a reduction belong to fixed terms.
