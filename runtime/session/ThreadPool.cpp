@@ -125,6 +125,10 @@ void *ThreadPool::workerMain(void *argument) {
 
 void ThreadPool::run(Job newJob, void *user) {
   MutexLock lock(turn);
+  runInTurn(newJob, user);
+}
+
+void ThreadPool::runInTurn(Job newJob, void *user) {
   job = newJob;
   jobUser = user;
   between.wait();
@@ -136,15 +140,22 @@ void ThreadPool::runParts(heddle_graph_task task, const void *argument) {
   struct Parts {
     heddle_graph_task task;
     const void *argument;
-    int64_t count;
-    std::atomic<int64_t> next;
-  } parts = {task, argument, numThreads == 1 ? 1 : int64_t(numThreads) * HEDDLE_PARTS_PER_THREAD, 0};
-  auto takeParts = [](void *user, int32_t, int32_t) {
+    Worker *workers;
+    int64_t each; // of a thread
+  } parts = {task, argument, workers.get(), numThreads == 1 ? 1 : HEDDLE_PARTS_PER_THREAD};
+  auto takeParts = [](void *user, int32_t thread, int32_t numThreads) {
     Parts &parts = *static_cast<Parts *>(user);
-    for (int64_t part; (part = parts.next.fetch_add(1, std::memory_order_relaxed)) < parts.count;)
-      parts.task(parts.argument, part, parts.count);
+    for (int32_t i = 0; i < numThreads; ++i) {
+      int32_t owner = (thread + i) % numThreads;
+      std::atomic<int64_t> &next = parts.workers[owner].nextPart;
+      for (int64_t part; (part = next.fetch_add(1, std::memory_order_relaxed)) < parts.each;)
+        parts.task(parts.argument, owner * parts.each + part, numThreads * parts.each);
+    }
   };
-  run(takeParts, &parts);
+  MutexLock lock(turn);
+  for (int32_t thread = 0; thread < numThreads; ++thread)
+    workers[thread].nextPart.store(0, std::memory_order_relaxed);
+  runInTurn(takeParts, &parts);
 }
 
 Status ThreadPoolHandle::create(ThreadPool *shared, int32_t threads) {

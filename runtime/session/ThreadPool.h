@@ -41,9 +41,9 @@ public:
   // Runs job(user, t, size()) on every thread t and returns when all have ended. Callers on different threads take turns.
   // Allocates nothing.
   void run(Job job, void *user);
-  // Runs task(argument, part, numParts) for every part: HEDDLE_PARTS_PER_THREAD for each thread, one for a single thread. A thread takes
-  // the next part when it is done with one: cores that others use as well are not equally fast, and of equal shares the
-  // slowest decides.
+  // Runs task(argument, part, numParts) for every part: HEDDLE_PARTS_PER_THREAD for each thread, one for a single thread. A thread begins
+  // with parts of its own, which follow each other, so that the rows of one task are where those of the task before were written, and then takes what
+  // others have left: cores that others use as well are not equally fast, and of equal shares the slowest decides.
   void runParts(heddle_graph_task task, const void *argument);
 
   int32_t size() const { return numThreads; }
@@ -60,11 +60,13 @@ private:
     ThreadPool *pool;
     int32_t thread;
     pthread_t handle;
+    std::atomic<int64_t> nextPart{0}; // of its own parts of a task, as anyone takes them
   };
 
   explicit ThreadPool(int32_t numThreads)
       : numThreads(numThreads), process(getpid()), between(numThreads), inStep(numThreads) {}
   static void *workerMain(void *worker);
+  void runInTurn(Job job, void *user);
 
   const int32_t numThreads;
   int32_t numAskedFor = numThreads;

@@ -40,21 +40,27 @@ static std::pair<Value, Value> itemsOf(RawBuilder &b, Part part, Value items, in
           beginOf(b, b.add(part.number, 1), part.count, items, units, width)};
 }
 
-// Leaves `call`, a product of many rows with fewer tiles of columns than there are parts, some of the rows, and returns which part of the columns
-// is computed for them. Of such products the bits of a row depend on no other.
-static Part shareRows(RawBuilder &b, CallOperands &call, Part part, int64_t tile) {
-  constexpr int64_t fewestRows = 64, unit = 8;
-  auto at = [&](Value MatmulCall::*member) -> Value & { return call.values[positionOf(member)]; };
-  Value &rows = at(&MatmulCall::rows), all = rows, units = b.divideUp(all, unit);
-  Value tiles = b.divideUp(at(&MatmulCall::panelEnd), tile);
-  Value rowParts = b.max(b.constant(1), b.min(b.divide(part.count, tiles), b.divideUp(all, fewestRows)));
-  Value columnParts = b.divide(part.count, rowParts), rowPart = b.divide(part.number, columnParts);
+// Leaves `call`, a product of many rows, some of the rows, and returns which part of the columns is computed for them. Rows stay so with the thread that
+// computed what they are made of, whose cache has them, and each part reads all of the weights: so many rows pay for that. Fewer are divided where
+// there are fewer tiles of columns than parts. Of such products the bits of a row depend on no other.
+template <typename Call>
+static Part shareRows(RawBuilder &b, CallOperands &call, Part part, const TaskDivision &division) {
+  constexpr int64_t manyRows = 128, fewestRows = 64, unit = 8;
+  auto at = [&](Value Call::*member) -> Value & { return call.values[positionOf(member)]; };
+  Value &rows = at(&Call::rows), all = rows, units = b.divideUp(all, unit), one = b.constant(1);
+  Value tiles = b.divideUp(at(&Call::panelEnd), division.tile);
+  Value ofMany = b.min(part.count, b.divide(all, b.constant(manyRows)));
+  Value ofFew = b.min(b.divide(part.count, tiles), b.divideUp(all, fewestRows));
+  Value columnParts = b.divideUp(part.count, b.max(one, b.max(ofMany, ofFew)));
+  Value rowParts = b.divide(part.count, columnParts), rowPart = b.divide(part.number, columnParts);
   auto rowOf = [&](Value number) { return beginOf(b, number, rowParts, all, units, b.constant(unit)); };
   Value begin = rowOf(rowPart);
   rows = b.sub(rowOf(b.add(rowPart, 1)), begin);
-  for (auto [pointer, stride] :
-       {std::pair(&MatmulCall::act, &MatmulCall::actStride), std::pair(&MatmulCall::out, &MatmulCall::outStride)})
-    at(pointer) = b.at(at(pointer), b.mul(begin, at(stride)), sizeof(float));
+  auto move = [&](Value Call::*pointer, Value Call::*stride, int64_t elementBytes) {
+    at(pointer) = b.at(at(pointer), b.mul(begin, at(stride)), elementBytes);
+  };
+  move(&Call::act, &Call::actStride, division.actBytes);
+  move(&Call::out, &Call::outStride, sizeof(float));
   return {b.sub(part.number, b.mul(rowPart, columnParts)), columnParts};
 }
 
@@ -78,13 +84,17 @@ static void buildTask(ModuleOp code, StringRef name, func::FuncOp kernel, ArrayR
   auto callKernel = [&] { func::CallOp::create(b, kernel, call.values); };
   if (call.has(ParameterKind::PartEnd)) {
     Part part = {task.part, task.numParts};
-    if (division.sharesRows)
-      part = shareRows(b, call, part, division.tile);
+    if (division.rows == SharedRows::OfPackedMatmul)
+      part = shareRows<MatmulCall>(b, call, part, division);
+    else if (division.rows == SharedRows::OfIntegerMatmul)
+      part = shareRows<IntegerMatmulCall>(b, call, part, division);
     Value &begin = call.at(ParameterKind::PartBegin), &end = call.at(ParameterKind::PartEnd);
     std::tie(begin, end) = itemsOf(b, part, end, division.tile);
     auto callWithItems = [&] { b.ifThen(b.lessThan(begin, end), callKernel); };
-    if (division.sharesRows)
-      b.ifThen(b.lessThan(b.constant(0), call.values[positionOf(&MatmulCall::rows)]), callWithItems);
+    size_t rows = division.rows == SharedRows::OfIntegerMatmul ? positionOf(&IntegerMatmulCall::rows)
+                                                               : positionOf(&MatmulCall::rows);
+    if (division.rows != SharedRows::None)
+      b.ifThen(b.lessThan(b.constant(0), call.values[rows]), callWithItems);
     else
       callWithItems();
   } else {
@@ -130,14 +140,19 @@ Value GraphLauncher::store(const CallOperands &call) {
 //===- launches -----------------------------------------------------------===//
 
 TaskDivision GraphLauncher::divisionOf(Operation *op) {
+  auto tileOf = [&](TileRole role) -> int64_t {
+    TileAttr tile = kernels.scheduleOf(op).getTile(role);
+    return tile ? tile.getColumns() / PackedLayout::panelRows : 1;
+  };
+  if (isa<IntegerMatmulOp>(op))
+    return {tileOf(TileRole::Int8), SharedRows::OfIntegerMatmul, /*actBytes=*/1};
   auto product = dyn_cast<PackedMatmulOp>(op);
   if (!product)
     return {};
-  TileAttr tile = kernels.scheduleOf(op).getTile(TileRole::ManyRows);
   // Few rows and many are multiplied alike where neither is rounded.
   bool sharesRows = !product.getInt16() && !product.getRoom() && getElementTypeOrSelf(product.getInput()).isF32() &&
                     getElementTypeOrSelf(product.getInits()[0]).isF32();
-  return {tile ? tile.getColumns() / PackedLayout::panelRows : 1, sharesRows};
+  return {tileOf(TileRole::ManyRows), sharesRows ? SharedRows::OfPackedMatmul : SharedRows::None, sizeof(float)};
 }
 
 LogicalResult GraphLauncher::launch(Operation *op, const CallOperands &call, const LaunchedWork &work) {

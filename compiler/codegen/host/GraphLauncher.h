@@ -24,10 +24,14 @@ private:
   mlir::Value address;
 };
 
+// Of which calls parts are cut by rows as well.
+enum class SharedRows : uint8_t { None, OfPackedMatmul, OfIntegerMatmul };
+
 // How the parts of a task are cut.
 struct TaskDivision {
-  int64_t tile = 1;        // items that the kernel computes at a time
-  bool sharesRows = false; // also by the rows of a product
+  int64_t tile = 1; // items that the kernel computes at a time
+  SharedRows rows = SharedRows::None;
+  int64_t actBytes = 0; // of an element of such a product's rows
 };
 
 // Tasks, and the kernels that they call, are defined in the library's module of code; the graph's module declares them.
