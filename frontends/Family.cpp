@@ -398,15 +398,15 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::SplitGates:
     return sparse && config.moe.splitGates;
   case When::QueryLora:
-    return config.latent.qLoraRank > 0;
+    return config.latent.qLoraRank > 0 && attends;
   case When::QueryLoraBias:
-    return config.latent.qLoraRank > 0 && config.attentionBias;
+    return config.latent.qLoraRank > 0 && config.attentionBias && attends;
   case When::NoQueryLora:
-    return config.latent.qLoraRank == 0;
+    return config.latent.qLoraRank == 0 && attends;
   case When::WholeUps:
-    return !config.latent.splitUps;
+    return !config.latent.splitUps && attends;
   case When::SplitUps:
-    return config.latent.splitUps;
+    return config.latent.splitUps && attends;
   case When::Pooler:
     return config.hasPooler;
   case When::Gated:

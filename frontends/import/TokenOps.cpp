@@ -446,7 +446,9 @@ Value heddle::softplusOf(OpBuilder &b, Location loc, Value x, Value bias) {
 }
 
 Value heddle::decayOf(OpBuilder &b, Location loc, Value steps, Value rates, bool areLogs) {
-  return generic(b, loc, roomLike(b, loc, steps), {steps, rates}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+  int64_t dim = typeOf(steps).getDimSize(2) / typeOf(rates).getDimSize(0);
+  AffineMap ofHead = AffineMap::get(3, 0, b.getAffineDimExpr(2).floorDiv(dim));
+  return generic(b, loc, roomLike(b, loc, steps), {steps, rates}, {b.getMultiDimIdentityMap(3), ofHead},
                  [&](OpBuilder &b, ValueRange e) -> Value {
                    Value rate = widened(b, loc, e[1]);
                    if (areLogs)

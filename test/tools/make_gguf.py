@@ -61,6 +61,7 @@ def gguf_name(names, name):
         name = name.replace(own, usual)
     name = re.sub(r"\.experts\.\d+\.", ".experts.0.", name)
     name = re.sub(r"\.norms\.\d+\.", ".", name)
+    name = re.sub(r"\.block_sparse_moe\.(gate|up|down)_proj\.", r".mlp.\1_proj.", name)  # of a dense block, as transformers writes Kimi Linear
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
         name = prefix + name if prefix + name in names else name
