@@ -78,9 +78,9 @@ static constexpr KeyName keyNames[] = {{"n_routed_experts", "num_local_experts"}
 
 // The names of published files, for which the reference has those of DeepSeek.
 static constexpr KeyAlias aliases[] = {
-    {"num_experts", "num_local_experts"},    {"num_experts_per_token", "num_experts_per_tok"},
-    {"num_expert_group", "n_group"},         {"num_shared_experts", "n_shared_experts"},
-    {"moe_renormalize", "norm_topk_prob"},   {"model_max_length", "max_position_embeddings"},
+    {"num_experts", "num_local_experts"},  {"num_experts_per_token", "num_experts_per_tok"},
+    {"num_expert_group", "n_group"},       {"num_shared_experts", "n_shared_experts"},
+    {"moe_renormalize", "norm_topk_prob"}, {"model_max_length", "max_position_embeddings"},
 };
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
@@ -138,6 +138,7 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   readStates(object, config);
   checkGranted(object);
   readLatentExperts(object, config, LatentExpertDefaults{{256, 8, 1024, 1, 1, 2.446, true}, 1, 1});
+  config.moe.normTopkProb &= !object.isNull("moe_renormalize");
   readSparseLayers(object, config, /*firstSparse=*/1);
   setScoreScale(config);
   config.tieWordEmbeddings = false; // whatever config.json says

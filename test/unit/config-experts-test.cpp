@@ -311,6 +311,37 @@ TEST(ExpertsConfig, statesWithoutConvolutionAndWithThree) {
                    "linear_attn.v_proj.weight has shape (48, 64), the config asks for (52, 64)"}});
 }
 
+// What published files say of states in an object of its own, which counts; the reference's own keys; dense blocks under the sparse ones' name.
+TEST(ExpertsConfig, kimiLinear) {
+  ModelConfig config = familyConfig("kimi_linear");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_TRUE(config.ropes.empty() && config.moe.sigmoidScores && config.moe.hasCorrection);
+  EXPECT_EQ(config.attentionScale, 0.25);
+  json lists = {{"full_attn_layers", {2}}, {"kda_layers", {1}}, {"head_dim", 12}, {"num_heads", 4}};
+  config = familyConfig("kimi_linear", {{"layer_types", nullptr},
+                                        {"linear_attn_config", lists},
+                                        {"linear_head_dim", 8},
+                                        {"mlp_layer_types", nullptr},
+                                        {"first_k_dense_replace", 1},
+                                        {"mla_use_nope", true},
+                                        {"num_expert_group", 2},
+                                        {"n_group", 4}});
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.keyDim, 12);
+  EXPECT_EQ(config.moe.numGroups, 2);
+  auto listed = [](const json &full, const json &kda) {
+    return json{{"layer_types", nullptr}, {"linear_attn_config", {{"full_attn_layers", full}, {"kda_layers", kda}}}};
+  };
+  expectRefusals(
+      {{"kimi_linear", listed({3}, {1}), "full_attn_layers holds 3, expected numbers of layers, 1 to 2"},
+       {"kimi_linear", listed({2}, json::array()), "kda_layers lacks layer 1, as does full_attn_layers"},
+       {"kimi_linear", {{"mla_use_nope", false}}, "mla_use_nope is false, which is not supported; expected true"},
+       {"kimi_linear", {{"moe_router_activation_func", "softmax"}}, "moe_router_activation_func is 'softmax'"},
+       {"kimi_linear", {{"linear_head_dim", 0}}, "linear_head_dim is 0, expected 1 to"},
+       {"kimi_linear", {{"num_experts", 3}}, "(4, 64), the config asks for (3, 64)"}});
+}
+
 // Published keys of families that GLM-4.5, Granite and Qwen 3 are close to.
 TEST(ExpertsConfig, kinOfGlmGraniteAndQwen) {
   EXPECT_EQ(familyConfig("solar_open").moe.layerIsMoe, (std::vector<bool>{true, true}));
