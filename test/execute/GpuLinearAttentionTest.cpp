@@ -97,10 +97,10 @@ GpuKernel kernelOf(const LinearAttentionSpec &spec) {
 }
 
 // Keys of one lane, of several, of fewer columns than lanes have room for.
-const LinearAttentionSpec specs[] = {{4, 2, 16, 64, true, true, 0.25},     {3, 1, 45, 37, true, false, 1.0},
-                                     {2, 2, 130, 5, false, true, 0.5},     {2, 1, 256, 33, false, false, 0.01},
-                                     {1, 1, 1024, 3, true, true, 1.0},     {2, 2, 64, 64, true, true, 0.5, true},
-                                     {4, 2, 45, 3, true, false, 1.0, true}};
+const LinearAttentionSpec specs[] = {{4, 2, 16, 64, true, true, 0.25},      {3, 1, 45, 37, true, false, 1.0},
+                                     {2, 2, 130, 5, false, true, 0.5},      {2, 1, 256, 33, false, false, 0.01},
+                                     {1, 1, 1024, 3, true, true, 1.0},      {2, 2, 64, 64, true, true, 0.5, true},
+                                     {4, 2, 45, 3, true, false, 1.0, true}, {5, 1, 16, 1, true, false, 1.0, true}};
 
 TEST(GpuLinearAttention, IsTheFormulaHoweverStepsAreCut) {
   for (const LinearAttentionSpec &spec : specs) {

@@ -218,6 +218,11 @@ func::FuncOp heddle::buildRaggedLinearAttention(ModuleOp module, StringRef name,
   func::FuncOp function = beginFunction(b, module, name, parameterTypes<LinearAttentionCall>(b.getContext()));
   auto call = argumentsOf<LinearAttentionCall>(function);
   unsigned lanes = target.vectorLanes();
+  if (isNarrowLinearAttention(spec)) {
+    emitNarrowLinearAttention(b, spec, call, target);
+    func::ReturnOp::create(b);
+    return function;
+  }
   // Sums of an item's chains, of both vectors of AVX2 and of four of AVX-512, leave half of the registers to the rest.
   int64_t columns = 2 * int64_t(lanes), wide = lanes >= 16 ? 2 * columns : columns;
   StateWriter writer(b, spec, call, columns, lanes);
