@@ -251,6 +251,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.recurrent.channels() + config.recurrent.values();
   case ConfigDim::StateInputs:
     return config.recurrent.inputs();
+  case ConfigDim::StepRank:
+    return config.recurrent.stepRank;
+  case ConfigDim::StepRankAndKeys:
+    return config.recurrent.stepRank + 2 * config.recurrent.numKeyHeads * config.recurrent.keyDim;
   }
   return 1;
 }

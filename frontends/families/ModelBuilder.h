@@ -174,7 +174,7 @@ public:
   virtual TensorHandle sigmoid(TensorHandle x) = 0;
   virtual TensorHandle softplus(TensorHandle x, const std::string &bias) = 0;
   // What LinearAttentionTerms::decay is of steps of these lengths: each column times -e^a, or times a itself where RecurrentConfig::ratesAreLogs does
-  // not hold, a being its number of the vector `rates`, or its head's.
+  // not hold, a being its number of `rates`, or its head's where there are fewer; where there are more, it becomes a column for each.
   virtual TensorHandle decay(TensorHandle steps, const std::string &rates) = 0;
   // x (batch, sequence, heads * any width), each head times its number: of the token, (batch, sequence, heads), or of the vector `name` (heads).
   virtual TensorHandle scaleHeads(TensorHandle x, TensorHandle factors) = 0;

@@ -237,6 +237,14 @@ def mamba2(c):
              "context_length": 2**20, "attention.head_count": 0, "attention.head_count_kv": None, "feed_forward_length": 0}, {"A_log": minus_power})
 
 
+def mamba(c):
+    """As Mamba 2's; a flag says that steps, keys and queries are normed."""
+    return ({**rms_norm(c), "ssm.conv_kernel": c["conv_kernel"], "ssm.state_size": c["state_size"], "ssm.inner_size": c["intermediate_size"],
+             "ssm.time_step_rank": c["time_step_rank"], "ssm.dt_b_c_rms": c["model_type"] == "falcon_mamba", "context_length": 2**20,
+             "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"], "attention.head_count": 0, "feed_forward_length": 0},
+            {"A_log": minus_power})
+
+
 def granite_hybrid(c):
     """Layers that keep a state have no KV heads. Published models have one width of dense blocks under both of its keys."""
     keys, changes = granite(c)
@@ -365,7 +373,7 @@ def state_parts(c, name, shape, values):
         return kimi_parts(c, name, shape, values)
     if c["model_type"] in MIXERS:
         return [(name, (mixer_shape(c, name, shape), values))]
-    if not name.endswith(".ssm_in.weight"):
+    if not name.endswith(".ssm_in.weight") or c["model_type"] in ("mamba", "falcon_mamba"):
         return [(name, (shape, values))]
     key, value = c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * c["linear_value_head_dim"]
     order = parts_apart(c["linear_num_key_heads"], [key, key, value, value])
@@ -442,6 +450,8 @@ FAMILIES = {
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
                                # Not the converter's, which expects 8192: Ollama's files say it.
                                "attention.chunk_size": c["attention_chunk_size"]}, {}),
+    "falcon_mamba": mamba,
+    "mamba": mamba,
     "mamba2": mamba2,
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
@@ -487,7 +497,7 @@ FAMILIES = {
 
 
 def common_keys(c):
-    if c["model_type"] == "distilbert":
+    if c["model_type"] in ("distilbert", "falcon_mamba", "mamba"):
         return {"context_length": c["max_position_embeddings"], "vocab_size": c["vocab_size"]}
     return {"context_length": c["max_position_embeddings"], "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"],
             "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],

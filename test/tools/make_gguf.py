@@ -185,7 +185,7 @@ def convert(folder, texts=""):
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
     names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4, "gemma4_text_moe": GEMMA4}
-    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else family
+    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else "mamba" if family == "falcon_mamba" else family
     entry = names.get(folder.name) or kin_names(names, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)

@@ -342,6 +342,29 @@ TEST(ExpertsConfig, kimiLinear) {
        {"kimi_linear", {{"num_experts", 3}}, "(4, 64), the config asks for (3, 64)"}});
 }
 
+// A channel is a head; its width comes from a factor, and steps from a rank, where the file does not say them.
+TEST(ExpertsConfig, mamba) {
+  RecurrentConfig state = familyConfig("falcon_mamba").recurrent;
+  EXPECT_EQ(state.numValueHeads, 128);
+  EXPECT_EQ(state.keyDim, 12);
+  EXPECT_EQ(state.stepRank, 4);
+  EXPECT_EQ(state.partsEps, 1e-6);
+  EXPECT_TRUE(state.hasBias && !state.hasProjectionBias);
+  json published = {{"intermediate_size", nullptr}, {"expand", 2}, {"time_step_rank", "auto"}};
+  state = familyConfig("mamba", published).recurrent;
+  EXPECT_EQ(state.numValueHeads, 128);
+  EXPECT_EQ(state.stepRank, 4);
+  EXPECT_EQ(state.partsEps, 0.0);
+  expectRefusals(
+      {{"mamba", {{"intermediate_size", 100}}, "(256, 64), the config asks for (200, 64)"},
+       {"mamba", {{"intermediate_size", nullptr}, {"expand", 0}}, "expand is 0, expected 1 to 1024"},
+       {"mamba", {{"intermediate_size", 65537}}, "intermediate_size is 65537, expected 1 to 65536"},
+       {"mamba", {{"state_size", 0}}, "state_size is 0, expected 1 to 1024"},
+       {"mamba", {{"time_step_rank", 0}}, "time_step_rank is 0, expected 1 to 65536"},
+       {"mamba", {{"use_bias", true}}, "mixer.in_proj.bias is missing"},
+       {"falcon_mamba", {{"mixer_rms_eps", 0.0}}, "mixer_rms_eps is 0.000000, expected a number above 0 and below 1"}});
+}
+
 // Published keys of families that GLM-4.5, Granite and Qwen 3 are close to.
 TEST(ExpertsConfig, kinOfGlmGraniteAndQwen) {
   EXPECT_EQ(familyConfig("solar_open").moe.layerIsMoe, (std::vector<bool>{true, true}));
