@@ -245,6 +245,14 @@ def mamba(c):
             {"A_log": minus_power})
 
 
+def jamba(c):
+    """Layers that keep a state have no KV heads."""
+    attends = [layer % c["attn_layer_period"] == c["attn_layer_offset"] for layer in range(c["num_hidden_layers"])]
+    return ({**rms_norm(c), "ssm.conv_kernel": c["mamba_d_conv"], "ssm.state_size": c["mamba_d_state"], "ssm.inner_size": c["mamba_expand"] * c["hidden_size"],
+             "ssm.time_step_rank": c["mamba_dt_rank"], "attention.head_count_kv": [c["num_key_value_heads"] if attend else 0 for attend in attends],
+             "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"]}, {"A_log": minus_power})
+
+
 def granite_hybrid(c):
     """Layers that keep a state have no KV heads. Published models have one width of dense blocks under both of its keys."""
     keys, changes = granite(c)
@@ -373,7 +381,7 @@ def state_parts(c, name, shape, values):
         return kimi_parts(c, name, shape, values)
     if c["model_type"] in MIXERS:
         return [(name, (mixer_shape(c, name, shape), values))]
-    if not name.endswith(".ssm_in.weight") or c["model_type"] in ("mamba", "falcon_mamba"):
+    if not name.endswith(".ssm_in.weight") or c["model_type"] in ("mamba", "falcon_mamba", "jamba"):
         return [(name, (shape, values))]
     key, value = c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * c["linear_value_head_dim"]
     order = parts_apart(c["linear_num_key_heads"], [key, key, value, value])
@@ -440,6 +448,7 @@ FAMILIES = {
                                   "expert_feed_forward_length": c["intermediate_size"],
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "jamba": jamba,
     "kimi_linear": kimi_linear,
     "lfm2": lambda c: ({**lfm2(c), **lfm2_width(c)}, {}),
     "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],

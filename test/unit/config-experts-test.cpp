@@ -362,7 +362,13 @@ TEST(ExpertsConfig, mamba) {
        {"mamba", {{"state_size", 0}}, "state_size is 0, expected 1 to 1024"},
        {"mamba", {{"time_step_rank", 0}}, "time_step_rank is 0, expected 1 to 65536"},
        {"mamba", {{"use_bias", true}}, "mixer.in_proj.bias is missing"},
-       {"falcon_mamba", {{"mixer_rms_eps", 0.0}}, "mixer_rms_eps is 0.000000, expected a number above 0 and below 1"}});
+       {"falcon_mamba", {{"mixer_rms_eps", 0.0}}, "mixer_rms_eps is 0.000000, expected a number above 0 and below 1"},
+       {"jamba", {{"attn_layer_offset", 2}}, "attn_layer_offset is 2, expected 0 to 1"},
+       {"jamba", {{"expert_layer_period", 0}}, "expert_layer_period is 0, expected 1 to 1048576"},
+       {"jamba", {{"mamba_expand", 3}}, "(256, 64), the config asks for (384, 64)"}});
+  EXPECT_EQ(familyConfig("jamba").recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(familyConfig("jamba").moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_FALSE(familyConfig("jamba").moe.normTopkProb);
 }
 
 // Published keys of families that GLM-4.5, Granite and Qwen 3 are close to.
