@@ -216,11 +216,13 @@ void renameDenseBlocks(const ModelConfig &config, Checkpoint &checkpoint) {
   std::string sparse = config.family->experts.block, dense = names.block;
   for (int64_t layer = 0; sparse != dense && names.gate && layer < config.numHiddenLayers; ++layer) {
     std::string base = "model.layers." + std::to_string(layer) + ".";
-    for (std::string part : {names.gate, names.up, names.down}) {
-      std::string own = base + dense + part + ".weight";
+    for (const char *part : {names.gate, names.up, names.down}) {
+      std::string own = base, other = base;
+      own.append(dense).append(part).append(".weight");
+      other.append(sparse).append(part).append(".weight");
       if (checkpoint.find(own))
         continue;
-      if (auto node = checkpoint.tensors.extract(base + sparse + part + ".weight")) {
+      if (auto node = checkpoint.tensors.extract(other)) {
         node.key() = own;
         checkpoint.tensors.insert(std::move(node));
       }

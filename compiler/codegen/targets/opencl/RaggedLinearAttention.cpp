@@ -80,7 +80,8 @@ Func knownOf(PipelineBuilder &b, FirstTokens &tokens) {
 }
 
 // Threads are columns, blocks parts of a head. `perThread` are a thread's own.
-void scheduleColumns(Func out, RVar column, RVar head, RVar sequence, std::vector<Func> perThread) {
+void scheduleColumns(Func out, const RVar &column, const RVar &head, const RVar &sequence,
+                     std::vector<Func> perThread) {
   RVar block("block"), thread("thread");
   out.update()
       .allow_race_conditions()
