@@ -82,6 +82,10 @@ template <typename Op> static int64_t stateSizeOfHeads(Op op) {
   return int64_t(op.getNumHeads()) * op.getKeyDim() * op.getValueDim();
 }
 
+template <typename Op> static bool hasDecayOfKeys(Op op) {
+  return op.getDecay() && shaped(op.getDecay()).getShape().back() != int64_t(op.getNumHeads());
+}
+
 template <typename Op> static LogicalResult verifyHeads(Op op, Value result, int64_t rank) {
   constexpr int64_t most = 1024;
   for (Value rows : {Value(op.getQuery()), Value(op.getKey()), Value(op.getValue()), result})
@@ -97,14 +101,16 @@ template <typename Op> static LogicalResult verifyHeads(Op op, Value result, int
       return op.emitOpError("dimensions of heads (") << keyDim << ", " << valueDim << ") must be 1 to " << most;
   bool areRows = isRowsOf(op.getQuery(), rank, keys) && isRowsOf(op.getKey(), rank, keys) &&
                  isRowsOf(op.getValue(), rank, values) && isRowsOf(result, rank, values);
-  for (Value ofHeads : {Value(op.getDecay()), Value(op.getBeta())})
-    areRows &= !ofHeads || isRowsOf(ofHeads, rank, heads);
+  if (Value decay = op.getDecay())
+    areRows &= isRowsOf(decay, rank, heads) || isRowsOf(decay, rank, heads * keyDim);
+  areRows &= !op.getBeta() || isRowsOf(op.getBeta(), rank, heads);
   auto tokensOf = [](Value rows) { return shaped(rows).getShape().drop_back(); };
   for (Value rows : {Value(op.getKey()), Value(op.getValue()), result})
     areRows &= succeeded(verifyCompatibleShape(tokensOf(rows), tokensOf(op.getQuery())));
   if (!areRows) // linear_attention_c1, ragged_linear_attention_c1
     return op.emitOpError("query and key must be f32 rows of ")
-           << keyHeads << " heads, value and result of " << heads << ", decay and beta have " << heads << " columns";
+           << keyHeads << " heads, value and result of " << heads << ", decay and beta have " << heads
+           << " columns, or decay " << heads * keyDim;
   return success();
 }
 
@@ -113,6 +119,9 @@ LogicalResult LinearAttentionOp::verify() {
 }
 int64_t LinearAttentionOp::getStateSize() {
   return stateSizeOfHeads(*this);
+}
+bool LinearAttentionOp::decaysByKey() {
+  return hasDecayOfKeys(*this);
 }
 void LinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   stateEffects(getCache(), effects);
@@ -165,6 +174,9 @@ LogicalResult RaggedLinearAttentionOp::verify() {
 }
 int64_t RaggedLinearAttentionOp::getStateSize() {
   return stateSizeOfHeads(*this);
+}
+bool RaggedLinearAttentionOp::decaysByKey() {
+  return hasDecayOfKeys(*this);
 }
 void RaggedLinearAttentionOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   kernelEffects(*this, effects);

@@ -54,16 +54,16 @@ def Heddle_CausalConvOp : Heddle_StateOp<"causal_conv"> {
 }
 
 def Heddle_LinearAttentionOp : Heddle_StateOp<"linear_attention"> {
-  let summary = "Attention whose keys and values are summed up in one matrix (arXiv:2006.16236), with decay and delta rule (arXiv:2412.06464)";
+  let summary = "Attention whose keys and values are summed up in one matrix (arXiv:2006.16236), with decay, which keys' columns may have each (arXiv:2312.06635, arXiv:2510.26692), and delta rule (arXiv:2412.06464)";
   let description = [{
     Of each sequence and head h of the value, with key head g = h / (num_heads / num_key_heads), tokens in their order, S (key dim, value dim) from zeros on:
-    S = exp(decay[h]) S, then S += key[g] (x) value[h], or, with `beta`, S += beta[h] key[g] (x) (value[h] - S^T key[g]); result[h] = scale S^T query[g].
+    S = exp(decay[h]) S, or row i of it times exp(decay[h, i]), then S += key[g] (x) value[h], or, with `beta`, S += beta[h] key[g] (x) (value[h] - S^T key[g]); result[h] = scale S^T query[g].
 
     With `cache` the rows are those of a ragged batch, and S before them is in the layer's state, from number `offset` of it on: (num_heads, key dim, value dim).
 
     Constraints:
-      * C1: query and key are (batch, sequence, num_key_heads * key dim), value and result (batch, sequence, num_heads * value dim), decay and beta
-        (batch, sequence, num_heads); with `cache` rows take the place of batch and sequence.
+      * C1: query and key are (batch, sequence, num_key_heads * key dim), value and result (batch, sequence, num_heads * value dim), beta
+        (batch, sequence, num_heads), decay as beta or (batch, sequence, num_heads * key dim); with `cache` rows take the place of batch and sequence.
       * C2: num_heads is a positive multiple of num_key_heads, and heads are 1 to 1024 wide.
       * C3: as causal_conv's.
 
@@ -72,6 +72,11 @@ def Heddle_LinearAttentionOp : Heddle_StateOp<"linear_attention"> {
       %y = heddle.linear_attention %q, %q, %v decay(%g : tensor<1x?x4xf32>) beta(%g : tensor<1x?x4xf32>)
         {num_heads = 4, num_key_heads = 2, scale = 0.25} : tensor<1x?x32xf32>, tensor<1x?x32xf32>, tensor<1x?x96xf32> -> tensor<1x?x96xf32>
       return %y : tensor<1x?x96xf32>
+    }
+    func.func @decaying_columns(%q: tensor<1x?x64xf32>, %g: tensor<1x?x64xf32>) -> tensor<1x?x64xf32> {
+      %y = heddle.linear_attention %q, %q, %q decay(%g : tensor<1x?x64xf32>) {num_heads = 4, num_key_heads = 4}
+        : tensor<1x?x64xf32>, tensor<1x?x64xf32>, tensor<1x?x64xf32> -> tensor<1x?x64xf32>
+      return %y : tensor<1x?x64xf32>
     }
     ```
   }];
@@ -89,6 +94,8 @@ def Heddle_LinearAttentionOp : Heddle_StateOp<"linear_attention"> {
     int64_t getStateSize();
     int64_t getKeyDim() { return getKey().getType().getShape().back() / int64_t(getNumKeyHeads()); }
     int64_t getValueDim() { return getValue().getType().getShape().back() / int64_t(getNumHeads()); }
+    // Whether each column of a key has a decay of its own.
+    bool decaysByKey();
   }];
 }
 
@@ -137,8 +144,8 @@ def Heddle_RaggedLinearAttentionOp : Heddle_StateKernelOp<"ragged_linear_attenti
     Reads and writes the layer's state as `linear_attention` has it, of each sequence of the step.
 
     Constraints:
-      * C1: query and key are f32 (rows, num_key_heads * key dim), value and the one destination (rows, num_heads * value dim), decay and beta (rows,
-        num_heads), num_heads is a positive multiple of num_key_heads, and heads are 1 to 1024 wide.
+      * C1: query and key are f32 (rows, num_key_heads * key dim), value and the one destination (rows, num_heads * value dim), beta (rows,
+        num_heads), decay as beta or (rows, num_heads * key dim), num_heads is a positive multiple of num_key_heads, and heads are 1 to 1024 wide.
       * C2: as ragged_conv's.
 
     ```mlir
@@ -164,6 +171,8 @@ def Heddle_RaggedLinearAttentionOp : Heddle_StateKernelOp<"ragged_linear_attenti
     int64_t getStateSize();
     int64_t getKeyDim() { return ::llvm::cast<::mlir::ShapedType>(getKey().getType()).getDimSize(1) / int64_t(getNumKeyHeads()); }
     int64_t getValueDim() { return ::llvm::cast<::mlir::ShapedType>(getValue().getType()).getDimSize(1) / int64_t(getNumHeads()); }
+    // Whether each column of a key has a decay of its own.
+    bool decaysByKey();
   }];
 }
 

@@ -251,6 +251,10 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.recurrent.channels() + config.recurrent.values();
   case ConfigDim::StateInputs:
     return config.recurrent.inputs();
+  case ConfigDim::StepRank:
+    return config.recurrent.stepRank;
+  case ConfigDim::StepRankAndKeys:
+    return config.recurrent.stepRank + 2 * config.recurrent.numKeyHeads * config.recurrent.keyDim;
   }
   return 1;
 }
@@ -398,15 +402,15 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
   case When::SplitGates:
     return sparse && config.moe.splitGates;
   case When::QueryLora:
-    return config.latent.qLoraRank > 0;
+    return config.latent.qLoraRank > 0 && attends;
   case When::QueryLoraBias:
-    return config.latent.qLoraRank > 0 && config.attentionBias;
+    return config.latent.qLoraRank > 0 && config.attentionBias && attends;
   case When::NoQueryLora:
-    return config.latent.qLoraRank == 0;
+    return config.latent.qLoraRank == 0 && attends;
   case When::WholeUps:
-    return !config.latent.splitUps;
+    return !config.latent.splitUps && attends;
   case When::SplitUps:
-    return config.latent.splitUps;
+    return config.latent.splitUps && attends;
   case When::Pooler:
     return config.hasPooler;
   case When::Gated:

@@ -89,6 +89,8 @@ enum class ConfigDim : uint8_t {
   StateChannels /* queries, keys and values */,
   StateChannelsAndGates,
   StateInputs /* these and a number of each head */,
+  StepRank /* of what becomes steps of all heads */,
+  StepRankAndKeys /* and a key and a query */,
 };
 
 // When a tensor is required. `Dense`, `Sparse`, `Correction`, `Shared`, `SharedBias` and `Merged` speak of a layer.

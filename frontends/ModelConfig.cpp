@@ -71,7 +71,7 @@ constexpr int64_t maxExperts = 1 << 12;
 constexpr int64_t maxRowValues = 1 << 24;
 constexpr int64_t maxWindow = 1 << 30; // in tokens
 constexpr int64_t widestConv = 64;     // in tokens
-constexpr int64_t mostStateHeads = 1 << 12, widestStateHead = 1 << 10;
+constexpr int64_t mostStateHeads = 1 << 12, mostValueHeads = 1 << 16, widestStateHead = 1 << 10;
 // Of a head or a latent: attention keeps rows of a tile in the cache of a core.
 constexpr int64_t maxLatentDim = 1024;
 
@@ -508,10 +508,11 @@ Status validateSizes(const ModelConfig &config, const std::string &file) {
   if (state.isLinear)
     for (auto [name, value, high] :
          {std::tuple<const char *, int64_t, int64_t>{"linear_num_key_heads", state.numKeyHeads, mostStateHeads},
-          {"linear_num_value_heads", state.numValueHeads, mostStateHeads},
+          {"linear_num_value_heads", state.numValueHeads, mostValueHeads},
           {"linear_key_head_dim", state.keyDim, widestStateHead},
           {"linear_value_head_dim", state.valueDim, widestStateHead}})
       HEDDLE_RETURN_IF_ERROR(check(name, value, 1, high));
+  HEDDLE_RETURN_IF_ERROR(check("time_step_rank", state.stepRank, 0, 1 << 16));
   // Of the same limits as the decoder's.
   const EncoderConfig &encoder = config.encoder;
   if (config.family && config.family->isEncoderDecoder)

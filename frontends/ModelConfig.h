@@ -118,6 +118,10 @@ struct RecurrentConfig {
   bool ratesAreLogs =
       false; // a rate of decay is e to the power of what is stored; else it is stored with its sign, which is negative (GGUF)
   double betaScale = 1.0; // of how much of a difference is added to a state
+  // Of what a projection widens to a step of each head (Mamba, arXiv:2312.00752); 0: steps are projected at once. And epsilon of norms of that, of keys
+  // and of queries; 0: there are none.
+  int64_t stepRank = 0;
+  double partsEps = 0.0;
   StateNorm norm = StateNorm::BehindGate;
   Activation activation = Activation::Silu; // behind the convolution
   // What multiplies what is projected: gates, values, keys, queries, and a number of each head; all 1: nothing does.

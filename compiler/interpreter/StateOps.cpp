@@ -74,7 +74,7 @@ template <typename Op> static StateStep convolution(Frame &frame, Op op, Tensor 
   return {op.getStateSize(), compute};
 }
 
-// S = exp(decay) S; S += beta key (x) (value - S^T key), or key (x) value; scale S^T query.
+// S = exp(decay) S, of all rows or of each; S += beta key (x) (value - S^T key), or key (x) value; scale S^T query.
 template <typename Op> static StateStep recurrence(Frame &frame, Op op, Tensor &result) {
   const Tensor &query = frame.tensor(op.getQuery()), &key = frame.tensor(op.getKey()),
                &value = frame.tensor(op.getValue());
@@ -83,13 +83,14 @@ template <typename Op> static StateStep recurrence(Frame &frame, Op op, Tensor &
   int64_t heads = op.getNumHeads(), group = heads / int64_t(op.getNumKeyHeads()), keyDim = op.getKeyDim(),
           valueDim = op.getValueDim();
   double scale = op.getScale().convertToDouble();
+  bool ofKeys = op.decaysByKey();
   auto head = [=, &query, &key, &value, &result](int64_t row, int64_t h, MutableArrayRef<double> state) {
     ArrayRef<double> k = rowOf(key, row).slice(h / group * keyDim, keyDim),
                      q = rowOf(query, row).slice(h / group * keyDim, keyDim),
                      v = rowOf(value, row).slice(h * valueDim, valueDim);
-    double factor = decay ? std::exp(rowOf(*decay, row)[h]) : 1;
-    for (double &number : state)
-      number *= factor;
+    for (int64_t i = 0; decay && i < keyDim; ++i)
+      for (double &number : state.slice(i * valueDim, valueDim))
+        number *= std::exp(rowOf(*decay, row)[ofKeys ? h * keyDim + i : h]);
     for (int64_t j = 0; j < valueDim; ++j) {
       double added = v[j], sum = 0;
       for (int64_t i = 0; beta && i < keyDim; ++i)

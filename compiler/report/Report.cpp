@@ -99,7 +99,10 @@ static std::string describe(Operation *op) {
       .Case([&](RaggedLinearAttentionOp attention) {
         out << attention.getNumHeads() << " heads with a state of (" << attention.getKeyDim() << ", "
             << attention.getValueDim() << "), " << attention.getNumKeyHeads() << " of keys"
-            << (attention.getDecay() ? ", decaying" : "") << (attention.getBeta() ? ", delta rule" : "");
+            << (attention.decaysByKey() ? ", columns of keys decaying"
+                : attention.getDecay()  ? ", decaying"
+                                        : "")
+            << (attention.getBeta() ? ", delta rule" : "");
       })
       .Case([&](DequantizeOp rows) {
         out << "rows of (" << rows.getN() << ", " << rows.getK() << "), " << rows.getFormat();

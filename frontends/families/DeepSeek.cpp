@@ -64,7 +64,7 @@ void readLatentExperts(JsonObject &object, ModelConfig &config, const LatentExpe
   readRoutedExperts(object, config, defaults.routed);
   MoeConfig &moe = config.moe;
   moe.sigmoidScores = moe.hasCorrection = true;
-  moe.numGroups = object.integer("n_group").value_or(defaults.numGroups);
+  moe.numGroups = object.integer(fieldName(config, "n_group").c_str()).value_or(defaults.numGroups);
   moe.topGroups = object.integer("topk_group").value_or(defaults.topGroups);
 }
 
@@ -87,9 +87,9 @@ static void readV2Experts(JsonObject &object, ModelConfig &config) {
   }
 }
 
-// Of config.ropes[0].
-static void setScoreScale(ModelConfig &config) {
-  config.attentionScale = config.ropes[0].scoreFactor() / std::sqrt(static_cast<double>(config.headDim));
+void setScoreScale(ModelConfig &config) {
+  double factor = config.ropes.empty() ? 1.0 : config.ropes[0].scoreFactor();
+  config.attentionScale = factor / std::sqrt(static_cast<double>(config.headDim));
 }
 
 static void readV2(JsonObject &object, ModelConfig &config) {
@@ -117,7 +117,10 @@ static void readV3(JsonObject &object, ModelConfig &config) {
 void readGgufDeepSeekSizes(GgufKeys &keys, ModelConfig &config) {
   LatentConfig &latent = config.latent;
   latent.enabled = true;
-  latent.splitUps = keys.source().tensors().find("blk.0.attn_k_b.weight") != nullptr;
+  int64_t layer = 0;
+  while (config.isRecurrent(layer))
+    ++layer;
+  latent.splitUps = keys.source().tensors().find("blk." + std::to_string(layer) + ".attn_k_b.weight") != nullptr;
   latent.kvLoraRank = keys.integer("attention.kv_lora_rank");
   latent.qLoraRank = keys.integer("attention.q_lora_rank", 0);
   latent.qkRopeHeadDim = keys.integer("rope.dimension_count");

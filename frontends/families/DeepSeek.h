@@ -22,17 +22,19 @@ inline constexpr TensorRule latentAttentionRules[] = {
     {"model.layers.#.self_attn.q_b_proj.weight", "blk.#.attn_q_b.weight", ConfigDim::Queries, ConfigDim::QueryRank,
      When::QueryLora},
     {"model.layers.#.self_attn.kv_a_proj_with_mqa.weight", "blk.#.attn_kv_a_mqa.weight", ConfigDim::LatentAndRope,
-     ConfigDim::Hidden},
+     ConfigDim::Hidden, When::Attends},
     {"model.layers.#.self_attn.kv_a_proj_with_mqa.bias", "blk.#.attn_kv_a_mqa.bias", ConfigDim::LatentAndRope,
      ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", ConfigDim::LatentRank},
+    {"model.layers.#.self_attn.kv_a_layernorm.weight", "blk.#.attn_kv_a_norm.weight", ConfigDim::LatentRank,
+     ConfigDim::None, When::Attends},
     {"model.layers.#.self_attn.kv_b_proj.weight", "blk.#.attn_kv_b.weight", ConfigDim::LatentUps, ConfigDim::LatentRank,
      When::WholeUps},
     {"model.layers.#.self_attn.k_b_proj.weight", "blk.#.attn_k_b.weight", ConfigDim::LatentKeyUps, ConfigDim::NopeDim,
      When::SplitUps},
     {"model.layers.#.self_attn.v_b_proj.weight", "blk.#.attn_v_b.weight", ConfigDim::LatentOutput,
      ConfigDim::LatentRank, When::SplitUps},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::LatentOutput},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::LatentOutput,
+     When::Attends},
     {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias", ConfigDim::Hidden, ConfigDim::None,
      When::OutputBias},
 };
@@ -52,7 +54,9 @@ struct LatentDefaults {
 void readLatentSizes(JsonObject &object, ModelConfig &config, const LatentDefaults &defaults);
 // Experts but for which layers have them, where mlp_layer_types says it.
 void readLatentExperts(JsonObject &object, ModelConfig &config, const LatentExpertDefaults &defaults);
-// Of pairs, unless rope_interleave says otherwise, and what scales scores, once config.ropes is read.
+// What scales scores, by config.ropes[0] where heads rotate.
+void setScoreScale(ModelConfig &config);
+// Of pairs, unless rope_interleave says otherwise, and that scale, once config.ropes is read.
 void readLatentRotation(JsonObject &object, ModelConfig &config);
 // Sizes where a config class has those of DeepSeek V3; the others are of GGUF files.
 void readDeepSeekSizes(JsonObject &object, ModelConfig &config);

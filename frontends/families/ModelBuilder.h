@@ -50,7 +50,8 @@ struct LinearAttentionTerms {
   int64_t keyHeads = 0, valueHeads = 0; // the latter a multiple of the former
   double scale = 1.0;                   // of what a query reads
   // (batch, sequence, valueHeads): what the state is multiplied by, as a logarithm, and how much of the difference between a value and what the state
-  // has for its key is added (delta rule); null: 1, and values are added as they are.
+  // has for its key is added (delta rule); null: 1, and values are added as they are. Where `decay` is (batch, sequence, valueHeads * key dim), each
+  // column of a key has its own.
   TensorHandle decay, beta;
 };
 
@@ -173,7 +174,7 @@ public:
   virtual TensorHandle sigmoid(TensorHandle x) = 0;
   virtual TensorHandle softplus(TensorHandle x, const std::string &bias) = 0;
   // What LinearAttentionTerms::decay is of steps of these lengths: each column times -e^a, or times a itself where RecurrentConfig::ratesAreLogs does
-  // not hold, a being its number of the vector `rates`.
+  // not hold, a being its number of `rates`, or its head's where there are fewer; where there are more, it becomes a column for each.
   virtual TensorHandle decay(TensorHandle steps, const std::string &rates) = 0;
   // x (batch, sequence, heads * any width), each head times its number: of the token, (batch, sequence, heads), or of the vector `name` (heads).
   virtual TensorHandle scaleHeads(TensorHandle x, TensorHandle factors) = 0;

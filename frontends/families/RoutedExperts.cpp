@@ -24,7 +24,7 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
   for (int64_t layer = std::max<int64_t>(0, firstSparse); moe.numExperts > 0 && layer < config.numHiddenLayers; ++layer)
     moe.layerIsMoe[layer] = true;
   moe.intermediateSize = object.integer("moe_intermediate_size").value_or(defaults.width);
-  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(defaults.perToken);
+  moe.expertsPerToken = object.integer(fieldName(config, "num_experts_per_tok").c_str()).value_or(defaults.perToken);
   std::string sharedKey = fieldName(config, "n_shared_experts");
   int64_t shared = count(sharedKey.c_str(), defaults.numShared);
   if (shared < 0 || shared > 1 << 12 || moe.intermediateSize > 1 << 24)
@@ -32,7 +32,7 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
   else
     moe.sharedIntermediateSize = shared * moe.intermediateSize;
   moe.routedScale = object.number(fieldName(config, "routed_scaling_factor").c_str()).value_or(defaults.scale);
-  moe.normTopkProb = object.flag("norm_topk_prob", defaults.normTopkProb);
+  moe.normTopkProb = object.flag(fieldName(config, "norm_topk_prob").c_str(), defaults.normTopkProb);
 }
 
 void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSparse) {

@@ -69,9 +69,12 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
     renamed.shape = {renamed.shape[0] * renamed.shape[1], renamed.shape[2]};
   if (RowOrder order = rowOrderOf(rule); keepsOrder(order))
     renamed.rowOrder = order;
-  if (rule.order == StoredOrder::Flattened && renamed.shape.size() == 3 &&
-      renamed.shape[1] == 1) // (channels, 1, width)
-    renamed.shape.erase(renamed.shape.begin() + 1);
+  // (channels, 1, width), (1, channels, 1, width), (1, 1, heads, 1)
+  for (size_t i = 0; rule.order == StoredOrder::Flattened && renamed.shape.size() > 2 && i < renamed.shape.size();)
+    if (renamed.shape[i] == 1)
+      renamed.shape.erase(renamed.shape.begin() + int64_t(i));
+    else
+      ++i;
   if (rule.order == StoredOrder::Flattened && !isVector &&
       renamed.shape.size() == 1) // a matrix of one row, stored as a vector
     renamed.shape.insert(renamed.shape.begin(), 1);

@@ -210,6 +210,26 @@ Status splitFusedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
   return Status();
 }
 
+// Where a family calls sparse blocks something else than dense ones, transformers writes the latter under the name of the former, too.
+void renameDenseBlocks(const ModelConfig &config, Checkpoint &checkpoint) {
+  const FeedForwardNames &names = config.family->feedForward;
+  std::string sparse = config.family->experts.block, dense = names.block;
+  for (int64_t layer = 0; sparse != dense && names.gate && layer < config.numHiddenLayers; ++layer) {
+    std::string base = "model.layers." + std::to_string(layer) + ".";
+    for (const char *part : {names.gate, names.up, names.down}) {
+      std::string own = base, other = base;
+      own.append(dense).append(part).append(".weight");
+      other.append(sparse).append(part).append(".weight");
+      if (checkpoint.find(own))
+        continue;
+      if (auto node = checkpoint.tensors.extract(other)) {
+        node.key() = own;
+        checkpoint.tensors.insert(std::move(node));
+      }
+    }
+  }
+}
+
 // Some checkpoints hold the experts of a layer one below another: gives each its own.
 Status splitExpertRows(const ModelConfig &config, Checkpoint &checkpoint) {
   const ExpertNames &names = config.family->experts;
@@ -359,6 +379,7 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));
   model.config.hasLogitsBias |= family.logitsBias && model.checkpoint.find(family.logitsBias);
+  renameDenseBlocks(model.config, model.checkpoint);
   HEDDLE_RETURN_IF_ERROR(restoreQuantized(files, model));
   HEDDLE_RETURN_IF_ERROR(splitFusedExperts(model.config, model.checkpoint));
   HEDDLE_RETURN_IF_ERROR(splitStackedExperts(model.config, model.checkpoint));

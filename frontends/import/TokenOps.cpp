@@ -446,7 +446,15 @@ Value heddle::softplusOf(OpBuilder &b, Location loc, Value x, Value bias) {
 }
 
 Value heddle::decayOf(OpBuilder &b, Location loc, Value steps, Value rates, bool areLogs) {
-  return generic(b, loc, roomLike(b, loc, steps), {steps, rates}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
+  int64_t width = typeOf(steps).getDimSize(2), count = typeOf(rates).getDimSize(0), most = std::max(width, count);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, steps);
+  sizes.back() = b.getIndexAttr(most);
+  Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+  // The one with fewer columns has each for several of the other.
+  AffineExpr column = b.getAffineDimExpr(2);
+  SmallVector<AffineExpr> ofStep = {b.getAffineDimExpr(0), b.getAffineDimExpr(1), column.floorDiv(most / width)};
+  return generic(b, loc, room, {steps, rates},
+                 {AffineMap::get(3, 0, ofStep, b.getContext()), AffineMap::get(3, 0, column.floorDiv(most / count))},
                  [&](OpBuilder &b, ValueRange e) -> Value {
                    Value rate = widened(b, loc, e[1]);
                    if (areLogs)

@@ -10,7 +10,7 @@ func.func @linear_attention_c1(%q: tensor<?x?x6xf32>, %v: tensor<?x?x21xf32>) {
 // -----
 
 func.func @linear_attention_c1_decay(%q: tensor<?x?x6xf32>, %v: tensor<?x?x20xf32>, %g: tensor<?x?x2xf32>) {
-  // expected-error @+1 {{decay and beta have 4 columns}}
+  // expected-error @+1 {{decay and beta have 4 columns, or decay 12}}
   %0 = heddle.linear_attention %q, %q, %v decay(%g : tensor<?x?x2xf32>) {num_heads = 4, num_key_heads = 2} : tensor<?x?x6xf32>, tensor<?x?x6xf32>, tensor<?x?x20xf32> -> tensor<?x?x20xf32>
   return
 }
@@ -52,5 +52,13 @@ func.func @linear_attention_c1_tokens(%q: tensor<1x2x6xf32>, %v: tensor<1x40x20x
 func.func @linear_attention_c2_width(%q: tensor<1x2x2050xf32>, %v: tensor<1x2x20xf32>) {
   // expected-error @+1 {{dimensions of heads (1025, 5) must be 1 to 1024}}
   %0 = heddle.linear_attention %q, %q, %v {num_heads = 4, num_key_heads = 2} : tensor<1x2x2050xf32>, tensor<1x2x2050xf32>, tensor<1x2x20xf32> -> tensor<1x2x20xf32>
+  return
+}
+
+// -----
+
+func.func @linear_attention_c1_beta(%q: tensor<?x?x6xf32>, %v: tensor<?x?x20xf32>, %g: tensor<?x?x12xf32>) {
+  // expected-error @+1 {{decay and beta have 4 columns, or decay 12}}
+  %0 = heddle.linear_attention %q, %q, %v beta(%g : tensor<?x?x12xf32>) {num_heads = 4, num_key_heads = 2} : tensor<?x?x6xf32>, tensor<?x?x6xf32>, tensor<?x?x20xf32> -> tensor<?x?x20xf32>
   return
 }

@@ -16,3 +16,10 @@ func.func @rows(%q: tensor<?x6xf32>, %v: tensor<?x20xf32>, %g: tensor<?x4xf32>, 
     {num_heads = 4, num_key_heads = 2, scale = 0.5, offset = 4} : tensor<?x6xf32>, tensor<?x6xf32>, tensor<?x20xf32> -> tensor<?x20xf32>
   return %0 : tensor<?x20xf32>
 }
+
+// CHECK-LABEL: @columns_decay
+func.func @columns_decay(%q: tensor<?x?x12xf32>, %v: tensor<?x?x20xf32>, %g: tensor<?x?x12xf32>) -> tensor<?x?x20xf32> {
+  // CHECK: heddle.linear_attention {{.*}} decay(%{{.*}} : tensor<?x?x12xf32>) {num_heads = 4 : i64, num_key_heads = 4 : i64}
+  %0 = heddle.linear_attention %q, %q, %v decay(%g : tensor<?x?x12xf32>) {num_heads = 4, num_key_heads = 4} : tensor<?x?x12xf32>, tensor<?x?x12xf32>, tensor<?x?x20xf32> -> tensor<?x?x20xf32>
+  return %0 : tensor<?x?x20xf32>
+}

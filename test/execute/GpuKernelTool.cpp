@@ -7,7 +7,7 @@
 //   heddle-gpu-kernel preparation k=100 [act=bf16] [norm]
 //   heddle-gpu-kernel attention heads=8 kv-heads=2 head-dim=128 [window=N] [softcap=N] [sinks] [unshared] [split-kv=N]
 //     [splits|combine]: of splits of the keys, and their merge, instead of whole attention
-//   heddle-gpu-kernel linear-attention heads=4 kv-heads=2 head-dim=128 value-dim=128 [decay] [delta]
+//   heddle-gpu-kernel linear-attention heads=4 kv-heads=2 head-dim=128 value-dim=128 [decay|decays] [delta]: of heads, or of columns of keys
 // and for all [target=cuda:sm_80] [emit=ptx|llvm|mlir]
 
 #include "compiler/codegen/targets/cuda/EmitPtx.h"
@@ -144,7 +144,8 @@ static LogicalResult addLinearAttention(gpu::GPUModuleOp module, const llvm::Str
   spec.numKeyHeads = number(words, "kv-heads", 2);
   spec.keyDim = number(words, "head-dim", 128);
   spec.valueDim = number(words, "value-dim", 128);
-  spec.hasDecay = words.count("decay");
+  spec.decaysByKey = words.count("decays");
+  spec.hasDecay = spec.decaysByKey || words.count("decay");
   spec.hasBeta = words.count("delta");
   buildGpuLinearAttention(module, "linear_attention", spec);
   return success();

@@ -56,7 +56,7 @@ private:
   void runStep(const GpuKernel &kernel, const std::vector<int32_t> &sequenceRows, const std::vector<int64_t> &rows,
                const std::vector<int32_t> &positions, ptx::WarpOrder order, std::vector<float> &result) {
     auto of = [&](const std::vector<float> &from, int64_t width) { return gather(from, width, rows, width + gap); };
-    std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values), g = of(decay, spec.numHeads),
+    std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values), g = of(decay, spec.decayWidth()),
                        b = of(beta, spec.numHeads), out(rows.size() * (values + gap), canary);
     ptx::Memory memory;
     using Access = ptx::Memory::Access;
@@ -71,7 +71,8 @@ private:
                            spec.hasBeta ? b.data() : nullptr};
     float *to = out.data(), *cache = pages.data();
     const int32_t *table = pageTable, *ofSequences = sequenceRows.data(), *places = positions.data();
-    int64_t keyStride = keys + gap, valueStride = values + gap, headStride = spec.numHeads + gap;
+    int64_t keyStride = keys + gap, valueStride = values + gap, headStride = spec.numHeads + gap,
+            decayStride = spec.decayWidth() + gap;
     ptx::Launch launch;
     launch.blocks[0] = uint32_t(llvm::divideCeil(spec.valueDim, gpuStateColumns(spec)));
     launch.blocks[1] = uint32_t(spec.numHeads);
@@ -79,8 +80,8 @@ private:
     launch.threads[0] = uint32_t(gpuStateThreads);
     kernel.run(launch,
                {&from[0], &from[1], &from[2], &to, &from[3], &from[4], &cache, &table, &ofSequences, &places,
-                &keyStride, &keyStride, &valueStride, &valueStride, &headStride, &headStride, &stateOffset, &pageStride,
-                &pagesPerSequence},
+                &keyStride, &keyStride, &valueStride, &valueStride, &decayStride, &headStride, &stateOffset,
+                &pageStride, &pagesPerSequence},
                memory, order);
     for (size_t row = 0; row < rows.size(); ++row)
       for (int64_t i = values; i < values + gap; ++i)
@@ -96,11 +97,10 @@ GpuKernel kernelOf(const LinearAttentionSpec &spec) {
 }
 
 // Keys of one lane, of several, of fewer columns than lanes have room for.
-const LinearAttentionSpec specs[] = {{4, 2, 16, 64, true, true, 0.25},
-                                     {3, 1, 45, 37, true, false, 1.0},
-                                     {2, 2, 130, 5, false, true, 0.5},
-                                     {2, 1, 256, 33, false, false, 0.01},
-                                     {1, 1, 1024, 3, true, true, 1.0}};
+const LinearAttentionSpec specs[] = {{4, 2, 16, 64, true, true, 0.25},      {3, 1, 45, 37, true, false, 1.0},
+                                     {2, 2, 130, 5, false, true, 0.5},      {2, 1, 256, 33, false, false, 0.01},
+                                     {1, 1, 1024, 3, true, true, 1.0},      {2, 2, 64, 64, true, true, 0.5, true},
+                                     {4, 2, 45, 3, true, false, 1.0, true}, {5, 1, 16, 1, true, false, 1.0, true}};
 
 TEST(GpuLinearAttention, IsTheFormulaHoweverStepsAreCut) {
   for (const LinearAttentionSpec &spec : specs) {

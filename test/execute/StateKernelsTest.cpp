@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 
 using namespace heddle;
@@ -131,13 +132,14 @@ struct LinearAttentionRun : LinearAttentionRows {
     int64_t gap = 3;
     forEachStep(cuts, pages, [&](const heddle_sequence *sequences, const std::vector<int64_t> &rows) {
       auto of = [&](const std::vector<float> &from, int64_t width) { return gather(from, width, rows, width + gap); };
-      std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values), g = of(decay, spec.numHeads),
-                         b = of(beta, spec.numHeads), out(rows.size() * (values + gap));
+      std::vector<float> q = of(query, keys), k = of(key, keys), v = of(value, values),
+                         g = of(decay, spec.decayWidth()), b = of(beta, spec.numHeads),
+                         out(rows.size() * (values + gap));
       for (int32_t thread = 0; thread < threads; ++thread)
         library.find<LinearAttention>("attention")(
             q.data(), k.data(), v.data(), out.data(), spec.hasDecay ? g.data() : nullptr,
             spec.hasBeta ? b.data() : nullptr, sequences, 2, stateOffset, keys + gap, keys + gap, values + gap,
-            values + gap, spec.numHeads + gap, spec.numHeads + gap, thread, threads);
+            values + gap, spec.decayWidth() + gap, spec.numHeads + gap, thread, threads);
       scatter(out, values, rows, values + gap, result);
     });
     EXPECT_TRUE(pages.keepsEdges());
@@ -146,10 +148,16 @@ struct LinearAttentionRun : LinearAttentionRows {
 };
 
 TEST(RaggedLinearAttention, EveryRunnableTarget) {
+  std::map<std::string, std::vector<float>> ofSpecs; // whatever the target
   for (const std::string &target : KernelLibrary::runnableTargets())
     for (const LinearAttentionSpec &spec :
          {LinearAttentionSpec{4, 2, 16, 64, true, true, 0.25}, LinearAttentionSpec{3, 1, 13, 37, true, false, 1.0},
-          LinearAttentionSpec{2, 2, 7, 5, false, true, 0.5}, LinearAttentionSpec{2, 1, 9, 33, false, false, 0.01}}) {
+          LinearAttentionSpec{2, 2, 7, 5, false, true, 0.5}, LinearAttentionSpec{2, 1, 9, 33, false, false, 0.01},
+          LinearAttentionSpec{2, 2, 32, 64, true, true, 0.5, true},
+          LinearAttentionSpec{4, 2, 37, 19, true, true, 1.0, true},
+          LinearAttentionSpec{37, 1, 16, 1, true, false, 1.0, true},
+          LinearAttentionSpec{6, 3, 21, 1, true, true, 0.5, true}, LinearAttentionSpec{20, 2, 5, 1, true, true, 1.0},
+          LinearAttentionSpec{2, 1, 200, 1, false, false, 0.1}}) {
       SCOPED_TRACE(target + ", " + std::to_string(spec.keyDim) + " x " + std::to_string(spec.valueDim));
       KernelLibrary library(target);
       buildRaggedLinearAttention(library.module(), "attention", spec, library.target());
@@ -159,6 +167,9 @@ TEST(RaggedLinearAttention, EveryRunnableTarget) {
       EXPECT_LT(errorOf(result, run.expected()), 1e-11);
       EXPECT_EQ(result, run.run(library, whole, 5));
       EXPECT_EQ(result, run.run(library, cut, 2));
+      std::string name =
+          std::to_string(spec.numHeads) + "," + std::to_string(spec.keyDim) + "," + std::to_string(spec.valueDim);
+      EXPECT_EQ(result, ofSpecs.try_emplace(name, result).first->second);
     }
 }
 

@@ -51,7 +51,7 @@ struct LinearAttentionRows {
   explicit LinearAttentionRows(const LinearAttentionSpec &spec)
       : spec(spec), keys(spec.numKeyHeads * spec.keyDim), values(spec.numHeads * spec.valueDim),
         query(randomFloats(allRows * keys, 1.0f, 1)), key(randomFloats(allRows * keys, 1.0f, 2)),
-        value(randomFloats(allRows * values, 1.0f, 3)), decay(randomFloats(allRows * spec.numHeads, 1.0f, 4)),
+        value(randomFloats(allRows * values, 1.0f, 3)), decay(randomFloats(allRows * spec.decayWidth(), 1.0f, 4)),
         beta(randomFloats(allRows * spec.numHeads, 1.0f, 5)) {
     for (float &number : decay)
       number = -std::abs(number);
@@ -79,7 +79,8 @@ struct LinearAttentionRows {
           const float *q = &query[row * keys + h * spec.numKeyHeads / spec.numHeads * spec.keyDim];
           double known = 0, sum = 0;
           for (int64_t i = 0; i < spec.keyDim; ++i) {
-            column[i] *= spec.hasDecay ? std::exp(double(decay[row * spec.numHeads + h])) : 1;
+            int64_t place = spec.decaysByKey ? h * spec.keyDim + i : h;
+            column[i] *= spec.hasDecay ? std::exp(double(decay[row * spec.decayWidth() + place])) : 1;
             known += column[i] * k[i];
           }
           double added = value[row * values + h * spec.valueDim + j];

@@ -107,7 +107,7 @@ class Model:
             for name in names:
                 shutil.copy(self.folder / name, checkpoint)
         config = {} if model else json.loads((self.folder / "config.json").read_text())
-        self.context = meta.get("context") or config.get("max_position_embeddings") or config.get("n_positions") or config.get("seq_length") or config.get("max_seq_len") or 2048
+        self.context = meta.get("context") or config.get("max_position_embeddings") or config.get("model_max_length") or config.get("n_positions") or config.get("seq_length") or config.get("max_seq_len") or 2048
         self.rotates_by_length = meta.get("rotates_by_length", False)  # cached keys have the rotation of a shorter sequence
         self.binary = self.box / "-".join(["model", *flags]).replace("/", "_")
         run([heddle, "compile", model or checkpoint / file, "-o", self.binary, *flags])

@@ -53,7 +53,7 @@ class Config(dict):
     """config.json under Hugging Face's common names."""
     OWN = {"num_hidden_layers": ("n_layer", "num_layers", "n_layers"), "hidden_size": ("n_embd", "d_model"),
            "num_attention_heads": ("n_head", "num_heads", "n_heads"), "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
-           "max_position_embeddings": ("n_positions", "max_seq_len"),
+           "max_position_embeddings": ("n_positions", "max_seq_len", "model_max_length"),
            "rms_norm_eps": ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps")}
 
     def __missing__(self, key):
@@ -237,6 +237,22 @@ def mamba2(c):
              "context_length": 2**20, "attention.head_count": 0, "attention.head_count_kv": None, "feed_forward_length": 0}, {"A_log": minus_power})
 
 
+def mamba(c):
+    """As Mamba 2's; a flag says that steps, keys and queries are normed."""
+    return ({**rms_norm(c), "ssm.conv_kernel": c["conv_kernel"], "ssm.state_size": c["state_size"], "ssm.inner_size": c["intermediate_size"],
+             "ssm.time_step_rank": c["time_step_rank"], "ssm.dt_b_c_rms": c["model_type"] == "falcon_mamba", "context_length": 2**20,
+             "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"], "attention.head_count": 0, "feed_forward_length": 0},
+            {"A_log": minus_power})
+
+
+def jamba(c):
+    """Layers that keep a state have no KV heads."""
+    attends = [layer % c["attn_layer_period"] == c["attn_layer_offset"] for layer in range(c["num_hidden_layers"])]
+    return ({**rms_norm(c), "ssm.conv_kernel": c["mamba_d_conv"], "ssm.state_size": c["mamba_d_state"], "ssm.inner_size": c["mamba_expand"] * c["hidden_size"],
+             "ssm.time_step_rank": c["mamba_dt_rank"], "attention.head_count_kv": [c["num_key_value_heads"] if attend else 0 for attend in attends],
+             "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"]}, {"A_log": minus_power})
+
+
 def granite_hybrid(c):
     """Layers that keep a state have no KV heads. Published models have one width of dense blocks under both of its keys."""
     keys, changes = granite(c)
@@ -331,11 +347,41 @@ def roberta(c):
             {"position_embeddings.weight": lambda shape, values: values[first * shape[1]:]})
 
 
+def kimi_linear(c):
+    """Layers that keep a state have no KV heads; where the others have their latents' sizes as those of heads, keys of their own say these."""
+    return ({**rms_norm(c), "attention.head_count_kv": [0 if kind == "linear_attention" else c["num_key_value_heads"] for kind in c["layer_types"]],
+             "ssm.conv_kernel": c["linear_conv_kernel_dim"], "kda.head_dim": c["linear_head_dim"],
+             "attention.kv_lora_rank": c["kv_lora_rank"], "rope.dimension_count": c["qk_rope_head_dim"], "rope.freq_base": 10000.0,
+             "attention.key_length": c["kv_lora_rank"] + c["qk_rope_head_dim"], "attention.key_length_mla": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
+             "attention.value_length_mla": c["v_head_dim"], "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_token"],
+             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["num_shared_experts"],
+             "expert_weights_scale": c["routed_scaling_factor"], "expert_gating_func": 2, "leading_dense_block_count": c["mlp_layer_types"].index("sparse")},
+            {"A_log": minus_power})
+
+
+def kimi_parts(c, name, shape, values):
+    """What gives keys and values of their latent apart, that of keys turned head by head; more dimensions of convolutions and of rates."""
+    if "conv1d" in name:
+        return [(name, ([1, shape[0], 1, shape[1]], values))]
+    if name.endswith(".ssm_a"):
+        return [(name, ([1, 1, shape[0], 1], values))]
+    if not name.endswith(".attn_kv_b.weight"):
+        return [(name, (shape, values))]
+    heads, nope, v, rank = c["num_attention_heads"], c["qk_nope_head_dim"], c["v_head_dim"], c["kv_lora_rank"]
+    at = lambda head, row, column: values[(head * (nope + v) + row) * rank + column]
+    keys = [at(head, row, column) for head in range(heads) for column in range(rank) for row in range(nope)]
+    others = [at(head, nope + row, column) for head in range(heads) for row in range(v) for column in range(rank)]
+    return [(name.replace("kv_b", "k_b"), ([heads, rank, nope], array.array("f", keys))),
+            (name.replace("kv_b", "v_b"), ([heads, v, rank], array.array("f", others)))]
+
+
 def state_parts(c, name, shape, values):
     """Qwen3-Next's matrix of queries, keys, values and their gates, key head by key head, as one of the gates and one of all others."""
+    if c["model_type"] == "kimi_linear":
+        return kimi_parts(c, name, shape, values)
     if c["model_type"] in MIXERS:
         return [(name, (mixer_shape(c, name, shape), values))]
-    if not name.endswith(".ssm_in.weight"):
+    if not name.endswith(".ssm_in.weight") or c["model_type"] in ("mamba", "falcon_mamba", "jamba"):
         return [(name, (shape, values))]
     key, value = c["linear_key_head_dim"], c["linear_num_value_heads"] // c["linear_num_key_heads"] * c["linear_value_head_dim"]
     order = parts_apart(c["linear_num_key_heads"], [key, key, value, value])
@@ -402,6 +448,8 @@ FAMILIES = {
                                   "expert_feed_forward_length": c["intermediate_size"],
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "jamba": jamba,
+    "kimi_linear": kimi_linear,
     "lfm2": lambda c: ({**lfm2(c), **lfm2_width(c)}, {}),
     "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 2,
@@ -411,6 +459,8 @@ FAMILIES = {
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],
                                # Not the converter's, which expects 8192: Ollama's files say it.
                                "attention.chunk_size": c["attention_chunk_size"]}, {}),
+    "falcon_mamba": mamba,
+    "mamba": mamba,
     "mamba2": mamba2,
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
@@ -456,7 +506,7 @@ FAMILIES = {
 
 
 def common_keys(c):
-    if c["model_type"] == "distilbert":
+    if c["model_type"] in ("distilbert", "falcon_mamba", "mamba"):
         return {"context_length": c["max_position_embeddings"], "vocab_size": c["vocab_size"]}
     return {"context_length": c["max_position_embeddings"], "embedding_length": c["hidden_size"], "block_count": c["num_hidden_layers"],
             "feed_forward_length": c["intermediate_size"], "attention.head_count": c["num_attention_heads"],

@@ -61,6 +61,7 @@ def gguf_name(names, name):
         name = name.replace(own, usual)
     name = re.sub(r"\.experts\.\d+\.", ".experts.0.", name)
     name = re.sub(r"\.norms\.\d+\.", ".", name)
+    name = re.sub(r"\.block_sparse_moe\.(gate|up|down)_proj\.", r".mlp.\1_proj.", name)  # of a dense block, as transformers writes Kimi Linear
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
         name = prefix + name if prefix + name in names else name
@@ -184,7 +185,7 @@ def convert(folder, texts=""):
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
     names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4, "gemma4_text_moe": GEMMA4}
-    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else family
+    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else "mamba" if family == "falcon_mamba" else family
     entry = names.get(folder.name) or kin_names(names, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)

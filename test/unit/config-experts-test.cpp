@@ -311,6 +311,66 @@ TEST(ExpertsConfig, statesWithoutConvolutionAndWithThree) {
                    "linear_attn.v_proj.weight has shape (48, 64), the config asks for (52, 64)"}});
 }
 
+// What published files say of states in an object of its own, which counts; the reference's own keys; dense blocks under the sparse ones' name.
+TEST(ExpertsConfig, kimiLinear) {
+  ModelConfig config = familyConfig("kimi_linear");
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_TRUE(config.ropes.empty() && config.moe.sigmoidScores && config.moe.hasCorrection);
+  EXPECT_EQ(config.attentionScale, 0.25);
+  json lists = {{"full_attn_layers", {2}}, {"kda_layers", {1}}, {"head_dim", 12}, {"num_heads", 4}};
+  config = familyConfig("kimi_linear", {{"layer_types", nullptr},
+                                        {"linear_attn_config", lists},
+                                        {"linear_head_dim", 8},
+                                        {"mlp_layer_types", nullptr},
+                                        {"first_k_dense_replace", 1},
+                                        {"mla_use_nope", true},
+                                        {"num_expert_group", 2},
+                                        {"n_group", 4}});
+  EXPECT_EQ(config.recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(config.recurrent.keyDim, 12);
+  EXPECT_EQ(config.moe.numGroups, 2);
+  auto listed = [](const json &full, const json &kda) {
+    return json{{"layer_types", nullptr}, {"linear_attn_config", {{"full_attn_layers", full}, {"kda_layers", kda}}}};
+  };
+  expectRefusals(
+      {{"kimi_linear", listed({3}, {1}), "full_attn_layers holds 3, expected numbers of layers, 1 to 2"},
+       {"kimi_linear", listed({2}, json::array()), "kda_layers lacks layer 1, as does full_attn_layers"},
+       {"kimi_linear", {{"mla_use_nope", false}}, "mla_use_nope is false, which is not supported; expected true"},
+       {"kimi_linear", {{"moe_router_activation_func", "softmax"}}, "moe_router_activation_func is 'softmax'"},
+       {"kimi_linear", {{"linear_head_dim", 0}}, "linear_head_dim is 0, expected 1 to"},
+       {"kimi_linear", {{"num_experts", 3}}, "(4, 64), the config asks for (3, 64)"}});
+}
+
+// A channel is a head; its width comes from a factor, and steps from a rank, where the file does not say them.
+TEST(ExpertsConfig, mamba) {
+  RecurrentConfig state = familyConfig("falcon_mamba").recurrent;
+  EXPECT_EQ(state.numValueHeads, 128);
+  EXPECT_EQ(state.keyDim, 12);
+  EXPECT_EQ(state.stepRank, 4);
+  EXPECT_EQ(state.partsEps, 1e-6);
+  EXPECT_TRUE(state.hasBias && !state.hasProjectionBias);
+  json published = {{"intermediate_size", nullptr}, {"expand", 2}, {"time_step_rank", "auto"}};
+  state = familyConfig("mamba", published).recurrent;
+  EXPECT_EQ(state.numValueHeads, 128);
+  EXPECT_EQ(state.stepRank, 4);
+  EXPECT_EQ(state.partsEps, 0.0);
+  expectRefusals(
+      {{"mamba", {{"intermediate_size", 100}}, "(256, 64), the config asks for (200, 64)"},
+       {"mamba", {{"intermediate_size", nullptr}, {"expand", 0}}, "expand is 0, expected 1 to 1024"},
+       {"mamba", {{"intermediate_size", 65537}}, "intermediate_size is 65537, expected 1 to 65536"},
+       {"mamba", {{"state_size", 0}}, "state_size is 0, expected 1 to 1024"},
+       {"mamba", {{"time_step_rank", 0}}, "time_step_rank is 0, expected 1 to 65536"},
+       {"mamba", {{"use_bias", true}}, "mixer.in_proj.bias is missing"},
+       {"falcon_mamba", {{"mixer_rms_eps", 0.0}}, "mixer_rms_eps is 0.000000, expected a number above 0 and below 1"},
+       {"jamba", {{"attn_layer_offset", 2}}, "attn_layer_offset is 2, expected 0 to 1"},
+       {"jamba", {{"expert_layer_period", 0}}, "expert_layer_period is 0, expected 1 to 1048576"},
+       {"jamba", {{"mamba_expand", 3}}, "(256, 64), the config asks for (384, 64)"}});
+  EXPECT_EQ(familyConfig("jamba").recurrent.layers, (std::vector<bool>{true, false}));
+  EXPECT_EQ(familyConfig("jamba").moe.layerIsMoe, (std::vector<bool>{false, true}));
+  EXPECT_FALSE(familyConfig("jamba").moe.normTopkProb);
+}
+
 // Published keys of families that GLM-4.5, Granite and Qwen 3 are close to.
 TEST(ExpertsConfig, kinOfGlmGraniteAndQwen) {
   EXPECT_EQ(familyConfig("solar_open").moe.layerIsMoe, (std::vector<bool>{true, true}));

@@ -69,8 +69,8 @@ TEST_P(FamilyConfig, isRead) {
     context = said["text_config"]["max_position_embeddings"];
   if ((config.relativeBuckets && config.family->isEncoderDecoder) || !attends)
     context = 1 << 20; // distances of a table alone have no end, nor have states
-  for (const char *key :
-       {"n_positions", "max_position_embeddings", "seq_length", "max_target_positions", "max_seq_len"})
+  for (const char *key : {"n_positions", "max_position_embeddings", "seq_length", "max_target_positions", "max_seq_len",
+                          "model_max_length"})
     if (context.is_null() && said.contains(key))
       context = said[key];
   EXPECT_EQ(config.contextLength + config.positionOffset, context.get<int64_t>());

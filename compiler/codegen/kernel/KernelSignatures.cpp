@@ -483,12 +483,16 @@ LinearAttentionSpec heddle::specOf(RaggedLinearAttentionOp op) {
   spec.hasDecay = bool(op.getDecay());
   spec.hasBeta = bool(op.getBeta());
   spec.scale = op.getScale().convertToDouble();
+  spec.decaysByKey = op.decaysByKey();
   return spec;
 }
 
 std::string heddle::signatureOf(RaggedLinearAttentionOp op) {
   LinearAttentionSpec spec = specOf(op);
   return llvm::formatv("linear_attention_h{0}_{1}_d{2}_{3}{4}{5}_{6}", spec.numHeads, spec.numKeyHeads, spec.keyDim,
-                       spec.valueDim, spec.hasDecay ? "_decay" : "", spec.hasBeta ? "_delta" : "",
-                       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)));
+                       spec.valueDim,
+                       spec.decaysByKey ? "_decays"
+                       : spec.hasDecay  ? "_decay"
+                                        : "",
+                       spec.hasBeta ? "_delta" : "", llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)));
 }

@@ -173,6 +173,9 @@ struct LinearAttentionSpec {
   int64_t numHeads = 0, numKeyHeads = 0, keyDim = 0, valueDim = 0;
   bool hasDecay = false, hasBeta = false;
   double scale = 1.0;
+  bool decaysByKey = false; // with hasDecay: each column of a key has its own, else a head has one
+
+  int64_t decayWidth() const { return decaysByKey ? numHeads * keyDim : numHeads; }
 };
 
 struct RotateAppendSpec {

@@ -3,7 +3,7 @@
 // Linear attention token by token. Columns of a head's state do not meet one another. Of several rows two vectors of them are an item, whose part of the
 // state, as (key dim, columns), lies in L1 while a sequence's rows go by: 16 KiB of keys of 128 columns. One row alone, as when tokens are generated,
 // reads the state where it lies and leaves the next where that belongs, in items as wide as registers allow: what it waits for is memory. Both have the
-// same sums.
+// same sums. Where columns of a key decay each, a row of an item first makes their factors, and what these make of the key.
 
 #include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/kernel/KernelSignatures.h"
@@ -22,9 +22,15 @@ namespace {
 
 class StateWriter {
 public:
-  StateWriter(RawBuilder &b, const LinearAttentionSpec &spec, const LinearAttentionCall &call, int64_t columns)
-      : b(b), spec(spec), call(call), scratchRowBytes(columns * floatBytes),
-        scratch(b.stackScratch(spec.keyDim * scratchRowBytes)) {}
+  StateWriter(RawBuilder &b, const LinearAttentionSpec &spec, const LinearAttentionCall &call, int64_t columns,
+              unsigned lanes)
+      : b(b), spec(spec), call(call), scratchRowBytes(columns * floatBytes), keyLanes(lanes),
+        scratch(b.stackScratch(spec.keyDim * scratchRowBytes)) {
+    if (spec.decaysByKey)
+      factors = b.stackScratch(spec.keyDim * floatBytes);
+    if (spec.decaysByKey && spec.hasBeta)
+      decayedKey = b.stackScratch(spec.keyDim * floatBytes);
+  }
 
   // Of one sequence and head the columns of the value from `first` on that `runs` say.
   void write(const SequenceValues &sequence, Value head, Value first, ArrayRef<ColumnRun> columns) {
@@ -113,17 +119,22 @@ private:
     Value value = b.at(at(call.value, row, call.valueStride, ofValue), firstBytes);
     Value out = b.at(at(call.out, row, call.outStride, ofValue), firstBytes);
     auto ofHead = [&](Value rows, Value stride) { return b.loadFloat(at(rows, row, stride, head)); };
-    Value decay = spec.hasDecay ? emitExp(b, ofHead(call.decay, call.decayStride)) : Value();
+    Value decay;
+    if (spec.decaysByKey)
+      makeFactors(row, key);
+    else if (spec.hasDecay)
+      decay = emitExp(b, ofHead(call.decay, call.decayStride));
     SmallVector<Value> added;
     for (ColumnRun run : runs)
       added.push_back(b.loadFloats(b.at(value, run.begin * floatBytes), run.lanes));
     if (spec.hasBeta)
-      takeDifference(added, key, decay, ofHead(call.beta, call.betaStride));
+      takeDifference(added, spec.decaysByKey ? decayedKey : key, decay, ofHead(call.beta, call.betaStride));
     SmallVector<Value> result = sumOverKey([&](Value i, size_t run, Value sum) {
       unsigned lanes = runs[run].lanes;
       Value before = b.loadFloats(stateAt(from, i, run), lanes);
-      if (decay)
-        before = b.mulF(before, b.broadcast(decay, lanes));
+      if (spec.hasDecay)
+        before =
+            b.mulF(before, decay ? b.broadcast(decay, lanes) : b.loadBroadcast(b.at(factors, i, floatBytes), lanes));
       Value after = b.fma(b.loadBroadcast(b.at(key, i, floatBytes), lanes), added[run], before);
       b.store(after, stateAt(to, i, run));
       return b.fma(b.loadBroadcast(b.at(query, i, floatBytes), lanes), after, sum);
@@ -132,7 +143,22 @@ private:
       b.store(b.mulF(sum, b.constantF32(spec.scale, run.lanes)), b.at(out, run.begin * floatBytes));
   }
 
-  // beta (value - decay S^T key)
+  // exp(decay) of each column of the key, and that times the key.
+  void makeFactors(Value row, Value key) {
+    Value decays = at(call.decay, row, call.decayStride, b.mul(head, spec.keyDim));
+    auto make = [&](Value bytes, unsigned lanes) {
+      Value factor = emitExp(b, b.loadFloats(b.at(decays, bytes), lanes));
+      b.store(factor, b.at(factors, bytes));
+      if (decayedKey)
+        b.store(b.mulF(factor, b.loadFloats(b.at(key, bytes), lanes)), b.at(decayedKey, bytes));
+    };
+    int64_t whole = spec.keyDim / keyLanes * keyLanes;
+    b.loop(0, whole, keyLanes, [&](Value i) { make(b.mul(i, floatBytes), keyLanes); });
+    for (ColumnRun run : columnRuns(spec.keyDim - whole, keyLanes))
+      make(b.constant((whole + run.begin) * floatBytes), run.lanes);
+  }
+
+  // beta (value - S^T key), S having decayed: by `decay`, or the key has.
   void takeDifference(MutableArrayRef<Value> values, Value key, Value decay, Value beta) {
     SmallVector<Value> known = sumOverKey([&](Value i, size_t run, Value sum) {
       unsigned lanes = runs[run].lanes;
@@ -148,7 +174,9 @@ private:
   const LinearAttentionSpec &spec;
   const LinearAttentionCall &call;
   const int64_t scratchRowBytes;
-  Value scratch; // (key dim, columns of an item)
+  const unsigned keyLanes;
+  Value scratch;             // (key dim, columns of an item)
+  Value factors, decayedKey; // (key dim) each, of a row
   ArrayRef<ColumnRun> runs;
   Value head, keyHead, firstBytes;
   std::optional<StatePlaces> places;
@@ -190,9 +218,14 @@ func::FuncOp heddle::buildRaggedLinearAttention(ModuleOp module, StringRef name,
   func::FuncOp function = beginFunction(b, module, name, parameterTypes<LinearAttentionCall>(b.getContext()));
   auto call = argumentsOf<LinearAttentionCall>(function);
   unsigned lanes = target.vectorLanes();
+  if (isNarrowLinearAttention(spec)) {
+    emitNarrowLinearAttention(b, spec, call, target);
+    func::ReturnOp::create(b);
+    return function;
+  }
   // Sums of an item's chains, of both vectors of AVX2 and of four of AVX-512, leave half of the registers to the rest.
   int64_t columns = 2 * int64_t(lanes), wide = lanes >= 16 ? 2 * columns : columns;
-  StateWriter writer(b, spec, call, columns);
+  StateWriter writer(b, spec, call, columns, lanes);
   Items several(spec, columns, lanes), one(spec, wide, lanes);
   b.loop(b.constant(0), call.numSequences, 1, [&](Value index) {
     SequenceValues sequence = loadSequence(b, call.sequences, index);

@@ -6,6 +6,7 @@
 #ifndef HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_STATEKERNELS_H
 #define HEDDLE_COMPILER_CODEGEN_TARGETS_CPU_STATEKERNELS_H
 
+#include "compiler/codegen/kernel/KernelCalls.h"
 #include "compiler/codegen/kernel/KernelSpecs.h"
 #include "compiler/codegen/kernel/SequenceAccess.h"
 
@@ -27,6 +28,11 @@ mlir::func::FuncOp buildRaggedConv(mlir::ModuleOp module, llvm::StringRef name, 
                                    const CpuTarget &target);
 mlir::func::FuncOp buildRaggedLinearAttention(mlir::ModuleOp module, llvm::StringRef name,
                                               const LinearAttentionSpec &spec, const CpuTarget &target);
+
+// The body of the latter where values have one column and keys are few vectors wide.
+bool isNarrowLinearAttention(const LinearAttentionSpec &spec);
+void emitNarrowLinearAttention(RawBuilder &b, const LinearAttentionSpec &spec, const LinearAttentionCall &call,
+                               const CpuTarget &target);
 
 } // namespace heddle
 

@@ -136,9 +136,13 @@ SmallVector<Value> StateEmitter::step(Value row, ValueRange before) {
   Value firstKey = b.mul(keyHead, spec.keyDim), ofValue = b.add(b.mul(head, spec.valueDim), column);
   SmallVector<Value> key = loadKey(ofRow(Key, KeyStride, row, firstKey)),
                      query = loadKey(ofRow(Query, QueryStride, row, firstKey)), state(before);
-  if (spec.hasDecay) {
-    Value log = b.load(b.getF32Type(), ofRow(Decay, DecayStride, row, head));
-    Value decay = b.exp2(b.mulF(log, b.constantF32(std::log2(std::exp(1.0)))));
+  auto exp = [&](Value log) { return b.exp2(b.mulF(log, b.constantF32(std::log2(std::exp(1.0))))); };
+  if (spec.decaysByKey) {
+    SmallVector<Value> decay = loadKey(ofRow(Decay, DecayStride, row, b.mul(head, spec.keyDim)));
+    for (auto [number, log] : llvm::zip_equal(state, decay))
+      number = b.mulF(number, exp(log));
+  } else if (spec.hasDecay) {
+    Value decay = exp(b.load(b.getF32Type(), ofRow(Decay, DecayStride, row, head)));
     for (Value &number : state)
       number = b.mulF(number, decay);
   }

@@ -16,8 +16,8 @@ int64_t gpuStateColumns(const LinearAttentionSpec &spec);
 
 // void name(const float *query, const float *key, // (rows, numKeyHeads * keyDim), row strides queryStride and keyStride floats
 //           const float *value, float *out,       // (rows, numHeads * valueDim), likewise
-//           const float *decay,                   // (rows, numHeads), with hasDecay alone
-//           const float *beta,                    // likewise
+//           const float *decay,                   // (rows, decayWidth()), with hasDecay alone
+//           const float *beta,                    // (rows, numHeads), with hasBeta alone
 //           const uint8_t *cache,                 // page p begins p * pageStride bytes behind it
 //           const int32_t *pageTable,             // (sequences, pagesPerSequence)
 //           const int32_t *sequenceRows,          // (sequences, 2): first row, number of rows

@@ -20,14 +20,14 @@ using Halide::Var;
 namespace {
 
 // The first row of each sequence in a view: (states (numbers, pages), key (num_key_heads * key dim, rows), value (num_heads * value dim, rows),
-// [decay, beta (num_heads, rows)], row_sequence, cache_positions (rows), page_table (pages, sequences), sequence_rows (2, sequences)).
+// [decay (num_heads or num_heads * key dim, rows), beta (num_heads, rows)], row_sequence, cache_positions (rows), page_table (pages, sequences), sequence_rows (2, sequences)).
 struct FirstTokens {
   FirstTokens(PipelineBuilder &b, const LinearAttentionSpec &spec)
       : spec(spec), states(b.input("states", Halide::Float(32), {spec.numHeads * spec.keyDim * spec.valueDim, 0})),
         key(b.input("key", Halide::Float(32), {spec.numKeyHeads * spec.keyDim, 0})),
         value(b.input("value", Halide::Float(32), {spec.numHeads * spec.valueDim, 0})) {
     if (spec.hasDecay)
-      decay = b.input("decay", Halide::Float(32), {spec.numHeads, 0});
+      decay = b.input("decay", Halide::Float(32), {spec.decayWidth(), 0});
     if (spec.hasBeta)
       beta = b.input("beta", Halide::Float(32), {spec.numHeads, 0});
     places.emplace(b);
@@ -54,7 +54,8 @@ struct FirstTokens {
     Expr past = places->position(row(sequence)),
          before = page(sequence, Halide::max(past - 1, 0), states.dim(1).extent());
     Expr left = Halide::select(past > 0, states(number(i, column, head), before), 0.0f);
-    return spec.hasDecay ? left * Halide::exp(decay(head, row(sequence))) : left;
+    Expr decaying = spec.decaysByKey ? head * int(spec.keyDim) + i : head;
+    return spec.hasDecay ? left * Halide::exp(decay(decaying, row(sequence))) : left;
   }
   // What the key adds of itself to a column, of which the state knows `known`.
   Expr added(Expr column, Expr head, Expr sequence, Expr known) const {
@@ -79,7 +80,8 @@ Func knownOf(PipelineBuilder &b, FirstTokens &tokens) {
 }
 
 // Threads are columns, blocks parts of a head. `perThread` are a thread's own.
-void scheduleColumns(Func out, RVar column, RVar head, RVar sequence, std::vector<Func> perThread) {
+void scheduleColumns(Func out, const RVar &column, const RVar &head, const RVar &sequence,
+                     std::vector<Func> perThread) {
   RVar block("block"), thread("thread");
   out.update()
       .allow_race_conditions()
@@ -170,7 +172,7 @@ public:
     add(call.key, spec.numKeyHeads * spec.keyDim, call.keyStride);
     add(call.value, spec.numHeads * spec.valueDim, call.valueStride);
     if (spec.hasDecay)
-      add(call.decay, spec.numHeads, call.decayStride);
+      add(call.decay, spec.decayWidth(), call.decayStride);
     if (spec.hasBeta)
       add(call.beta, spec.numHeads, call.betaStride);
     host.addPlaces(/*isCross=*/false, first);
