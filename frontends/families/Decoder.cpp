@@ -23,6 +23,31 @@ void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config) {
   rotateWindowsApart(config);
 }
 
+void readTypedRopes(JsonObject &object, ModelConfig &config, RopeConfig full, RopeConfig sliding) {
+  for (const char *key : {"rope_scaling", "rope_theta"})
+    if (object.has(key))
+      object.unsupported(key,
+                         "is set, which is not supported for " + config.architecture + "; expected rope_parameters");
+  config.ropes = {full, sliding};
+  if (!object.has("rope_parameters"))
+    return;
+  const char *types[] = {"full_attention", "sliding_attention"};
+  JsonObject ropes = object.object("rope_parameters");
+  for (size_t type = 0; type < 2; ++type) {
+    bool isNeeded = false;
+    for (int64_t window : config.layerWindow)
+      isNeeded |= (window > 0) == (type == 1);
+    JsonObject rope = ropes.object(types[type]);
+    if (isNeeded && !rope.has("rope_theta"))
+      rope.fail("rope_theta", "is missing");
+    if (isNeeded)
+      config.ropes[type] = readRope(rope, object, config, /*theta=*/0);
+    ropes.adopt(rope);
+  }
+  readCommonTruncate(ropes, config);
+  object.adopt(ropes);
+}
+
 void rotateButEvery(ModelConfig &config, int64_t interval) {
   for (int64_t layer = interval - 1; layer < config.numHiddenLayers; layer += interval)
     config.layerRope[layer] = noRope;
@@ -61,18 +86,28 @@ static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t hea
 
 TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms,
                            const ModelBuilder::LayerBody &behind) {
+  return selfAttentionOf(b, /*layer=*/-1, x, terms, behind);
+}
+
+TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms,
+                             const ModelBuilder::LayerBody &behind) {
   const ModelConfig &c = b.config();
+  int64_t heads = c.headsOf(layer), kvHeads = c.shapeOf(layer).numKvHeads;
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
-  TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), c.numHeads, block + names.qNorm);
-  TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), c.numKvHeads, block + names.kNorm);
-  TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), c.numKvHeads);
-  TensorHandle heads = b.mergeHeads(b.attention(q, k, v, terms));
-  return b.linear(behind ? behind(heads) : heads, block + names.output);
+  TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), heads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), kvHeads, block + names.kNorm);
+  TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), kvHeads);
+  TensorHandle attended = b.mergeHeads(b.attention(q, k, v, terms));
+  return b.linear(behind ? behind(attended) : attended, block + names.output);
 }
 
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
                                 const AttentionTerms &terms) {
+  return b.linear(fusedAttention(b, x, qkv, terms), output);
+}
+
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
   const AttentionNames &names = c.family->attention;
@@ -82,7 +117,7 @@ TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::stri
   TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads, block + names.kNorm);
   TensorHandle values = b.clip(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.clipQkv);
   TensorHandle v = b.splitHeads(values, c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(q, k, v, terms)), output);
+  return b.mergeHeads(b.attention(q, k, v, terms));
 }
 
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {

@@ -5,11 +5,8 @@
 // experts without a correction. GGUF files of the first are those of DeepSeek.
 
 #include "frontends/families/DeepSeek.h"
-#include "frontends/families/EncoderDecoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/huggingface/Config.h"
-
-#include <algorithm>
 
 namespace heddle {
 
@@ -99,18 +96,6 @@ static void readAxk1(JsonObject &object, ModelConfig &config) {
   readLatentRotation(object, config);
 }
 
-// Published files hold no corrections. Groups of experts are still scored as those with corrections are, by their two best.
-static Status addCorrections(Model &model) {
-  ModelConfig &config = model.config;
-  for (int64_t layer = 0; layer < config.numHiddenLayers && !config.moe.hasCorrection; ++layer)
-    if (config.moe.layerIsMoe[size_t(layer)])
-      HEDDLE_RETURN_IF_ERROR(addTensor(model, tensorName(correctionRules[0].name, layer, 0),
-                                       TensorInfo{TensorType::F32, {config.moe.numExperts}}, "corrections of scores",
-                                       [](std::vector<char> &row, int64_t) { std::fill(row.begin(), row.end(), 0); }));
-  config.moe.hasCorrection = true;
-  return Status();
-}
-
 static void buildAxk1(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     x = b.add(x, latentSelfAttention(b, b.rmsNorm(x, "input_layernorm")));
@@ -129,7 +114,7 @@ static constexpr Family describeAxk1() {
   row.correctionIfStored = true;
   row.defaults.context = 32768;
   row.readers.huggingFaceRest = readAxk1;
-  row.addTensors = addCorrections;
+  row.addTensors = addZeroCorrections; // which published files lack
   row.build = buildAxk1;
   return row;
 }

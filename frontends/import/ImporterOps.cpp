@@ -189,8 +189,8 @@ TensorHandle ModelImporter::sigmoid(TensorHandle x) {
 }
 
 TensorHandle ModelImporter::softplus(TensorHandle x, const std::string &bias) {
-  enter(bias);
-  return wrap(softplusOf(b, loc, unwrap(x), vector(bias)));
+  enter(bias.empty() ? "softplus" : bias);
+  return wrap(softplusOf(b, loc, unwrap(x), bias.empty() ? Value() : vector(bias)));
 }
 
 TensorHandle ModelImporter::decay(TensorHandle steps, const std::string &rates) {
