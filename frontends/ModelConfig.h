@@ -277,6 +277,7 @@ struct ModelConfig {
   int64_t valueDim = 0;                // of values in the files; 0: head_dim
   std::vector<LayerShape> layerShapes; // (num_hidden_layers); empty: all layers are of the sizes above
   int64_t contextLength = 0;           // max_position_embeddings
+  int64_t attendedLength = 0;          // of the longest text whose tokens see all others; 0: of any
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;

@@ -23,7 +23,35 @@ void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config) {
   rotateWindowsApart(config);
 }
 
-void readTypedRopes(JsonObject &object, ModelConfig &config, RopeConfig full, RopeConfig sliding) {
+void rotateShare(RopeConfig &rope, double share, const ModelConfig &config) {
+  RopeConfig plain;
+  plain.theta = rope.theta;
+  plain.rotaryDim = rope.rotaryDim;
+  float factor = 1.0f;
+  rope.stated = plain.inverseFrequency(false, factor, config.contextLength);
+  auto rotated = static_cast<size_t>(static_cast<int64_t>(share * static_cast<double>(rope.rotaryDim)) / 2);
+  for (size_t pair = 0; pair < rope.stated.size(); ++pair)
+    rope.stated[pair] = pair < rotated ? rope.stated[pair] / static_cast<float>(rope.factor) : 0.0f;
+}
+
+// Of rope_type "proportional".
+static RopeConfig readProportionalRope(JsonObject &rope, const ModelConfig &config) {
+  RopeConfig out;
+  out.theta = rope.number("rope_theta").value_or(out.theta);
+  out.rotaryDim = config.headDim;
+  out.factor = rope.number("factor").value_or(1.0);
+  double share = rope.number("partial_rotary_factor").value_or(1.0);
+  if (!(share > 0.0 && share <= 1.0))
+    rope.fail("partial_rotary_factor", "is " + std::to_string(share) + ", expected a number above 0, at most 1");
+  else if (!(out.factor > 0.0) || !(out.theta > 0.0) || config.headDim % 2 != 0)
+    rope.fail("rope_theta", "and factor must be positive, and head_dim even");
+  else
+    rotateShare(out, share, config);
+  return out;
+}
+
+void readTypedRopes(JsonObject &object, ModelConfig &config, const RopeConfig &full, const RopeConfig &sliding,
+                    double share) {
   for (const char *key : {"rope_scaling", "rope_theta"})
     if (object.has(key))
       object.unsupported(key,
@@ -40,8 +68,15 @@ void readTypedRopes(JsonObject &object, ModelConfig &config, RopeConfig full, Ro
     JsonObject rope = ropes.object(types[type]);
     if (isNeeded && !rope.has("rope_theta"))
       rope.fail("rope_theta", "is missing");
-    if (isNeeded)
-      config.ropes[type] = readRope(rope, object, config, /*theta=*/0);
+    if (isNeeded && rope.find("rope_type").equals("proportional")) {
+      config.ropes[type] = readProportionalRope(rope, config);
+    } else if (isNeeded) {
+      RopeConfig &read = config.ropes[type] = readRope(rope, object, config, /*theta=*/0);
+      double ofPlain = read.scaling == RopeScalingKind::None ? share : 1.0;
+      double stated = rope.number("partial_rotary_factor").value_or(ofPlain);
+      if (rope.status().isOk())
+        read.rotaryDim = static_cast<int64_t>(static_cast<double>(config.headDim) * stated);
+    }
     ropes.adopt(rope);
   }
   readCommonTruncate(ropes, config);

@@ -127,8 +127,12 @@ void rotateButEvery(ModelConfig &config, int64_t interval);
 void rotateWindowsApart(ModelConfig &config);
 // These, of rope_parameters by type of layer or under Gemma 3's older keys, where the embedding of windows is never scaled.
 void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config);
-// These, of rope_parameters by type of layer alone, as families read them whose files have never said it otherwise.
-void readTypedRopes(JsonObject &object, ModelConfig &config, RopeConfig full, RopeConfig sliding);
+// Of a head the first pairs of so large a share rotate, all by the frequencies of the whole head.
+void rotateShare(RopeConfig &rope, double share, const ModelConfig &config);
+// These, of rope_parameters by type of layer alone, as families read them whose files have never said it otherwise; `full` and `sliding` where a file has
+// none. `share`: of a head that rotates, where a rotation that is not scaled does not say it.
+void readTypedRopes(JsonObject &object, ModelConfig &config, const RopeConfig &full, const RopeConfig &sliding,
+                    double share);
 // Which layers do not rotate: those that no_rope_layers names by 0, or without it (or where it is empty, and that means the same) every no_rope_layer_interval-th.
 void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsent);
 

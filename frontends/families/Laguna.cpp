@@ -38,7 +38,7 @@ static RopeConfig rotation(const ModelConfig &config, double theta, double share
 }
 
 static void readLagunaRopes(JsonObject &object, ModelConfig &config) {
-  readTypedRopes(object, config, rotation(config, 500000.0, 0.5), rotation(config, 10000.0, 1.0));
+  readTypedRopes(object, config, rotation(config, 500000.0, 0.5), rotation(config, 10000.0, 1.0), 1.0);
   rotateWindowsApart(config);
 }
 
@@ -150,7 +150,7 @@ static void readMimoWindows(JsonObject &object, ModelConfig &config) {
 
 static void readMimoRopes(JsonObject &object, ModelConfig &config) {
   readMimoWindows(object, config);
-  readTypedRopes(object, config, rotation(config, 5e6, 0.334), rotation(config, 10000.0, 0.334));
+  readTypedRopes(object, config, rotation(config, 5e6, 0.334), rotation(config, 10000.0, 0.334), 0.334);
   rotateWindowsApart(config);
 }
 
@@ -252,7 +252,6 @@ static constexpr Family describeMimo() {
   row.defaults.context = 131072;
   row.defaults.normEps = 1e-5;
   row.defaults.slidingWindow = 129;
-  row.defaults.partialRotary = 0.334;
   row.biases.attentionKey = "attention_bias";
   row.biases.inOutput = false;
   row.windows.use = WindowUse::Stated;

@@ -445,10 +445,14 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block, Te
         biases.push_back(weight(expert + name + ".bias"));
     };
     if (isFused && names.gateThenUp) { // the halves of one matrix
-      for (SmallVector<Value> *half : {&gates, &ups})
-        half->push_back(
-            weight(WeightPart{prefix + expert + names.gateAndUp + ".weight",
-                              half == &ups ? config().moe.intermediateSize : 0, config().moe.intermediateSize}));
+      int64_t width = config().moe.intermediateSize;
+      auto push = [&](const std::string &name, SmallVector<Value> &ofGate, SmallVector<Value> &ofUp) {
+        ofGate.push_back(weight(WeightPart{prefix + name, 0, width}));
+        ofUp.push_back(weight(WeightPart{prefix + name, width, width}));
+      };
+      push(expert + names.gateAndUp + ".weight", gates, ups);
+      if (std::string bias = expert + names.gateAndUp + ".bias"; has(bias))
+        push(bias, gateBiases, upBiases);
       project(names.down, downs, downBiases);
       continue;
     }
