@@ -74,7 +74,7 @@ void readTypedRopes(JsonObject &object, ModelConfig &config, const RopeConfig &f
       RopeConfig &read = config.ropes[type] = readRope(rope, object, config, /*theta=*/0);
       double ofPlain = read.scaling == RopeScalingKind::None ? share : 1.0;
       double stated = rope.number("partial_rotary_factor").value_or(ofPlain);
-      if (rope.status().isOk())
+      if (config.family->rope.partial && rope.status().isOk())
         read.rotaryDim = static_cast<int64_t>(static_cast<double>(config.headDim) * stated);
     }
     ropes.adopt(rope);

@@ -263,12 +263,14 @@ static void buildLfm3(ModelBuilder &b) {
   });
 }
 
+static constexpr KeyAlias lfm3Aliases[] = {{"rms_norm_eps", "norm_eps"}};
+
 static constexpr Family describeLfm3() {
   Family row = describeLfm2();
   row.modelType = "lfm3";
   row.gguf = nullptr;
   row.rules = {modelRules, attentionRules, queryKeyNormRules, convRules, blockRules, sandwichRules};
-  row.aliases = {};
+  row.aliases = lfm3Aliases;
   row.defaults.vocabSize = 128000;
   row.defaults.numHeads = 16;
   row.defaults.numKvHeads = 4;
@@ -276,7 +278,6 @@ static constexpr Family describeLfm3() {
   row.attention = {};
   row.biases.attentionKey = "attention_bias";
   row.windows = {};
-  row.rope.partial = true;
   row.readers.huggingFaceRopes = readLfm3Ropes;
   row.readers.huggingFaceRest = readLfm3;
   row.readers.ggufRest = nullptr;
