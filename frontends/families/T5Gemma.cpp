@@ -112,8 +112,10 @@ static void readRopesOf(JsonObject &object, ModelConfig &config) {
     RopeConfig read = readRope(rope, part, config, part.number("rope_theta").value_or(10000.0));
     if (config.ropes.empty())
       config.ropes = {read};
-    else if (read.theta != config.ropes[0].theta || read.scaling != RopeScalingKind::None)
-      part.unsupported(ropeKey(part), "is not that of the decoder, or is scaled, which is not supported");
+    if (read.theta != config.ropes[0].theta)
+      part.unsupported(ropeKey(part), "is not that of the decoder, which is not supported");
+    if (read.scaling != RopeScalingKind::None)
+      part.unsupported(ropeKey(part), "is scaled, which is not supported for t5gemma; expected rope_type default");
     part.adopt(rope);
     object.adopt(part);
   }
