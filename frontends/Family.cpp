@@ -115,6 +115,7 @@ int64_t partsOf(const TensorRule &rule, const ModelConfig &config, int64_t layer
 
 int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   LayerShape shape = config.shapeOf(layer);
+  int64_t heads = config.headsOf(layer), valueDim = config.valueDim ? config.valueDim : shape.headDim;
   StageConfig stage = config.stages.empty() ? StageConfig() : config.stages[static_cast<size_t>(layer)];
   switch (dim) {
   case ConfigDim::None:
@@ -162,17 +163,21 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::Embedding:
     return config.embeddingSize ? config.embeddingSize : config.hiddenSize;
   case ConfigDim::Heads:
-    return config.numHeads;
+    return heads;
   case ConfigDim::KvHeads:
     return shape.numKvHeads;
   case ConfigDim::Buckets:
     return config.relativeBuckets;
   case ConfigDim::Queries:
-    return config.numHeads * shape.headDim;
+    return heads * shape.headDim;
   case ConfigDim::KeyValues:
     return shape.numKvHeads * shape.headDim;
+  case ConfigDim::Values:
+    return shape.numKvHeads * valueDim;
+  case ConfigDim::HeadValues:
+    return heads * valueDim;
   case ConfigDim::QueriesKeysValues:
-    return (config.numHeads + 2 * shape.numKvHeads) * shape.headDim;
+    return (heads + 2 * shape.numKvHeads) * shape.headDim;
   case ConfigDim::HeadDim:
     return shape.headDim;
   case ConfigDim::Intermediate:
@@ -234,7 +239,7 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::ThriceHidden:
     return 3 * config.hiddenSize;
   case ConfigDim::GatedQueries:
-    return 2 * config.numHeads * shape.headDim;
+    return 2 * heads * shape.headDim;
   case ConfigDim::StateHeads:
     return config.recurrent.numValueHeads;
   case ConfigDim::TwiceStateHeads:
@@ -379,6 +384,14 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.hasHeadBias;
   case When::BehindFirst:
     return layer > 0;
+  case When::Last:
+    return layer + 1 == config.numHiddenLayers;
+  case When::Windowed:
+    return static_cast<size_t>(layer) < config.layerWindow.size() && config.layerWindow[layer] > 0;
+  case When::HeadGates:
+    return !config.gatesElements;
+  case When::ElementGates:
+    return config.gatesElements;
   case When::NormBiasBehindFirst:
     return config.hasNormBias && layer > 0;
   case When::Dense:

@@ -128,21 +128,23 @@ private:
 Status ConfigChecker::checkHeads() {
   for (int64_t layer = -1; layer < static_cast<int64_t>(config.layerShapes.size()); ++layer) {
     LayerShape shape = config.shapeOf(layer);
+    int64_t heads = config.headsOf(layer);
     std::string where = layer < 0 ? "" : " of layer " + std::to_string(layer);
-    for (auto [name, size] : {std::pair<const char *, int64_t>{"num_key_value_heads", shape.numKvHeads},
+    for (auto [name, size] : {std::pair<const char *, int64_t>{"num_attention_heads", heads},
+                              {"num_key_value_heads", shape.numKvHeads},
                               {"head_dim", shape.headDim},
                               {"intermediate_size", shape.intermediateSize}})
       if (layer >= 0 && size < 1)
         return fail(name, "is " + std::to_string(size) + where + ", expected a positive number");
-    if (config.numHeads % shape.numKvHeads != 0)
-      return fail("num_attention_heads", "(" + std::to_string(config.numHeads) + ") must be a multiple of " +
+    if (heads % shape.numKvHeads != 0)
+      return fail("num_attention_heads", "(" + std::to_string(heads) + ") must be a multiple of " +
                                              fieldName(config, "num_key_value_heads") + where + " (" +
                                              std::to_string(shape.numKvHeads) + ")");
-    if (config.numHeads * shape.headDim > maxRowValues)
-      return fail("num_attention_heads",
-                  "(" + std::to_string(config.numHeads) + ") by " + fieldName(config, "head_dim") + where + " (" +
-                      std::to_string(shape.headDim) + ") is " + std::to_string(config.numHeads * shape.headDim) +
-                      ", expected at most " + std::to_string(maxRowValues));
+    if (heads > maxRowValues / shape.headDim)
+      return fail("num_attention_heads", "(" + std::to_string(heads) + ") by " + fieldName(config, "head_dim") + where +
+                                             " (" + std::to_string(shape.headDim) + ") is " +
+                                             std::to_string(heads * shape.headDim) + ", expected at most " +
+                                             std::to_string(maxRowValues));
   }
   const RecurrentConfig &state = config.recurrent;
   if (state.isLinear && state.numValueHeads % state.numKeyHeads != 0)

@@ -97,6 +97,7 @@ struct DistanceConfig {
 struct LayerShape {
   int64_t numKvHeads = 0, headDim = 0, intermediateSize = 0;
   bool keysAreValues = false; // attention_k_eq_v: there is one projection for both
+  int64_t numHeads = 0;       // of queries; 0: those of the model
 };
 
 // What becomes of what is read of a state: it is multiplied by its gate, before a norm of each group of heads, behind it, or without one.
@@ -277,8 +278,10 @@ struct ModelConfig {
   int64_t numHiddenLayers = 0, numHeads = 0, numKvHeads = 0;
   int64_t numPredictionLayers = 0;     // behind the last, which no program reads
   int64_t headDim = 0;                 // of queries and keys
+  int64_t valueDim = 0;                // of values in the files; 0: head_dim
   std::vector<LayerShape> layerShapes; // (num_hidden_layers); empty: all layers are of the sizes above
   int64_t contextLength = 0;           // max_position_embeddings
+  int64_t attendedLength = 0;          // of the longest text whose tokens see all others; 0: of any
   double normEps = 1e-6;
   double normWeightOffset = 0.0; // norms multiply by (offset + weight): 1 for Hugging Face's gemma, else 0
   Activation activation = Activation::Silu;
@@ -339,6 +342,7 @@ struct ModelConfig {
   Activation headActivation = Activation::Silu; // behind that, where a head has one of its own
   ClassifierPooling pooledBy = ClassifierPooling::First;
   bool gatesFeedForward = false; // where a family has feed-forward blocks with a gate, and without
+  bool gatesElements = false;    // of what attention gives, instead of its heads, where a family's models differ
   // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
   int64_t relativeBuckets = 0, relativeDistance = 0;
   DistanceConfig distances;
@@ -402,6 +406,10 @@ struct ModelConfig {
   LayerShape shapeOf(int64_t layer) const {
     bool isKnown = layer >= 0 && static_cast<size_t>(layer) < layerShapes.size();
     return isKnown ? layerShapes[static_cast<size_t>(layer)] : LayerShape{numKvHeads, headDim, intermediateSize};
+  }
+  int64_t headsOf(int64_t layer) const {
+    int64_t own = shapeOf(layer).numHeads;
+    return own ? own : numHeads;
   }
   bool isRecurrent(int64_t layer) const {
     return static_cast<size_t>(layer) < recurrent.layers.size() && recurrent.layers[static_cast<size_t>(layer)];

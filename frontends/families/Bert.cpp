@@ -2,7 +2,9 @@
 //
 // BERT (Devlin et al. 2018, arXiv:1810.04805): an encoder with learned positions and token types, LayerNorm behind every residual, GELU; and
 // the heads of transformers' BertFor… classes. ERNIE (Sun et al. 2019, arXiv:1907.12412) adds what the task of a text is to what its tokens are.
-// Megatron-BERT (Shoeybi et al. 2019, arXiv:1909.08053) norms what attention and the feed-forward block read, and behind the last layer.
+// Megatron-BERT (Shoeybi et al. 2019, arXiv:1909.08053) norms what attention and the feed-forward block read, and behind the last layer. BERT for generation
+// (Rothe et al. 2019, arXiv:1907.12461) is compiled as an encoder, without types of tokens. BigBird (Zaheer et al. 2020, arXiv:2007.14062) is BERT for texts so short
+// that its blocks are not sparse.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/EncoderDecoder.h"
@@ -11,6 +13,7 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -315,5 +318,122 @@ static constexpr Family describeMegatronBert() {
   return row;
 }
 const Family family::megatronBert = describeMegatronBert();
+
+static constexpr TensorRule generationRules[] = {
+    {"bert.embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"bert.embeddings.position_embeddings.weight", nullptr, ConfigDim::Positions, ConfigDim::Hidden},
+    HEDDLE_NORM_RULES("bert.embeddings.LayerNorm", Hidden),
+    HEDDLE_BERT_LAYER_RULES("bert.encoder.layer.#."),
+};
+static constexpr UnreadTensor generationUnread[] = {{"bert.embeddings.position_ids"}, {"lm_head.*", /*isLoss=*/true}};
+
+static void readGenerationSizes(JsonObject &object, ModelConfig &config) {
+  readBertSizes(object, config);
+  config.tokenTypes = 0;
+}
+
+static constexpr Family describeGeneration() {
+  Family row = describeBert();
+  row.modelType = "bert-generation";
+  row.gguf = nullptr;
+  row.readers.ggufRest = nullptr;
+  row.pooler = nullptr;
+  row.heads = {};
+  row.rules = {generationRules};
+  row.unread = generationUnread;
+  row.defaults.vocabSize = 50358;
+  row.readers.huggingFaceSizes = readGenerationSizes;
+  return row;
+}
+const Family family::bertGeneration = describeGeneration();
+
+#define BIASED(name)                                                                                                   \
+  {"bert.encoder.layer.#.attention.self." name ".weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden}, {           \
+    "bert.encoder.layer.#.attention.self." name ".bias", nullptr, ConfigDim::Queries, ConfigDim::None,                 \
+        When::AttentionBias                                                                                            \
+  }
+static constexpr TensorRule bigBirdRules[] = {
+    HEDDLE_BERT_EMBEDDING_RULES("bert."),
+    BIASED("query"),
+    BIASED("key"),
+    BIASED("value"),
+    HEDDLE_LINEAR_RULES("bert.encoder.layer.#.attention.output.dense", Hidden, Queries),
+    HEDDLE_NORM_RULES("bert.encoder.layer.#.attention.output.LayerNorm", Hidden),
+    HEDDLE_LINEAR_RULES("bert.encoder.layer.#.intermediate.dense", Intermediate, Hidden),
+    HEDDLE_LINEAR_RULES("bert.encoder.layer.#.output.dense", Hidden, Intermediate),
+    HEDDLE_NORM_RULES("bert.encoder.layer.#.output.LayerNorm", Hidden),
+    {"bert.pooler.weight", nullptr, ConfigDim::Hidden, ConfigDim::Hidden, When::Pooler},
+    {"bert.pooler.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Pooler},
+};
+static constexpr TensorRule bigBirdSequenceRules[] = {HEDDLE_LINEAR_RULES("classifier.dense", Hidden, Hidden),
+                                                      HEDDLE_LINEAR_RULES("classifier.out_proj", Labels, Hidden)};
+static constexpr UnreadTensor bigBirdUnread[] = {
+    {"bert.embeddings.position_ids"}, {"cls.predictions.decoder.bias"},  {"cls.predictions.bias"},
+    {"cls.*", /*isLoss=*/true},       {"classifier.*", /*isLoss=*/true}, {"qa_classifier.*", /*isLoss=*/true}};
+
+// A text of more tokens than those that a query sees of sparse blocks is not attended to as a whole.
+static void readBlocks(JsonObject &object, ModelConfig &config) {
+  refuseOtherBerts(object, config);
+  if (object.boolean("rescale_embeddings").value_or(false))
+    config.embeddingScale = std::sqrt(double(config.hiddenSize));
+  std::string kind = object.string("attention_type").value_or("block_sparse");
+  if (kind != "block_sparse" && kind != "original_full")
+    object.fail("attention_type", "is '" + printable(kind, 64) + "', expected block_sparse or original_full");
+  int64_t random = object.bounded("num_random_blocks", object.integer("num_random_blocks").value_or(3), 0, 1 << 16);
+  int64_t block = object.bounded("block_size", object.integer("block_size").value_or(64), 1, 1 << 16);
+  if (kind == "block_sparse")
+    config.attendedLength = (5 + 2 * random) * block;
+}
+
+static Status shortenTexts(Model &model) {
+  ModelConfig &config = model.config;
+  if (!config.attendedLength || config.attendedLength >= config.contextLength)
+    return Status();
+  config.contextLength = config.attendedLength;
+  return pickRows(model, "bert.embeddings.position_embeddings.weight", config.contextLength,
+                  [](int64_t row) { return row; });
+}
+
+static void buildBigBird(ModelBuilder &b) {
+  TensorHandle x = bertEmbeddings(b, "bert.");
+  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
+    x = b.layer(i, "bert.encoder.layer." + std::to_string(i) + ".", x, [&](TensorHandle x) { return bertLayer(b, x); });
+  TensorHandle pooled;
+  if (b.config().hasPooler)
+    pooled = b.activation(b.linear(b.firstTokens(x), "bert.pooler"), Activation::Tanh);
+  finishEncoder(b, x, pooled);
+}
+
+static void buildBigBirdClassifier(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  b.output("logits", b.linear(b.activation(b.linear(b.firstTokens(x), "classifier.dense")), "classifier.out_proj"));
+}
+
+static constexpr Head bigBirdHeads[] = {
+    {"BigBirdForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"BigBirdForSequenceClassification", bigBirdSequenceRules, buildBigBirdClassifier, HeadTask::Classify},
+    {"BigBirdForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
+};
+
+static constexpr Family describeBigBird() {
+  Family row = describeBert();
+  row.modelType = "big_bird";
+  row.gguf = nullptr;
+  row.readers.ggufRest = nullptr;
+  row.pooler = "bert.pooler.weight";
+  row.heads = bigBirdHeads;
+  row.rules = {bigBirdRules};
+  row.unread = bigBirdUnread;
+  row.defaults.vocabSize = 50358;
+  row.defaults.numHeads = 12;
+  row.defaults.context = 4096;
+  row.defaults.activation = Activation::GeluTanh;
+  row.biases.attentionKey = "use_bias";
+  row.biases.attentionDefault = true;
+  row.readers.huggingFaceRest = readBlocks;
+  row.addTensors = shortenTexts;
+  row.build = buildBigBird;
+  return row;
+}
+const Family family::bigBird = describeBigBird();
 
 } // namespace heddle

@@ -2,7 +2,8 @@
 //
 // Command R (Cohere) and Command R7B (Cohere2): attention and feed-forward read one LayerNorm, without a bias, of the layer's input and are
 // added to that input together; pairs (2i, 2i + 1) rotate; logits are scaled. Command R+ norms queries and keys, each head with a weight of
-// its own. In Cohere2 three layers of four have a window, and only they rotate. Command A+ (2026) is Cohere2 with experts behind its first layers.
+// its own. In Cohere2 three layers of four have a window, and only they rotate. Command A+ (2026) is Cohere2 with experts behind its first layers;
+// Compass (2026) rotates halves, each type of layer in its way or not at all, and sees images, whose part is left out.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -89,6 +90,53 @@ static constexpr Family describeCohere2() {
   return row;
 }
 const Family family::cohere2 = describeCohere2();
+
+static constexpr UnreadTensor imageTensors[] = {{"visual.*", /*isLoss=*/true}, {"model.visual.*", /*isLoss=*/true}};
+
+// A type of layer whose rotation is null has none.
+static void readCompassRopes(JsonObject &object, ModelConfig &config) {
+  JsonObject ropes = object.object("rope_parameters");
+  const char *types[] = {"full_attention", "sliding_attention"};
+  config.ropes.resize(2);
+  for (size_t type = 0; type < 2; ++type) {
+    bool isUsed = false;
+    for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+      if ((config.layerWindow[layer] > 0) == (type == 1)) {
+        isUsed = true;
+        config.layerRope[layer] = ropes.isNull(types[type]) ? noRope : uint8_t(type);
+      }
+    if (isUsed && !ropes.isNull(types[type]) && !ropes.has(types[type]))
+      object.fail("rope_parameters", "has no " + std::string(types[type]));
+    JsonObject rope = ropes.object(types[type]);
+    config.ropes[type] = readRope(rope, object, config, config.family->defaults.ropeTheta);
+    ropes.adopt(rope);
+  }
+  if (object.has("rope_scaling"))
+    object.unsupported("rope_scaling",
+                       "is set, which is not supported for " + config.architecture + "; expected rope_parameters");
+  readCommonTruncate(ropes, config);
+  object.adopt(ropes);
+}
+
+static void readCompassScale(JsonObject &object, ModelConfig &config) {
+  config.logitScale = object.number("logit_scale").value_or(1.0);
+}
+
+static constexpr Family describeCompass() {
+  Family row = describeCohere2();
+  row.modelType = "cohere_compass_text";
+  row.wrapper = "cohere_compass";
+  row.gguf = nullptr;
+  row.unread = imageTensors;
+  row.windows.fullEvery = 1; // only layer_types gives a layer a window
+  row.windows.slidesAlways = row.windows.statesFullEvery = false;
+  row.rope.interleaved = false;
+  row.readers.huggingFaceRopes = readCompassRopes;
+  row.readers.huggingFaceRest = readCompassScale;
+  row.readers.ggufRest = nullptr;
+  return row;
+}
+const Family family::cohereCompassText = describeCompass();
 
 static constexpr KeyName expertKeyNames[] = {{"rms_norm_eps", "layer_norm_eps"}, {"num_local_experts", "num_experts"}};
 

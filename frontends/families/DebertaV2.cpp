@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // DeBERTa v2 and v3 (He et al. 2020, arXiv:2006.03654; 2021, arXiv:2111.09543): BERT's layers, to whose scores the distance of query and key
-// adds what its embedding, projected as a key, gives for the query, and, projected as a query, for the key.
+// adds what its embedding, projected as a key, gives for the query, and, projected as a query, for the key. DeBERTa's first version has one matrix for
+// queries, keys and values, stored head by head, no bias of keys, and a distance for each of its embeddings.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/EncoderDecoder.h"
@@ -20,6 +21,11 @@ namespace heddle {
   {name ".weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden, When::when}, {                                      \
     name ".bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::when                                             \
   }
+static constexpr TensorRule projectionRules[] = {
+    HEDDLE_LINEAR_RULES(SELF "query_proj", Queries, Hidden),
+    HEDDLE_LINEAR_RULES(SELF "key_proj", Queries, Hidden),
+    HEDDLE_LINEAR_RULES(SELF "value_proj", Queries, Hidden),
+};
 static constexpr TensorRule tensorRules[] = {
     {"deberta.embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Embedding},
     {"deberta.embeddings.position_embeddings.weight", nullptr, ConfigDim::Positions, ConfigDim::Embedding,
@@ -28,9 +34,6 @@ static constexpr TensorRule tensorRules[] = {
      When::TokenTypes},
     {"deberta.embeddings.embed_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Embedding, When::Projected},
     HEDDLE_NORM_RULES("deberta.embeddings.LayerNorm", Hidden),
-    HEDDLE_LINEAR_RULES(SELF "query_proj", Queries, Hidden),
-    HEDDLE_LINEAR_RULES(SELF "key_proj", Queries, Hidden),
-    HEDDLE_LINEAR_RULES(SELF "value_proj", Queries, Hidden),
     HEDDLE_LINEAR_RULES(LAYER "attention.output.dense", Hidden, Queries),
     HEDDLE_NORM_RULES(LAYER "attention.output.LayerNorm", Hidden),
     HEDDLE_LINEAR_RULES(LAYER "intermediate.dense", Intermediate, Hidden),
@@ -44,6 +47,15 @@ static constexpr TensorRule distanceRules[] = {
     {"deberta.encoder.LayerNorm.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::DistanceNorm},
     LINEAR_WHEN(SELF "pos_key_proj", DistanceKeys),
     LINEAR_WHEN(SELF "pos_query_proj", DistanceQueries),
+};
+static constexpr TensorRule firstRules[] = {
+    {SELF "in_proj.weight", nullptr, ConfigDim::QueriesKeysValues, ConfigDim::Hidden, When::Always,
+     StoredOrder::ByKvHead},
+    {SELF "q_bias", nullptr, ConfigDim::Queries},
+    {SELF "v_bias", nullptr, ConfigDim::Queries},
+    {"deberta.encoder.rel_embeddings.weight", nullptr, ConfigDim::Buckets, ConfigDim::Hidden, When::Distances},
+    {SELF "pos_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden, When::DistanceKeys},
+    LINEAR_WHEN(SELF "pos_q_proj", DistanceQueries),
 };
 
 #define TRANSFORM_RULES(name, width)                                                                                   \
@@ -114,7 +126,7 @@ static std::vector<std::string> wordsOf(JsonObject &object, const char *key) {
   return words;
 }
 
-static void readDistances(JsonObject &object, ModelConfig &config) {
+static void readDistances(JsonObject &object, ModelConfig &config, bool isFirst) {
   DistanceConfig &distances = config.distances;
   for (const std::string &word : wordsOf(object, "pos_att_type")) {
     distances.asKeys |= word == "c2p";
@@ -122,13 +134,15 @@ static void readDistances(JsonObject &object, ModelConfig &config) {
     if (word != "c2p" && word != "p2c" && !word.empty())
       object.fail("pos_att_type", "holds '" + printable(word, 64) + "', expected c2p and p2c");
   }
-  for (const std::string &word : wordsOf(object, "norm_rel_ebd")) {
+  for (const std::string &word : isFirst ? std::vector<std::string>() : wordsOf(object, "norm_rel_ebd")) {
     distances.isNormed |= word == "layer_norm";
     if (word != "layer_norm" && word != "none" && !word.empty())
       object.fail("norm_rel_ebd", "holds '" + printable(word, 64) + "', expected none or layer_norm");
   }
-  distances.sharesProjections = object.boolean("share_att_key").value_or(false);
-  distances.buckets = std::max<int64_t>(object.integer("position_buckets").value_or(-1), 0);
+  if (!isFirst) {
+    distances.sharesProjections = object.boolean("share_att_key").value_or(false);
+    distances.buckets = std::max<int64_t>(object.integer("position_buckets").value_or(-1), 0);
+  }
   config.relativeDistance = object.integer("max_relative_positions").value_or(-1);
   if (config.relativeDistance < 1)
     config.relativeDistance = config.contextLength;
@@ -154,8 +168,7 @@ static void readDistances(JsonObject &object, ModelConfig &config) {
 static void buildNewMasked(ModelBuilder &b, TensorHandle x, TensorHandle pooled);
 static constexpr Head newMasked = {"DebertaV2ForMaskedLM", newMaskedRules, buildNewMasked, HeadTask::FillMask};
 
-static void readRest(JsonObject &object, ModelConfig &config) {
-  readDistances(object, config);
+static void readHeads(JsonObject &object, ModelConfig &config) {
   std::string activation = object.string("pooler_hidden_act").value_or("gelu");
   if (std::optional<Activation> known = activationNamed(activation))
     config.headActivation = *known;
@@ -168,6 +181,18 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.head = &newMasked;
   if (config.embeddingSize)
     object.unsupported("legacy", "is false, which is not supported where embedding_size is not hidden_size");
+}
+
+static void readRest(JsonObject &object, ModelConfig &config) {
+  readDistances(object, config, /*isFirst=*/false);
+  readHeads(object, config);
+}
+
+static void readFirst(JsonObject &object, ModelConfig &config) {
+  readDistances(object, config, /*isFirst=*/true);
+  readHeads(object, config);
+  if (object.boolean("talking_head").value_or(false))
+    object.unsupported("talking_head", "is true, which is not supported; expected false");
 }
 
 // The row of the embeddings for `distance`, query position - key position, in f32 as the reference computes it.
@@ -246,7 +271,8 @@ static Status addProjected(Model &model, const std::vector<float> &embeddings, c
   std::vector<float> weight, bias;
   if (!projection.empty()) {
     weight = numbersOf(model, projection + ".weight");
-    bias = numbersOf(model, projection + ".bias");
+    bias = model.checkpoint.find(projection + ".bias") ? numbersOf(model, projection + ".bias")
+                                                       : std::vector<float>(hidden);
   }
   std::vector<float> numbers(headDim);
   return addTensor(model, name, TensorInfo{TensorType::F32, {config.numHeads * config.relativeBuckets, config.headDim}},
@@ -262,7 +288,7 @@ static Status addProjected(Model &model, const std::vector<float> &embeddings, c
 }
 
 // No token takes part in what distances are projected to: it is computed once, while the model is read.
-static Status addDistances(Model &model) {
+static Status addDistances(Model &model, const std::string &keys, const std::string &queries) {
   const ModelConfig &config = model.config;
   const DistanceConfig &distances = config.distances;
   if (!config.relativeBuckets || !(distances.asKeys || distances.asQueries))
@@ -271,21 +297,52 @@ static Status addDistances(Model &model) {
   if (distances.isNormed)
     normRows(embeddings, numbersOf(model, "deberta.encoder.LayerNorm.weight"),
              numbersOf(model, "deberta.encoder.LayerNorm.bias"), config.normEps);
-  std::string shared = distances.sharesProjections ? "" : "pos_";
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer) {
     std::string scope = "deberta.encoder.layer." + std::to_string(layer) + ".attention.self.";
     HEDDLE_RETURN_IF_ERROR(
-        addProjected(model, embeddings, distances.asKeys ? scope + shared + "key_proj" : "", scope + "distance_keys"));
-    HEDDLE_RETURN_IF_ERROR(addProjected(model, embeddings, distances.asQueries ? scope + shared + "query_proj" : "",
-                                        scope + "distance_queries"));
+        addProjected(model, embeddings, distances.asKeys ? scope + keys : "", scope + "distance_keys"));
+    HEDDLE_RETURN_IF_ERROR(
+        addProjected(model, embeddings, distances.asQueries ? scope + queries : "", scope + "distance_queries"));
   }
   return Status();
 }
 
+static Status addOwnDistances(Model &model) {
+  bool isShared = model.config.distances.sharesProjections;
+  return addDistances(model, isShared ? "key_proj" : "pos_key_proj", isShared ? "query_proj" : "pos_query_proj");
+}
+
+// Of the first version: also the biases of queries, keys, which have none, and values, head by head as the matrix has its rows.
+static Status addFirstTerms(Model &model) {
+  const ModelConfig &config = model.config;
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer) {
+    std::string scope = "deberta.encoder.layer." + std::to_string(layer) + ".attention.self.";
+    std::vector<float> queries = numbersOf(model, scope + "q_bias"), values = numbersOf(model, scope + "v_bias"),
+                       numbers;
+    for (auto begin = ptrdiff_t(0); begin < ptrdiff_t(queries.size()); begin += config.headDim) {
+      numbers.insert(numbers.end(), queries.begin() + begin, queries.begin() + begin + config.headDim);
+      numbers.resize(numbers.size() + size_t(config.headDim));
+      numbers.insert(numbers.end(), values.begin() + begin, values.begin() + begin + config.headDim);
+    }
+    TensorInfo all{TensorType::F32, {int64_t(numbers.size())}};
+    all.rowOrder = RowOrder::ByKvHead;
+    HEDDLE_RETURN_IF_ERROR(
+        addTensor(model, scope + "in_proj.bias", all, "biases of queries and values",
+                  [&](std::vector<char> &row, int64_t) { memcpy(row.data(), numbers.data(), row.size()); }));
+  }
+  return addDistances(model, "pos_proj", "pos_q_proj");
+}
+
 static TensorHandle attention(ModelBuilder &b, TensorHandle x, const DistanceBias &runs) {
   const ModelConfig &config = b.config();
-  auto project = [&](const char *name) { return b.linear(x, std::string("attention.self.") + name); };
-  TensorHandle query = project("query_proj"), key = project("key_proj"), value = project("value_proj");
+  const std::string block = "attention.self.";
+  bool isApart = b.has(block + "query_proj.weight");
+  TensorHandle all = isApart ? x : b.linear(x, block + "in_proj.weight", block + "in_proj.bias");
+  auto project = [&](const char *name, int64_t part) {
+    int64_t width = config.hiddenSize;
+    return isApart ? b.linear(x, block + name) : b.columns(all, part * width, (part + 1) * width);
+  };
+  TensorHandle query = project("query_proj", 0), key = project("key_proj", 1), value = project("value_proj", 2);
   AttentionTerms terms;
   if (!runs.rows.empty()) {
     std::vector<TensorHandle> products;
@@ -355,17 +412,37 @@ static constexpr Family describe() {
   row.heads = heads;
   row.embedding = "deberta.embeddings.word_embeddings.weight";
   row.head = "cls.predictions.decoder.weight";
-  row.rules = {tensorRules, distanceRules};
+  row.rules = {tensorRules, projectionRules, distanceRules};
   row.unread = unread;
   row.defaults.vocabSize = 128100;
   row.defaults.numHeads = 24;
   row.defaults.normEps = 1e-7;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
-  row.addTensors = addDistances;
+  row.addTensors = addOwnDistances;
   row.build = build;
   return row;
 }
 const Family family::debertaV2 = describe();
+
+static constexpr Head firstHeads[] = {
+    {"DebertaForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"DebertaForSequenceClassification", sequenceRules, buildSequenceClassifier, HeadTask::Classify},
+    {"DebertaForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
+    {"DebertaForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer},
+};
+
+static constexpr Family describeFirst() {
+  Family row = describe();
+  row.modelType = "deberta";
+  row.heads = firstHeads;
+  row.rules = {tensorRules, firstRules};
+  row.defaults.vocabSize = 50265;
+  row.defaults.numHeads = 12;
+  row.readers.huggingFaceRest = readFirst;
+  row.addTensors = addFirstTerms;
+  return row;
+}
+const Family family::deberta = describeFirst();
 
 } // namespace heddle

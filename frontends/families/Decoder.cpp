@@ -23,6 +23,66 @@ void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config) {
   rotateWindowsApart(config);
 }
 
+void rotateShare(RopeConfig &rope, double share, const ModelConfig &config) {
+  RopeConfig plain;
+  plain.theta = rope.theta;
+  plain.rotaryDim = rope.rotaryDim;
+  float factor = 1.0f;
+  rope.stated = plain.inverseFrequency(false, factor, config.contextLength);
+  auto rotated = static_cast<size_t>(static_cast<int64_t>(share * static_cast<double>(rope.rotaryDim)) / 2);
+  for (size_t pair = 0; pair < rope.stated.size(); ++pair)
+    rope.stated[pair] = pair < rotated ? rope.stated[pair] / static_cast<float>(rope.factor) : 0.0f;
+}
+
+// Of rope_type "proportional".
+static RopeConfig readProportionalRope(JsonObject &rope, const ModelConfig &config) {
+  RopeConfig out;
+  out.theta = rope.number("rope_theta").value_or(out.theta);
+  out.rotaryDim = config.headDim;
+  out.factor = rope.number("factor").value_or(1.0);
+  double share = rope.number("partial_rotary_factor").value_or(1.0);
+  if (!(share > 0.0 && share <= 1.0))
+    rope.fail("partial_rotary_factor", "is " + std::to_string(share) + ", expected a number above 0, at most 1");
+  else if (!(out.factor > 0.0) || !(out.theta > 0.0) || config.headDim % 2 != 0)
+    rope.fail("rope_theta", "and factor must be positive, and head_dim even");
+  else
+    rotateShare(out, share, config);
+  return out;
+}
+
+void readTypedRopes(JsonObject &object, ModelConfig &config, const RopeConfig &full, const RopeConfig &sliding,
+                    double share) {
+  for (const char *key : {"rope_scaling", "rope_theta"})
+    if (object.has(key))
+      object.unsupported(key,
+                         "is set, which is not supported for " + config.architecture + "; expected rope_parameters");
+  config.ropes = {full, sliding};
+  if (!object.has("rope_parameters"))
+    return;
+  const char *types[] = {"full_attention", "sliding_attention"};
+  JsonObject ropes = object.object("rope_parameters");
+  for (size_t type = 0; type < 2; ++type) {
+    bool isNeeded = false;
+    for (int64_t window : config.layerWindow)
+      isNeeded |= (window > 0) == (type == 1);
+    JsonObject rope = ropes.object(types[type]);
+    if (isNeeded && !rope.has("rope_theta"))
+      rope.fail("rope_theta", "is missing");
+    if (isNeeded && rope.find("rope_type").equals("proportional")) {
+      config.ropes[type] = readProportionalRope(rope, config);
+    } else if (isNeeded) {
+      RopeConfig &read = config.ropes[type] = readRope(rope, object, config, /*theta=*/0);
+      double ofPlain = read.scaling == RopeScalingKind::None ? share : 1.0;
+      double stated = rope.number("partial_rotary_factor").value_or(ofPlain);
+      if (config.family->rope.partial && rope.status().isOk())
+        read.rotaryDim = static_cast<int64_t>(static_cast<double>(config.headDim) * stated);
+    }
+    ropes.adopt(rope);
+  }
+  readCommonTruncate(ropes, config);
+  object.adopt(ropes);
+}
+
 void rotateButEvery(ModelConfig &config, int64_t interval) {
   for (int64_t layer = interval - 1; layer < config.numHiddenLayers; layer += interval)
     config.layerRope[layer] = noRope;
@@ -61,18 +121,28 @@ static TensorHandle rotatedHeads(ModelBuilder &b, TensorHandle rows, int64_t hea
 
 TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms,
                            const ModelBuilder::LayerBody &behind) {
+  return selfAttentionOf(b, /*layer=*/-1, x, terms, behind);
+}
+
+TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms,
+                             const ModelBuilder::LayerBody &behind) {
   const ModelConfig &c = b.config();
+  int64_t heads = c.headsOf(layer), kvHeads = c.shapeOf(layer).numKvHeads;
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
-  TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), c.numHeads, block + names.qNorm);
-  TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), c.numKvHeads, block + names.kNorm);
-  TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), c.numKvHeads);
-  TensorHandle heads = b.mergeHeads(b.attention(q, k, v, terms));
-  return b.linear(behind ? behind(heads) : heads, block + names.output);
+  TensorHandle q = rotatedHeads(b, b.linear(x, block + names.q), heads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.linear(x, block + names.k), kvHeads, block + names.kNorm);
+  TensorHandle v = b.splitHeads(b.clip(b.linear(x, block + names.v), c.clipQkv), kvHeads);
+  TensorHandle attended = b.mergeHeads(b.attention(q, k, v, terms));
+  return b.linear(behind ? behind(attended) : attended, block + names.output);
 }
 
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
                                 const AttentionTerms &terms) {
+  return b.linear(fusedAttention(b, x, qkv, terms), output);
+}
+
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms) {
   const ModelConfig &c = b.config();
   int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
   const AttentionNames &names = c.family->attention;
@@ -82,7 +152,7 @@ TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::stri
   TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads, block + names.kNorm);
   TensorHandle values = b.clip(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.clipQkv);
   TensorHandle v = b.splitHeads(values, c.numKvHeads);
-  return b.linear(b.mergeHeads(b.attention(q, k, v, terms)), output);
+  return b.mergeHeads(b.attention(q, k, v, terms));
 }
 
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x) {

@@ -127,6 +127,12 @@ void rotateButEvery(ModelConfig &config, int64_t interval);
 void rotateWindowsApart(ModelConfig &config);
 // These, of rope_parameters by type of layer or under Gemma 3's older keys, where the embedding of windows is never scaled.
 void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config);
+// Of a head the first pairs of so large a share rotate, all by the frequencies of the whole head.
+void rotateShare(RopeConfig &rope, double share, const ModelConfig &config);
+// These, of rope_parameters by type of layer alone, as families read them whose files have never said it otherwise; `full` and `sliding` where a file has
+// none. `share`: of a head that rotates, where a rotation that is not scaled does not say it.
+void readTypedRopes(JsonObject &object, ModelConfig &config, const RopeConfig &full, const RopeConfig &sliding,
+                    double share);
 // Which layers do not rotate: those that no_rope_layers names by 0, or without it (or where it is empty, and that means the same) every no_rope_layer_interval-th.
 void readNoRopeLayers(JsonObject &object, ModelConfig &config, bool emptyIsAbsent);
 
@@ -136,9 +142,14 @@ TensorHandle norm(ModelBuilder &b, TensorHandle x, const std::string &name);
 // `behind`: what becomes of the heads, side by side, before that.
 TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {},
                            const ModelBuilder::LayerBody &behind = {});
+// The same of a layer whose heads differ from those of others (ModelConfig::layerShapes).
+TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms = {},
+                             const ModelBuilder::LayerBody &behind = {});
 // The same where one product gives q, k and v, one behind the other.
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
                                 const AttentionTerms &terms = {});
+// What of that stands before the output's projection.
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms = {});
 // activation(gate(x)) * up(x), or activation(up(x)) without a gate, then down.
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
 // The gated one of gate_up_proj, which gives both.

@@ -9,6 +9,7 @@
 
 #include "frontends/families/DeepSeek.h"
 #include "bytes/Text.h"
+#include "frontends/families/EncoderDecoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
@@ -167,6 +168,17 @@ static void upProjections(ModelBuilder &b, std::vector<TensorHandle> &keyUps, st
     keyUps.push_back(b.weightRows("self_attn.kv_b_proj.weight", head * (nope + v), nope));
     valueUps.push_back(b.weightRows("self_attn.kv_b_proj.weight", head * (nope + v) + nope, v));
   }
+}
+
+Status addZeroCorrections(Model &model) {
+  ModelConfig &config = model.config;
+  for (int64_t layer = 0; layer < config.numHiddenLayers && !config.moe.hasCorrection; ++layer)
+    if (config.moe.layerIsMoe[size_t(layer)])
+      HEDDLE_RETURN_IF_ERROR(addTensor(model, tensorName(correctionRules[0].name, layer, 0),
+                                       TensorInfo{TensorType::F32, {config.moe.numExperts}}, "corrections of scores",
+                                       [](std::vector<char> &row, int64_t) { std::fill(row.begin(), row.end(), 0); }));
+  config.moe.hasCorrection = true;
+  return Status();
 }
 
 TensorHandle latentSelfAttention(ModelBuilder &b, TensorHandle x) {

@@ -63,6 +63,9 @@ void readDeepSeekSizes(JsonObject &object, ModelConfig &config);
 void readGgufDeepSeekSizes(GgufKeys &keys, ModelConfig &config);
 void readGgufDeepSeekRest(GgufKeys &keys, ModelConfig &config);
 
+// Of a file without corrections: groups of experts are scored as those with corrections are, by their two best.
+Status addZeroCorrections(Model &model);
+
 TensorHandle latentSelfAttention(ModelBuilder &b, TensorHandle x);
 void buildDeepSeek(ModelBuilder &b);
 

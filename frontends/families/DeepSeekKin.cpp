@@ -2,10 +2,10 @@
 //
 // Families with the graph of DeepSeek V3: GLM-4.7-Flash (2026), whose files may name the layers with experts; Youtu-LLM (arXiv:2512.24618), which has
 // none; Sarvam's 105B model (2026), whose experts are of one group; and A.X-K1 (SK Telecom 2026), which norms what a sparse layer gives and chooses
-// experts without a correction. GGUF files of the first are those of DeepSeek.
+// experts without a correction. DeepSeek V3.2 (2025) and GLM-5 (2026) choose the tokens that a query sees, which are all while there are no more
+// than index_topk. GGUF files of the first are those of DeepSeek.
 
 #include "frontends/families/DeepSeek.h"
-#include "frontends/families/EncoderDecoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/huggingface/Config.h"
 
@@ -86,6 +86,61 @@ static constexpr Family describeSarvamMla() {
 }
 const Family family::sarvamMla = describeSarvamMla();
 
+// What chooses the tokens that a query sees, and layers that predict further ones.
+static constexpr UnreadTensor indexTensors[] = {{"model.layers.#.self_attn.indexer.*"}, {"model.layers.+.*"}};
+
+// Programs are made for texts of which each query sees all that come before.
+static void readIndexed(JsonObject &object, ModelConfig &config, const LatentExpertDefaults &defaults) {
+  for (const std::string &type : object.strings("layer_types"))
+    if (type != "indexed_attention")
+      object.fail("layer_types", "holds '" + printable(type, 64) + "', expected indexed_attention");
+  readLatentExperts(object, config, defaults);
+  readSparseLayers(object, config, defaults.routed.firstSparse);
+  config.numPredictionLayers = predictionLayers(object, config, 1);
+  readLatentRotation(object, config);
+  if (!config.ropes.empty())
+    config.ropes[0].interleaved = true; // the reference has no key for it
+  const char *key = "index_topk";
+  int64_t seen = object.bounded(key, object.integer(key).value_or(2048), 1, 1 << 30);
+  config.contextLength = std::min(config.contextLength, seen);
+}
+
+static void readV32(JsonObject &object, ModelConfig &config) {
+  readIndexed(object, config, LatentExpertDefaults());
+}
+
+static void readGlmDsaSizes(JsonObject &object, ModelConfig &config) {
+  readLatentSizes(object, config, LatentDefaults{512, 2048, 192, 64, 256});
+}
+
+static void readGlmDsa(JsonObject &object, ModelConfig &config) {
+  readIndexed(object, config, LatentExpertDefaults{{256, 8, 2048, 1, 3, 2.5, true}, 1, 1});
+}
+
+static constexpr KeyAlias indexedAliases[] = {
+    {"num_local_experts", "n_routed_experts"}, {"num_experts", "n_routed_experts"}, {"head_dim", "qk_rope_head_dim"}};
+
+static constexpr Family describeIndexed(const char *modelType) {
+  Family row = describeDeepSeek(modelType);
+  row.unread = indexTensors;
+  row.aliases = indexedAliases;
+  row.defaults.context = 163840;
+  row.rope.partial = true;
+  row.readers.huggingFaceRest = readV32;
+  return row;
+}
+const Family family::deepSeekV32 = describeIndexed("deepseek_v32");
+
+static constexpr Family describeGlmDsa() {
+  Family row = describeIndexed("glm_moe_dsa");
+  row.defaults.context = 202752;
+  row.defaults.normEps = 1e-5;
+  row.readers.huggingFaceSizes = readGlmDsaSizes;
+  row.readers.huggingFaceRest = readGlmDsa;
+  return row;
+}
+const Family family::glmMoeDsa = describeGlmDsa();
+
 static constexpr TensorRule normBehindRules[] = {
     {"model.layers.#.post_mlp_layernorm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Sparse},
 };
@@ -97,18 +152,6 @@ static void readAxk1(JsonObject &object, ModelConfig &config) {
   readLatentExperts(object, config, LatentExpertDefaults{{192, 8, 2048, 1, 1, 2.5, true}, 8, 4});
   readSparseLayers(object, config, /*firstSparse=*/1);
   readLatentRotation(object, config);
-}
-
-// Published files hold no corrections. Groups of experts are still scored as those with corrections are, by their two best.
-static Status addCorrections(Model &model) {
-  ModelConfig &config = model.config;
-  for (int64_t layer = 0; layer < config.numHiddenLayers && !config.moe.hasCorrection; ++layer)
-    if (config.moe.layerIsMoe[size_t(layer)])
-      HEDDLE_RETURN_IF_ERROR(addTensor(model, tensorName(correctionRules[0].name, layer, 0),
-                                       TensorInfo{TensorType::F32, {config.moe.numExperts}}, "corrections of scores",
-                                       [](std::vector<char> &row, int64_t) { std::fill(row.begin(), row.end(), 0); }));
-  config.moe.hasCorrection = true;
-  return Status();
 }
 
 static void buildAxk1(ModelBuilder &b) {
@@ -129,7 +172,7 @@ static constexpr Family describeAxk1() {
   row.correctionIfStored = true;
   row.defaults.context = 32768;
   row.readers.huggingFaceRest = readAxk1;
-  row.addTensors = addCorrections;
+  row.addTensors = addZeroCorrections; // which published files lack
   row.build = buildAxk1;
   return row;
 }

@@ -88,6 +88,32 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
   return Status();
 }
 
+Status pickRows(Model &model, const std::string &name, int64_t rows, const std::function<int64_t(int64_t)> &from) {
+  const TensorInfo stored = *model.checkpoint.find(name);
+  const TensorTypeInfo &type = tensorTypeInfo(stored.type);
+  std::shared_ptr<MappedFile> file = model.checkpoint.files[stored.file];
+  const uint8_t *begin = file->data() + stored.offset;
+  int64_t columns = stored.shape.back();
+  TensorInfo picked = stored;
+  picked.shape.front() = rows;
+  if (stored.shape.size() > 1)
+    return addTensor(model, name, picked, "rows of a weight", [&](std::vector<char> &row, int64_t index) {
+      row.assign(size_t(columns) / type.blockValues * type.blockBytes, 0); // blocks of zeros are those of a scale of 0
+      if (int64_t source = from(index); source >= 0)
+        memcpy(row.data(), begin + size_t(source) * row.size(), row.size());
+    });
+  std::vector<float> numbers(static_cast<size_t>(columns));
+  dequantize(stored.type, begin, numbers.size(), numbers.data());
+  picked.type = TensorType::F32;
+  return addTensor(model, name, picked, "numbers of a bias", [&](std::vector<char> &row, int64_t) {
+    for (int64_t index = 0; index < rows; ++index) {
+      int64_t source = from(index);
+      float number = source < 0 ? 0.0f : numbers[size_t(source)];
+      memcpy(&row[size_t(index) * sizeof(number)], &number, sizeof(number));
+    }
+  });
+}
+
 template <Sinusoids kind> Status addSinusoids(Model &model) {
   constexpr int64_t most = int64_t(1) << 30;
   const ModelConfig &config = model.config;

@@ -113,6 +113,10 @@ void readEncoderDecoderScales(JsonObject &object, ModelConfig &config);
 Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const std::string &what,
                  const std::function<void(std::vector<char> &row, int64_t index)> &fillRow);
 
+// Puts in place of the matrix `name` one of so many rows, or in place of the vector one of so many numbers: row i is row from(i) of the stored one, or
+// zeros where that is -1.
+Status pickRows(Model &model, const std::string &name, int64_t rows, const std::function<int64_t(int64_t row)> &from);
+
 // How a row of a table of positions holds the sines and cosines of its angles, position / 10000^(2k / hidden_size) (Vaswani et al. 2017,
 // arXiv:1706.03762).
 enum class Sinusoids : uint8_t {

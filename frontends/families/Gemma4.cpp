@@ -49,18 +49,6 @@ static constexpr TensorRule expertRules4[] = {
 
 constexpr int64_t mostHeads = 1 << 16, widestHead = 1 << 16;
 
-// Of a head the first pairs of so large a share rotate, all by the frequencies of the whole head.
-static void rotateShare(RopeConfig &rope, double share, const ModelConfig &config) {
-  RopeConfig plain;
-  plain.theta = rope.theta;
-  plain.rotaryDim = rope.rotaryDim;
-  float factor = 1.0f;
-  rope.stated = plain.inverseFrequency(false, factor, config.contextLength);
-  auto rotated = static_cast<size_t>(static_cast<int64_t>(share * static_cast<double>(rope.rotaryDim)) / 2);
-  for (size_t pair = 0; pair < rope.stated.size(); ++pair)
-    rope.stated[pair] = pair < rotated ? rope.stated[pair] / static_cast<float>(rope.factor) : 0.0f;
-}
-
 // Of a layer that sees all tokens.
 static RopeConfig readFullRope(JsonObject &ropes, JsonObject &rope, JsonObject &object, const ModelConfig &config,
                                int64_t headDim) {

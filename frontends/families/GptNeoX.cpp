@@ -2,12 +2,15 @@
 //
 // GPT-NeoX (Black et al. 2022, arXiv:2204.06745), Pythia: LayerNorm, heads of which a quarter rotates, a feed-forward block that reads the
 // layer's input as attention does, unless the config says otherwise. Hugging Face stores query_key_value head by head, (heads, q | k | v);
-// GGUF stores all queries, all keys, all values.
+// GGUF stores all queries, all keys, all values. GPT-NeoX Japanese (abeja 2022) has one residual behind the other, and of biases but those of norms only
+// that of the last attention.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
-#include "frontends/huggingface/JsonObject.h"
+#include "frontends/huggingface/Config.h"
+
+#include <algorithm>
 
 namespace heddle {
 
@@ -89,5 +92,67 @@ static constexpr Family describeGptNeoX() {
   return row;
 }
 const Family family::gptNeoX = describeGptNeoX();
+
+#define PREFIX "gpt_neox_japanese."
+#define NORM_RULES(name)                                                                                               \
+  {PREFIX name ".weight", nullptr, ConfigDim::Hidden}, {                                                               \
+    PREFIX name ".bias", nullptr, ConfigDim::Hidden                                                                    \
+  }
+static constexpr TensorRule japaneseRules[] = {
+    {PREFIX "embed_in.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    NORM_RULES("final_layer_norm"),
+    {"embed_out.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    NORM_RULES("layers.#.input_layernorm"),
+    {PREFIX "layers.#.attention.query_key_value.weight", nullptr, ConfigDim::QueriesKeysValues, ConfigDim::Hidden,
+     When::Always, StoredOrder::ByKvHead},
+    {PREFIX "layers.#.attention.dense.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
+    {PREFIX "layers.#.attention.dense_bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Last},
+    NORM_RULES("layers.#.post_attention_layernorm"),
+    {PREFIX "layers.#.mlp.dense_h_to_4h.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden},
+    {PREFIX "layers.#.mlp.dense_4h_to_h.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
+};
+
+static void readJapaneseSizes(JsonObject &object, ModelConfig &config) {
+  config.numKvHeads = config.numHeads;
+  config.headDim = config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0;
+  config.normEps = object.number("layer_norm_eps").value_or(config.family->defaults.normEps);
+  const char *key = "intermediate_multiple_size";
+  config.intermediateSize =
+      std::min<int64_t>(config.hiddenSize, 1 << 20) * object.bounded(key, object.integer(key).value_or(4), 1, 1 << 10);
+  checkEvenHeads(object, config);
+}
+
+static void buildJapanese(ModelBuilder &b) {
+  TensorHandle x = b.embedTokens(PREFIX "embed_in.weight");
+  x = decoderLayers(b, PREFIX "layers.", x, [&](int64_t layer, TensorHandle x) {
+    std::string bias = layer + 1 == b.config().numHiddenLayers ? "attention.dense_bias" : "";
+    TensorHandle normed = b.layerNorm(x, "input_layernorm");
+    TensorHandle attended = fusedAttention(b, normed, "attention.query_key_value");
+    x = b.add(x, b.linear(attended, "attention.dense.weight", bias));
+    return b.add(x, feedForward(b, b.layerNorm(x, "post_attention_layernorm")));
+  });
+  finishDecoder(b, b.layerNorm(x, PREFIX "final_layer_norm"));
+}
+
+static constexpr Family describeJapanese() {
+  Family row;
+  row.modelType = "gpt_neox_japanese";
+  row.embedding = PREFIX "embed_in.weight";
+  row.head = "embed_out.weight";
+  row.rules = {japaneseRules};
+  row.plainHeads = true;
+  row.keyNames = keyNames;
+  row.defaults.vocabSize = 32000;
+  row.defaults.numHeads = 32;
+  row.defaults.normEps = 1e-5;
+  row.defaults.activation = Activation::Gelu;
+  row.defaults.tied = true;
+  row.feedForward = {"mlp.", nullptr, "dense_h_to_4h", "dense_4h_to_h"};
+  row.rope.partial = true;
+  row.readers.huggingFaceSizes = readJapaneseSizes;
+  row.build = buildJapanese;
+  return row;
+}
+const Family family::gptNeoXJapanese = describeJapanese();
 
 } // namespace heddle

@@ -2,8 +2,10 @@
 //
 // gpt-oss (arXiv:2508.10925): every second layer sees a window, each head of attention has a logit that takes part in its sum alone, and all
 // layers have experts with biases, whose gated activation is bounded. Hugging Face stores an expert's gate and up projection as one matrix
-// (in, out) whose columns are theirs in turn, or in MXFP4 as (out, in); GGUF has two.
+// (in, out) whose columns are theirs in turn, or in MXFP4 as (out, in); GGUF has two. OpenAI's privacy filter (2026) is the same with windows on both
+// sides, pairs (2i, 2i + 1) that rotate, and a gate's columns before those of the projection; it labels tokens.
 
+#include "frontends/families/Bert.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
@@ -116,5 +118,65 @@ static constexpr Family describeGptOss() {
   return row;
 }
 const Family family::gptOss = describeGptOss();
+
+static constexpr TensorRule labelRules[] = {HEDDLE_LINEAR_RULES("score", Labels, Hidden)};
+static constexpr TensorRule outerRules[] = {
+    {"model.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.norm.weight", nullptr, ConfigDim::Hidden},
+};
+static constexpr UnreadTensor filterUnread[] = {{"score.*", /*isLoss=*/true}};
+
+// Each token sees itself and sliding_window tokens on either side.
+static void readFilter(JsonObject &object, ModelConfig &config) {
+  for (int64_t &window : config.layerWindow)
+    window = config.family->defaults.slidingWindow + 1;
+  const char *key = "sliding_window";
+  if (object.has(key))
+    for (int64_t &window : config.layerWindow)
+      window = object.bounded(key, object.integer(key).value_or(0), 1, 1 << 24) + 1;
+  readExperts(object, config);
+  for (RopeConfig &rope : config.ropes)
+    rope.interleaved = true;
+}
+
+static void buildFilter(ModelBuilder &b) {
+  AttentionTerms terms;
+  terms.sinks = "self_attn.sinks";
+  const Family &family = *b.config().family;
+  TensorHandle x = decoderLayers(b, "model.layers.", b.embedTokens(family.embedding), [&](int64_t, TensorHandle x) {
+    x = b.add(x, selfAttention(b, b.rmsNorm(x, "input_layernorm"), terms));
+    return b.add(x, b.moe(b.rmsNorm(x, "post_attention_layernorm"), family.experts.block));
+  });
+  finishEncoder(b, b.rmsNorm(x, family.finalNorm), TensorHandle());
+}
+
+static void buildLabels(ModelBuilder &b, TensorHandle x, TensorHandle) {
+  b.output("logits", b.linear(x, "score"));
+}
+
+static constexpr Head filterHeads[] = {
+    {"OpenAIPrivacyFilterForTokenClassification", labelRules, buildLabels, HeadTask::ClassifyTokens},
+};
+
+static constexpr Family describeFilter() {
+  Family row = describeGptOss();
+  row.modelType = "openai_privacy_filter";
+  row.gguf = nullptr;
+  row.isEncoder = true;
+  row.heads = filterHeads;
+  row.head = "score.weight";
+  row.rules[0] = outerRules;
+  row.unread = filterUnread;
+  row.defaults.vocabSize = 200064;
+  row.defaults.numHeads = 14;
+  row.defaults.numKvHeads = 2;
+  row.windows = {};
+  row.experts.gateThenUp = true;
+  row.readers.huggingFaceRest = readFilter;
+  row.readers.ggufRest = nullptr;
+  row.build = buildFilter;
+  return row;
+}
+const Family family::openAiPrivacyFilter = describeFilter();
 
 } // namespace heddle

@@ -2,7 +2,7 @@
 //
 // LFM2 (Liquid AI 2025, arXiv:2511.23404): most layers have a convolution of a few tokens, of what two projections multiply to, in the place of
 // attention; a third projection multiplies what it gives. The others attend, with norms of query and key heads. LFM2-MoE has experts behind its
-// first layers, chosen by sigmoid.
+// first layers, chosen by sigmoid. LFM3 (2026) also has norms behind its blocks, layers with a window, and a sigmoid of the layer's input that multiplies heads.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -206,5 +206,84 @@ static constexpr Family describeLfm2Moe() {
   return row;
 }
 const Family family::lfm2Moe = describeLfm2Moe();
+
+static constexpr TensorRule sandwichRules[] = {
+    {"model.layers.#.post_operator_norm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NormsBehind},
+    {"model.layers.#.post_ffn_norm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NormsBehind},
+    {"model.layers.#.self_attn.gate_proj.weight", nullptr, ConfigDim::Heads, ConfigDim::Hidden, When::Attends},
+};
+
+// Where the file does not say it, of every four layers the first sees a window, and the third all tokens; the others, and the first layer, do not attend.
+static void readLfm3Layers(JsonObject &object, ModelConfig &config) {
+  const char *key = "sliding_window";
+  int64_t window = object.bounded(key, object.integer(key).value_or(256), 1, 1 << 24);
+  std::vector<std::string> types = object.strings("layer_types"); // as many as there are layers
+  config.recurrent.layers.assign(config.layerWindow.size(), false);
+  for (size_t layer = 0; layer < config.layerWindow.size(); ++layer) {
+    std::string type = layer % 4 == 2 ? "full_attention" : layer % 4 == 0 && layer > 0 ? "sliding_attention" : "conv";
+    if (layer < types.size())
+      type = types[layer];
+    if (type != "full_attention" && type != "sliding_attention" && type != "conv")
+      return object.fail("layer_types",
+                         "holds '" + printable(type, 64) + "', expected conv, full_attention or sliding_attention");
+    config.recurrent.layers[layer] = type == "conv";
+    config.layerWindow[layer] = type == "sliding_attention" ? window : 0;
+  }
+}
+
+static void readLfm3Ropes(JsonObject &object, ModelConfig &config) {
+  readLfm3Layers(object, config);
+  RopeConfig full, sliding;
+  full.theta = 1e6;
+  full.rotaryDim = sliding.rotaryDim = config.headDim;
+  if (config.headDim > 1 && config.headDim % 2 == 0)
+    rotateShare(full, 0.5, config);
+  readTypedRopes(object, config, full, sliding, 1.0);
+  rotateWindowsApart(config);
+}
+
+static void readLfm3(JsonObject &object, ModelConfig &config) {
+  config.recurrent.convWidth = object.integer("conv_L_cache").value_or(7);
+  config.recurrent.hasBias = config.recurrent.hasProjectionBias = object.boolean("conv_bias").value_or(false);
+  config.hasNormsBehind = object.boolean("use_sandwich_norm").value_or(true);
+  if (!object.boolean("use_attention_gate").value_or(true))
+    object.unsupported("use_attention_gate", "is false, which is not supported; expected true");
+}
+
+static void buildLfm3(ModelBuilder &b) {
+  auto behind = [&](TensorHandle x, const char *norm) { return b.config().hasNormsBehind ? b.rmsNorm(x, norm) : x; };
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    TensorHandle normed = b.rmsNorm(x, "operator_norm");
+    auto gated = [&](TensorHandle heads) {
+      return b.scaleHeads(heads, b.sigmoid(b.linear(normed, "self_attn.gate_proj")));
+    };
+    TensorHandle mixed = b.config().isRecurrent(layer) ? shortConv(b, normed) : selfAttention(b, normed, {}, gated);
+    x = b.add(x, behind(mixed, "post_operator_norm"));
+    return b.add(x, behind(feedForward(b, b.rmsNorm(x, "ffn_norm")), "post_ffn_norm"));
+  });
+}
+
+static constexpr KeyAlias lfm3Aliases[] = {{"rms_norm_eps", "norm_eps"}};
+
+static constexpr Family describeLfm3() {
+  Family row = describeLfm2();
+  row.modelType = "lfm3";
+  row.gguf = nullptr;
+  row.rules = {modelRules, attentionRules, queryKeyNormRules, convRules, blockRules, sandwichRules};
+  row.aliases = lfm3Aliases;
+  row.defaults.vocabSize = 128000;
+  row.defaults.numHeads = 16;
+  row.defaults.numKvHeads = 4;
+  row.defaults.headDim = 128;
+  row.attention = {};
+  row.biases.attentionKey = "attention_bias";
+  row.windows = {};
+  row.readers.huggingFaceRopes = readLfm3Ropes;
+  row.readers.huggingFaceRest = readLfm3;
+  row.readers.ggufRest = nullptr;
+  row.build = buildLfm3;
+  return row;
+}
+const Family family::lfm3 = describeLfm3();
 
 } // namespace heddle

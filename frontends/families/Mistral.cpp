@@ -3,9 +3,9 @@
 // Mistral (arXiv:2310.06825): Llama with grouped KV heads and a sliding window. Mixtral (arXiv:2401.04088): the same with experts instead of
 // the feed-forward block, in every layer. GGUF calls both "llama". Ministral (2024): Mistral some of whose layers see all tokens. Ministral 3 (2025):
 // Mistral stretched by YaRN, whose queries grow with what lies behind the original context; programs are made for that context, where nothing has
-// grown. With images, "mistral3" keeps either in its text_config.
+// grown. Mistral Small 4 (2026) is stretched in the same way, and has DeepSeek's latents and experts, which softmax scores. With images, "mistral3" keeps either in its text_config.
 
-#include "frontends/families/Decoder.h"
+#include "frontends/families/DeepSeek.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
@@ -69,16 +69,16 @@ static void keepWithinOriginal(ModelConfig &config, double growth) {
 }
 
 // A config that says nothing of its rotation has that of the published models, whatever base stands outside.
-static void readStretchedRope(JsonObject &object, ModelConfig &config) {
+static void readStretchedRope(JsonObject &object, ModelConfig &config, double theta0, double factor, int64_t original) {
   JsonObject rope = object.object(ropeKey(object));
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
   RopeConfig read = readRope(rope, object, config, theta);
   double growth = rope.number("llama_4_scaling_beta").value_or(0.0);
   if (!object.has(ropeKey(object))) {
-    read.theta = 1e6;
+    read.theta = theta0;
     read.scaling = RopeScalingKind::Yarn;
-    read.factor = 16.0;
-    read.originalContext = 16384;
+    read.factor = factor;
+    read.originalContext = original;
     read.mscale = read.mscaleAllDim = 1.0;
     growth = 0.1;
   } else if (!rope.has("llama_4_scaling_beta")) {
@@ -92,6 +92,10 @@ static void readStretchedRope(JsonObject &object, ModelConfig &config) {
   config.ropes = {read};
   object.adopt(rope);
   keepWithinOriginal(config, growth);
+}
+
+static void readMinistral3Rope(JsonObject &object, ModelConfig &config) {
+  readStretchedRope(object, config, 1e6, 16.0, 16384);
 }
 
 // Without a scaling nothing else has read the original context.
@@ -116,12 +120,75 @@ static constexpr Family describeMinistral3() {
   row.defaults.normEps = 1e-5;
   row.defaults.slidingWindow = 0;
   row.rope.interleavedInGguf = true;
-  row.readers.huggingFaceRopes = readStretchedRope;
+  row.readers.huggingFaceRopes = readMinistral3Rope;
   row.readers.ggufRest = readGgufGrowth;
   return row;
 }
 const Family family::ministral3 = describeMinistral3();
 const Family family::ministral3ThatSees = describeSeeing(describeMinistral3());
+
+static void readMistral4Sizes(JsonObject &object, ModelConfig &config) {
+  readLatentSizes(object, config, LatentDefaults{256, 1024, 64, 64, 128});
+}
+
+static void readMistral4Rope(JsonObject &object, ModelConfig &config) {
+  readStretchedRope(object, config, 10000.0, 128.0, 8192);
+  JsonObject rope = object.object(ropeKey(object));
+  RopeConfig &read = config.ropes.front();
+  int64_t rotated = config.latent.qkRopeHeadDim;
+  if (double share = rope.number("partial_rotary_factor").value_or(0.0); share != 0.0)
+    rotated = static_cast<int64_t>(static_cast<double>(config.headDim) * share);
+  if (rotated != config.latent.qkRopeHeadDim)
+    rope.fail("partial_rotary_factor", "gives " + std::to_string(rotated) +
+                                           " rotary dimensions of a head, expected qk_rope_head_dim (" +
+                                           std::to_string(config.latent.qkRopeHeadDim) + ")");
+  read.rotaryDim = rotated;
+  object.adopt(rope);
+}
+
+static void readMistral4(JsonObject &object, ModelConfig &config) {
+  readRoutedExperts(object, config, RoutedDefaults{128, 4, 2048, 1, 0, 1.0, true});
+  config.moe.numGroups = object.integer("n_group").value_or(1);
+  config.moe.topGroups = object.integer("topk_group").value_or(1);
+  readLatentRotation(object, config);
+}
+
+static Status addGroupScores(Model &model) {
+  return model.config.moe.numGroups > 1 ? addZeroCorrections(model) : Status();
+}
+
+static constexpr KeyAlias mistral4Aliases[] = {{"num_local_experts", "n_routed_experts"}};
+
+static constexpr Family describeMistral4() {
+  Family row = describeDeepSeek("mistral4");
+  row.hasExperts = true;
+  row.aliases = mistral4Aliases;
+  row.defaults.vocabSize = 131072;
+  row.defaults.numHeads = 32;
+  row.defaults.context = 1048576;
+  row.rope.partial = true; // of a whole head, as readMistral4Rope checks
+  row.readers.huggingFaceSizes = readMistral4Sizes;
+  row.readers.huggingFaceRopes = readMistral4Rope;
+  row.readers.huggingFaceRest = readMistral4;
+  row.readers.ggufSizes = nullptr;
+  row.readers.ggufRest = nullptr;
+  row.addTensors = addGroupScores;
+  return row;
+}
+const Family family::mistral4 = describeMistral4();
+
+// checkType is the same of all; what a row has read besides comes first.
+static void readSeeingMistral4(JsonObject &object, ModelConfig &config) {
+  checkType(object, config);
+  readMistral4(object, config);
+}
+
+static constexpr Family describeSeeingMistral4() {
+  Family row = describeSeeing(describeMistral4());
+  row.readers.huggingFaceRest = readSeeingMistral4;
+  return row;
+}
+const Family family::mistral4ThatSees = describeSeeingMistral4();
 
 static void readMixtralExperts(JsonObject &object, ModelConfig &config) {
   MoeConfig &moe = config.moe;

@@ -170,7 +170,7 @@ public:
   // key dim), v and what it gives (batch, sequence, valueHeads * value dim).
   virtual TensorHandle linearAttention(TensorHandle q, TensorHandle k, TensorHandle v,
                                        const LinearAttentionTerms &terms) = 0;
-  // 1 / (1 + e^-x), and log(1 + e^(x + b)), b being the column's number of the vector `bias`.
+  // 1 / (1 + e^-x), and log(1 + e^(x + b)), b being the column's number of the vector `bias`; empty: 0.
   virtual TensorHandle sigmoid(TensorHandle x) = 0;
   virtual TensorHandle softplus(TensorHandle x, const std::string &bias) = 0;
   // What LinearAttentionTerms::decay is of steps of these lengths: each column times -e^a, or times a itself where RecurrentConfig::ratesAreLogs does

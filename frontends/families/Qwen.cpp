@@ -2,7 +2,8 @@
 //
 // Qwen2 (arXiv:2407.10671): Llama with biases of q, k and v. Qwen3 (arXiv:2505.09388): without them, with norms of query and key heads;
 // Qwen3-MoE: the same with experts in some layers; Qwen2-MoE: Qwen2 with them, and one beside them that every token passes, multiplied by a
-// sigmoid of its own. Qwen2-VL, Qwen2.5-VL and Qwen3-VL are those of texts where no image is: the three positions of a token are then the same. A window counts where use_sliding_window says so; GGUF files are read without one.
+// sigmoid of its own. Flint (RecursiveSI 2026): Qwen3-MoE whose experts are chosen by
+// sigmoids, with one beside them, windows, and a logit of each head that takes part in its sum alone. Qwen2-VL, Qwen2.5-VL and Qwen3-VL are those of texts where no image is: the three positions of a token are then the same. A window counts where use_sliding_window says so; GGUF files are read without one.
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
@@ -226,5 +227,62 @@ static constexpr Family describeMellum() {
   return row;
 }
 const Family family::mellum = describeMellum();
+
+static constexpr TensorRule flintRules[] = {
+    {"model.layers.#.self_attn.softmax_offset", nullptr, ConfigDim::Heads},
+    {"model.layers.#.mlp.shared_expert.gate_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
+     When::Shared},
+    {"model.layers.#.mlp.shared_expert.up_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
+     When::Shared},
+    {"model.layers.#.mlp.shared_expert.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::SharedIntermediate,
+     When::Shared},
+};
+
+// Where the file does not name them, the first two layers, every fourth and the last see all tokens, which rotate in no such layer; and the first two
+// are dense.
+static void readFlint(JsonObject &object, ModelConfig &config) {
+  for (int64_t layer = 0; !object.has("layer_types") && layer < config.numHiddenLayers; ++layer)
+    if (layer < 2 || layer % 4 == 1 || layer + 1 == config.numHiddenLayers)
+      config.layerWindow[layer] = 0;
+  rotateInWindowsOnly(config);
+  GatedExpertDefaults defaults;
+  defaults.numExperts = 256;
+  defaults.perToken = 6;
+  defaults.width = 512;
+  defaults.sharedWidth = 1024;
+  readGatedExperts(object, config, defaults);
+  readSparseSteps(object, config);
+  MoeConfig &moe = config.moe;
+  for (size_t layer = 0; !object.has("mlp_only_layers") && layer < moe.layerIsMoe.size() && layer < 2; ++layer)
+    moe.layerIsMoe[layer] = false;
+  moe.normTopkProb = object.boolean("norm_topk_prob").value_or(true);
+  moe.sigmoidScores = true;
+}
+
+static void buildFlint(ModelBuilder &b) {
+  AttentionTerms terms;
+  terms.sinks = "self_attn.softmax_offset";
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) { return preNormLayer(b, layer, x, terms); });
+}
+
+static constexpr Family describeFlint() {
+  Family row = describeQwen3Moe();
+  row.modelType = "flint";
+  row.gguf = nullptr;
+  row.rules[7] = flintRules;
+  row.defaults.vocabSize = 150144;
+  row.defaults.numHeads = 32;
+  row.defaults.headDim = 128;
+  row.defaults.context = 262144;
+  row.defaults.slidingWindow = 513;
+  row.windows = {};
+  row.windows.use = WindowUse::Stated;
+  row.windows.slidesAlways = row.windows.readsLayerTypes = true;
+  row.experts.shared = "shared_expert";
+  row.readers.huggingFaceRest = readFlint;
+  row.build = buildFlint;
+  return row;
+}
+const Family family::flint = describeFlint();
 
 } // namespace heddle

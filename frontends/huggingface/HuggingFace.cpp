@@ -16,8 +16,9 @@ namespace heddle {
 
 namespace {
 
-// What stands before the names of a checkpoint's tensors instead of the canonical "model." or "transformer.".
-constexpr const char *otherPrefixes[] = {"language_model.model.", "model.language_model.", ""};
+// What stands before the names of a checkpoint's tensors instead of the canonical "model." or "transformer."; "new." is of the releases before GTE had
+// a name.
+constexpr const char *otherPrefixes[] = {"language_model.model.", "model.language_model.", "new.", ""};
 
 // Gives the tensors their canonical names; one that is taken keeps its tensor. The embedding tells the prefix of all.
 void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {

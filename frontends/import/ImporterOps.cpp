@@ -189,8 +189,8 @@ TensorHandle ModelImporter::sigmoid(TensorHandle x) {
 }
 
 TensorHandle ModelImporter::softplus(TensorHandle x, const std::string &bias) {
-  enter(bias);
-  return wrap(softplusOf(b, loc, unwrap(x), vector(bias)));
+  enter(bias.empty() ? "softplus" : bias);
+  return wrap(softplusOf(b, loc, unwrap(x), bias.empty() ? Value() : vector(bias)));
 }
 
 TensorHandle ModelImporter::decay(TensorHandle steps, const std::string &rates) {
@@ -445,10 +445,14 @@ TensorHandle ModelImporter::moe(TensorHandle input, const std::string &block, Te
         biases.push_back(weight(expert + name + ".bias"));
     };
     if (isFused && names.gateThenUp) { // the halves of one matrix
-      for (SmallVector<Value> *half : {&gates, &ups})
-        half->push_back(
-            weight(WeightPart{prefix + expert + names.gateAndUp + ".weight",
-                              half == &ups ? config().moe.intermediateSize : 0, config().moe.intermediateSize}));
+      int64_t width = config().moe.intermediateSize;
+      auto push = [&](const std::string &name, SmallVector<Value> &ofGate, SmallVector<Value> &ofUp) {
+        ofGate.push_back(weight(WeightPart{prefix + name, 0, width}));
+        ofUp.push_back(weight(WeightPart{prefix + name, width, width}));
+      };
+      push(expert + names.gateAndUp + ".weight", gates, ups);
+      if (std::string bias = expert + names.gateAndUp + ".bias"; has(bias))
+        push(bias, gateBiases, upBiases);
       project(names.down, downs, downBiases);
       continue;
     }

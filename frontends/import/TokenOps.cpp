@@ -435,14 +435,19 @@ Value heddle::sigmoidOf(OpBuilder &b, Location loc, Value x) {
 }
 
 Value heddle::softplusOf(OpBuilder &b, Location loc, Value x, Value bias) {
-  return generic(b, loc, roomLike(b, loc, x), {x, bias}, {b.getMultiDimIdentityMap(3), mapOf(b, 3, {2})},
-                 [&](OpBuilder &b, ValueRange e) -> Value {
-                   Value sum = arith::AddFOp::create(b, loc, e[0], widened(b, loc, e[1]));
-                   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
-                   Value distance = arith::NegFOp::create(b, loc, math::AbsFOp::create(b, loc, sum));
-                   Value rest = math::Log1pOp::create(b, loc, math::ExpOp::create(b, loc, distance));
-                   return arith::AddFOp::create(b, loc, arith::MaximumFOp::create(b, loc, sum, zero), rest);
-                 });
+  SmallVector<Value> inputs = {x};
+  SmallVector<AffineMap> maps = {b.getMultiDimIdentityMap(3)};
+  if (bias) {
+    inputs.push_back(bias);
+    maps.push_back(mapOf(b, 3, {2}));
+  }
+  return generic(b, loc, roomLike(b, loc, x), inputs, maps, [&](OpBuilder &b, ValueRange e) -> Value {
+    Value sum = bias ? arith::AddFOp::create(b, loc, e[0], widened(b, loc, e[1])).getResult() : e[0];
+    Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0));
+    Value distance = arith::NegFOp::create(b, loc, math::AbsFOp::create(b, loc, sum));
+    Value rest = math::Log1pOp::create(b, loc, math::ExpOp::create(b, loc, distance));
+    return arith::AddFOp::create(b, loc, arith::MaximumFOp::create(b, loc, sum, zero), rest);
+  });
 }
 
 Value heddle::decayOf(OpBuilder &b, Location loc, Value steps, Value rates, bool areLogs) {

@@ -29,6 +29,9 @@ Status VirtualTokens::add(const Adapter &adapter, double scale, const Model &mod
   if (isPrefix && !config.layerShapes.empty())
     return refused("is prefix tuning, which is not supported where layers differ in heads of keys")
         .as(StatusCode::Unsupported);
+  if (isPrefix && config.valueDim)
+    return refused("is prefix tuning, which is not supported where values are not as wide as keys")
+        .as(StatusCode::Unsupported);
   for (size_t layer = 0; isPrefix && layer < config.keyLayers.size(); ++layer)
     if (config.keyLayers[layer] != static_cast<int64_t>(layer))
       return refused("is prefix tuning, which is not supported where layers attend to keys of earlier ones")

@@ -29,11 +29,17 @@ NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 24, 2e-3, 2.0
 def make_model(config, seed):
     """The family's model with random weights; norms near 1, logits of a standard deviation of LOGITS_STD."""
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION.get(config.model_type, "eager")).float().eval()
+    kind = transformers.AutoModelForCausalLM
+    if type(config) not in kind._model_mapping:  # it stands within another's config alone
+        kind = getattr(transformers, type(config).__name__.replace("Config", "ForCausalLM"))
+    make = getattr(kind, "_from_config", None) or kind.from_config
+    model = make(config, attn_implementation=ATTENTION.get(config.model_type, "eager")).float().eval()
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith("A_log"):
                 weight.uniform_(-4.0, 0.0)  # states that some tokens outlast
+            elif "lambda_" in name:  # sums of products of two are exponents
+                weight.normal_(0.0, 0.2)
             elif weight.dim() == 1 or "norm" in name.rsplit(".", 2)[-2]:  # norms of heads may be matrices
                 weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
             else:

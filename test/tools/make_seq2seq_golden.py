@@ -27,6 +27,10 @@ T5_SIZES = dict(vocab_size=96, d_model=32, d_kv=12, d_ff=40, num_layers=3, num_d
                 decoder_start_token_id=0, relative_attention_num_buckets=10, relative_attention_max_distance=12)
 SIZES_OF = {"mt5": T5_SIZES, "t5": T5_SIZES, "umt5": T5_SIZES,
             "switch_transformers": T5_SIZES | dict(num_experts=3, encoder_sparse_step=2, decoder_sparse_step=1)}
+GEMMA_SIZES = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
+                   max_position_embeddings=64, query_pre_attn_scalar=16, sliding_window=64)
+SIZES_OF["t5gemma"] = dict(vocab_size=96, encoder=GEMMA_SIZES, decoder=GEMMA_SIZES | dict(intermediate_size=40), bos_token_id=2, pad_token_id=0, eos_token_id=1,
+                           decoder_start_token_id=2)
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 12, 2e-3, 2.0
 SEARCHES = {"beam3": dict(num_beams=3, length_penalty=1.0, early_stopping=False), "beam4_stop": dict(num_beams=4, length_penalty=2.0, early_stopping=True)}
 

@@ -67,6 +67,8 @@ TEST_P(FamilyConfig, isRead) {
       takesImages ? json(config.image.specialTokens ? 17 : 144) : json(); // a class token and 4 x 4 patches, or 12 x 12
   if (hasTowers)
     context = said["text_config"]["max_position_embeddings"];
+  if (said.contains("decoder")) // of two stacks that say each its own
+    context = said["decoder"]["max_position_embeddings"];
   if ((config.relativeBuckets && config.family->isEncoderDecoder) || !attends)
     context = 1 << 20; // distances of a table alone have no end, nor have states
   for (const char *key : {"n_positions", "max_position_embeddings", "seq_length", "max_target_positions", "max_seq_len",
