@@ -76,7 +76,8 @@ def compare(options, threads, box):
     ours, theirs = [], []
     for _ in range(options.rounds):
         time.sleep(1)  # onnxruntime's threads spin for a while after a run, on the cores that ours would have
-        command = [options.binary, "--bench", "--input", inputs, "--rounds", str(RUNS), "--threads", str(threads), "--json"]
+        command = [os.path.abspath(options.binary), "--bench", "--input", inputs, "--rounds", str(RUNS), "--threads",
+                   str(threads), "--json"]
         ours.append(json.loads(subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout))
         for _ in range(RUNS):
             print(file=peer.stdin, flush=True)
