@@ -95,6 +95,16 @@ SHAPES = {
         "head_dim": 128, "mamba_d_ssm": 3072, "mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 256, "rope_theta": 1e11,
         "max_position_embeddings": 131072}),
     "mamba2-2.7b": ("mamba2", {"vocab_size": 50288, "hidden_size": 2560, "num_hidden_layers": 64, "num_heads": 80, "n_groups": 1, "tie_word_embeddings": True}),
+    "mamba-2.8b": ("mamba", {"vocab_size": 50280, "hidden_size": 2560, "intermediate_size": 5120, "num_hidden_layers": 64, "state_size": 16, "time_step_rank": 160}),
+    "jamba-3b": ("jamba", {
+        "vocab_size": 65536, "hidden_size": 2560, "intermediate_size": 8192, "num_hidden_layers": 28, "num_attention_heads": 20, "num_key_value_heads": 1,
+        "attn_layer_period": 14, "attn_layer_offset": 7, "num_experts": 1, "num_experts_per_tok": 1, "mamba_dt_rank": 160, "max_position_embeddings": 262144}),
+    "kimi-linear-48b-a3b": ("kimi_linear", {
+        "vocab_size": 163840, "hidden_size": 2304, "intermediate_size": 9216, "moe_intermediate_size": 1024, "num_hidden_layers": 27,
+        "layer_types": layers_of(27, [3, 7, 11, 15, 19, 23, 26], "linear_attention"), "mlp_layer_types": ["dense"] + ["sparse"] * 26,
+        "num_attention_heads": 32, "num_key_value_heads": 32, "kv_lora_rank": 512, "q_lora_rank": None, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+        "v_head_dim": 128, "linear_num_heads": 32, "linear_head_dim": 128, "linear_conv_kernel_dim": 4, "num_experts": 256, "num_experts_per_token": 8,
+        "num_shared_experts": 1, "routed_scaling_factor": 2.446, "moe_renormalize": True, "max_position_embeddings": 1048576}),
     # Each layer a mixer, experts or attention, as the letters of the published pattern say.
     "nemotron-3-nano": ("nemotron_h", {
         "vocab_size": 131072, "hidden_size": 2688, "layers_block_type": [
@@ -130,11 +140,15 @@ KEYS = {
     "gemma2": lambda c: {**sliding(c), "attn_logit_softcapping": float(c["attn_logit_softcapping"]),
                          "final_logit_softcapping": float(c["final_logit_softcapping"])},
     "gemma3_text": lambda c: {**sliding(c), "rope.freq_base": 1e6},
+    # With keys and values of the latent apart, which is one head.
+    "kimi_linear": lambda c: {**gguf_families.kimi_linear(c)[0],
+                              "attention.head_count_kv": [int(kind != "linear_attention") for kind in c["layer_types"]]},
 }
 NAMES = json.loads(make_gguf.NAMES.read_text()) | {"gemma4_text": gguf_families.GEMMA4}
 NAMES["nemotron_h"] = NAMES["nemotron_h_latent"]  # the architecture that has experts
 # What transformers calls a tensor now, as gguf-names.json has it.
-RENAMED = {"nemotron_h": [("model.", "backbone.")], "mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
+RENAMED = {"kimi_linear": [(".forget_gate.", "."), (".mlp.gate.", ".block_sparse_moe.gate."), (".mlp.shared_experts.", ".block_sparse_moe.shared_experts.")],
+           "nemotron_h": [("model.", "backbone.")], "mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
 F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
 TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16}
 BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, bytes
@@ -163,6 +177,9 @@ def tensors_of(family, config, known, model):
             continue
         for old, new in RENAMED.get(family, []):
             name = name.replace(old, new)
+        if family == "kimi_linear" and (parts := kimi_parts(known, name, shape)):
+            found |= parts
+            continue
         gguf = make_gguf.gguf_name(names, name)
         if family == "gpt2" and re.search(r"(attn_qkv|attn_output|ffn_up|ffn_down)\.weight", gguf):
             shape.reverse()  # convolutions of one tap
@@ -171,6 +188,20 @@ def tensors_of(family, config, known, model):
     if family == "gemma4_text":
         found["rope_freqs.weight"] = [config.per_layer_config["full_attention"].head_dim // 2]
     return found
+
+
+def kimi_parts(c, name, shape):
+    """Of Kimi Linear: the convolution of queries, keys and values as one of each, and what gives keys and values of their latent apart; in the converter's dimensions."""
+    layer = re.search(r"layers\.(\d+)", name)
+    block = f"blk.{layer[1]}." if layer else ""
+    if name.endswith(".conv1d.weight"):
+        return {f"{block}ssm_conv1d_{part}.weight": [1, shape[0] // 3, 1, shape[2]] for part in "qkv"}
+    if name.endswith(".A_log"):
+        return {f"{block}ssm_a": [1, 1, c["linear_num_heads"], 1]}
+    if name.endswith(".kv_b_proj.weight"):
+        heads, rank = c["num_attention_heads"], c["kv_lora_rank"]
+        return {f"{block}attn_k_b.weight": [heads, rank, c["qk_nope_head_dim"]], f"{block}attn_v_b.weight": [heads, c["v_head_dim"], rank]}
+    return {}
 
 
 def random_blocks(kind, count, deviation, rng):
@@ -233,10 +264,9 @@ def main():
     options = parser.parse_args()
     family, differing = SHAPES[options.name]
     if options.layers:
-        kinds = next((key for key in ("layer_types", "layers_block_type") if key in differing), None)
-        if kinds != "layers_block_type":  # which says how many there are
+        if "layers_block_type" not in differing:  # which says how many there are
             differing = {**differing, "num_hidden_layers": options.layers}
-        if kinds:
+        for kinds in {"layer_types", "layers_block_type", "mlp_layer_types"} & differing.keys():
             differing = {**differing, kinds: differing[kinds][:options.layers]}
     config = transformers.AutoConfig.for_model(family, **differing)
     with torch.device("meta"):
