@@ -133,4 +133,20 @@ TEST(IntegerMatmul, DeepAndTall) {
   }
 }
 
+// Rows that fill two tiles, one, and none, beside every part of panels; so deep that 16 rows alone are copied at once.
+TEST(IntegerMatmul, Tiles) {
+  for (const std::string &target : KernelLibrary::int8TileTargets())
+    for (auto [n, k] : {std::pair<int64_t, int64_t>(64, 192), {83, 192}, {19, 8320}})
+      for (bool isUnsigned : {false, true}) {
+        SCOPED_TRACE(target + " " + std::to_string(n) + " x " + std::to_string(k) + (isUnsigned ? " u8" : " i8"));
+        KernelLibrary library(target);
+        IntegerMatmulSpec spec{*layoutNamed("bytes"), n, k, true, isUnsigned};
+        buildIntegerMatmul(library.module(), "product", spec, scheduleOf(library), library.target());
+        ASSERT_TRUE(library.load());
+        for (int64_t rows : {1, 15, 16, 31, 32, 67})
+          for (bool extreme : {false, true})
+            Product(rows, n, k, true, isUnsigned, extreme).expectRight(library.find<Kernel>("product"), 3);
+      }
+}
+
 } // namespace

@@ -6,6 +6,9 @@
 // and of its zero point:
 //   sum (act - zero) (u - z_u) = sum a' u - z_u sum a' - z' sum (u - z_u)
 // so that signed bytes multiply unsigned ones, as instructions do. Rows are copied as a' with their sums, the last sum stands in front of the panel.
+//
+// On AMX 16 rows are a tile as they are copied, and 64 columns of K of a panel one as they lie: 2 x 2 tiles of sums, which pass through the stack. Sums are
+// exact, so that rows that fill no tile run on vectors.
 
 #include "compiler/codegen/targets/cpu/IntegerMatmul.h"
 
@@ -14,12 +17,14 @@
 #include "compiler/codegen/targets/cpu/CpuKernels.h"
 #include "compiler/codegen/targets/cpu/DotProduct.h"
 #include "compiler/codegen/targets/cpu/MatmulTiles.h"
+#include "compiler/codegen/targets/cpu/TileUnit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 using namespace mlir;
 using namespace heddle;
@@ -36,7 +41,8 @@ public:
                        const CpuTarget &target)
       : b(module, name, parameterTypes<IntegerMatmulCall>(module.getContext())), spec(spec),
         call(argumentsOf<IntegerMatmulCall>(b.function)), tile(tilesOf(schedule).q8),
-        dot(b, target, spec.layout.maxCode) {}
+        dot(b, target, spec.layout.maxCode),
+        usesTiles(target.hasAvx512() && target.has("amx-tile") && target.has("amx-int8") && spec.k % lineBytes == 0) {}
   func::FuncOp emit();
 
 private:
@@ -49,6 +55,11 @@ private:
   void copyRow(Value row, Value to, Value sumTo);
   void emitPanels(Value panel, int64_t panels, Value begin, Value end);
   void emitTile(Value panel, int64_t panels, Value begin, Value row, int64_t height);
+  void emitUnitTile(Value panel, int64_t panels, Value begin, Value row, int64_t rowTiles);
+  // Of a panel: what is subtracted from each row's sums of products, and, for each of the row's own sum, zero points of what is multiplied.
+  std::pair<Value, Value> termsOf(Value panelAddress);
+  Value panelAddress(Value panel) { return b.at(call.weights, b.mul(panel, spec.layout.panelBytes(spec.k))); }
+  void storeLanes(Value sum, Value row, Value panel, Value mask);
   Value maskOf(Value panel);
 
   KernelBuilder b;
@@ -56,6 +67,9 @@ private:
   IntegerMatmulCall call;
   MatmulTile tile;
   DotProduct dot;
+  bool usesTiles;
+  std::optional<TileUnit> unit;
+  Value unitSums;     // (2, 2, 16 rows, 16)
   Value zero;         // z' in every lane
   Value copies, sums; // (rows, rowBytes), and i32 (rows), of the rows that are copied at once
 };
@@ -64,11 +78,20 @@ private:
 
 func::FuncOp IntegerMatmulBuilder::emit() {
   // setup
-  int64_t tallest = tile.heights.front();
+  constexpr int64_t unitRows = TileUnit::maxRows;
+  int64_t tallest = !usesTiles                                 ? tile.heights.front()
+                    : copiedBytes / rowBytes() >= unitRows * 2 ? unitRows * 2
+                                                               : unitRows;
   int64_t rowsAtOnce = std::clamp<int64_t>(copiedBytes / rowBytes() / tallest * tallest, tallest, 1024);
   copies = b.stack(rowsAtOnce * rowBytes());
   sums = b.stack(rowsAtOnce * 4);
   zero = b.splat(copiedZero());
+  Value fillsTile = b.lessThan(b.index(TileUnit::maxRows - 1), call.rows);
+  if (usesTiles) {
+    unitSums = b.stack(4 * TileUnit::maxRows * lineBytes);
+    unit.emplace(b, b.stack(TileUnit::shapesBytes));
+    b.branch(fillsTile, [&] { unit->configure(); }, [] {});
+  }
   // compute
   b.loop(b.index(0), call.rows, rowsAtOnce, [&](Value begin) {
     Value end = b.minimum(call.rows, b.add(begin, rowsAtOnce));
@@ -80,6 +103,9 @@ func::FuncOp IntegerMatmulBuilder::emit() {
     b.loop(call.panelBegin, whole, tile.panels, [&](Value panel) { emitPanels(panel, tile.panels, begin, end); });
     b.loop(whole, call.panelEnd, 1, [&](Value panel) { emitPanels(panel, 1, begin, end); });
   });
+  // finish
+  if (usesTiles)
+    b.branch(fillsTile, [&] { unit->release(); }, [] {});
   return b.finish();
 }
 
@@ -118,6 +144,11 @@ void IntegerMatmulBuilder::copyRow(Value row, Value to, Value sumTo) {
 
 void IntegerMatmulBuilder::emitPanels(Value panel, int64_t panels, Value begin, Value end) {
   Value row = begin;
+  for (int64_t rowTiles : usesTiles ? ArrayRef<int64_t>({2, 1}) : ArrayRef<int64_t>()) {
+    Value to = b.wholeSteps(row, end, rowTiles * TileUnit::maxRows);
+    b.loop(row, to, rowTiles * TileUnit::maxRows, [&](Value at) { emitUnitTile(panel, panels, begin, at, rowTiles); });
+    row = to;
+  }
   for (int64_t height : tile.heights) {
     Value to = b.wholeSteps(row, end, height);
     b.loop(row, to, height, [&](Value at) { emitTile(panel, panels, begin, at, height); });
@@ -136,27 +167,36 @@ Value IntegerMatmulBuilder::maskOf(Value panel) {
   return b.lessThan(iota, b.splat(arith::TruncIOp::create(b, b.i32, left)));
 }
 
+std::pair<Value, Value> IntegerMatmulBuilder::termsOf(Value panelAddress) {
+  Value zeroPoints = b.load(b.v16i32, b.at(panelAddress, PackedLayout::panelZeroOffset()));
+  return {b.mul(b.load(b.v16i32, panelAddress), zero), zeroPoints};
+}
+
+void IntegerMatmulBuilder::storeLanes(Value sum, Value row, Value panel, Value mask) {
+  Value to = b.at(call.out, b.mul(b.add(b.mul(row, call.outStride), b.mul(panel, lanes)), 4));
+  mask ? b.storeMasked(sum, to, mask) : b.store(sum, to, 4);
+}
+
 void IntegerMatmulBuilder::emitTile(Value panel, int64_t panels, Value begin, Value row, int64_t height) {
   // setup: sums (height, panels), from what does not depend on the products
   Value place = b.sub(row, begin), rows = b.at(copies, b.mul(place, rowBytes()));
   Value rowSums = b.at(sums, b.mul(place, 4));
-  Values panelAddresses, total(height * panels);
+  Values codes, total(height * panels);
   for (int64_t p = 0; p < panels; ++p) {
-    Value address = b.at(call.weights, b.mul(b.add(panel, p), spec.layout.panelBytes(spec.k)));
-    Value ofPanel = b.mul(b.load(b.v16i32, address), zero);
-    Value zeroPoints = b.load(b.v16i32, b.at(address, PackedLayout::panelZeroOffset()));
+    Value address = panelAddress(b.add(panel, p));
+    auto [ofPanel, zeroPoints] = termsOf(address);
     // What is multiplied are numbers less the bias of the product.
     zeroPoints = b.sub(zeroPoints, b.splatInt(dot.codeBias()));
     for (int64_t r = 0; r < height; ++r) {
       Value rowSum = b.splat(b.load(b.i32, b.at(rowSums, 4 * r)));
       total[r * panels + p] = b.sub(b.sub(b.splatInt(0), ofPanel), b.mul(zeroPoints, rowSum));
     }
-    panelAddresses.push_back(b.at(address, spec.layout.panelHeaderBytes()));
+    codes.push_back(b.at(address, spec.layout.panelHeaderBytes()));
   }
   // compute
   total = b.loop(b.index(0), b.index(quads()), 1, total, [&](Value quad, ArrayRef<Value> carried) {
     Values next(carried), lines;
-    for (Value address : panelAddresses)
+    for (Value address : codes)
       lines.push_back(dot.prepareCodes(b.load(b.v16i32, b.at(address, b.mul(quad, lineBytes)))));
     Value column = b.at(rows, b.mul(quad, 4));
     for (int64_t r = 0; r < height; ++r) {
@@ -169,12 +209,51 @@ void IntegerMatmulBuilder::emitTile(Value panel, int64_t panels, Value begin, Va
   // store
   for (int64_t p = 0; p < panels; ++p) {
     Value ofPanel = b.add(panel, p), mask = maskOf(ofPanel);
-    for (int64_t r = 0; r < height; ++r) {
-      Value element = b.add(b.mul(b.add(row, r), call.outStride), b.mul(ofPanel, lanes));
-      Value to = b.at(call.out, b.mul(element, 4)), lanesOfRow = total[r * panels + p];
-      mask ? b.storeMasked(lanesOfRow, to, mask) : b.store(lanesOfRow, to, 4);
-    }
+    for (int64_t r = 0; r < height; ++r)
+      storeLanes(total[r * panels + p], b.add(row, r), ofPanel, mask);
   }
+}
+
+// The same of `rowTiles` tiles of rows from `row` on, of two panels at most.
+void IntegerMatmulBuilder::emitUnitTile(Value panel, int64_t panels, Value begin, Value row, int64_t rowTiles) {
+  // setup
+  constexpr int64_t tileRows = TileUnit::maxRows, tileBytes = tileRows * lineBytes;
+  Value place = b.sub(row, begin), rows = b.at(copies, b.mul(place, rowBytes()));
+  Value rowStride = b.index(rowBytes()), lineStride = b.index(lineBytes);
+  Values addresses;
+  for (int64_t p = 0; p < panels; ++p)
+    addresses.push_back(panelAddress(b.add(panel, p)));
+  auto forTiles = [&](function_ref<void(int64_t r, int64_t p)> body) {
+    for (int64_t r = 0; r < rowTiles; ++r)
+      for (int64_t p = 0; p < panels; ++p)
+        body(r, p);
+  };
+  // compute
+  forTiles([&](int64_t r, int64_t p) { unit->clear(TileUnit::sumTile(r, p)); });
+  b.loop(b.index(0), b.index(spec.k), lineBytes, [&](Value column) {
+    for (int64_t r = 0; r < rowTiles; ++r)
+      unit->load(TileUnit::leftTile(r), b.at(b.at(rows, column), r * tileRows * rowBytes()), rowStride);
+    for (int64_t p = 0; p < panels; ++p)
+      unit->load(TileUnit::rightTile(p), b.at(b.at(addresses[p], b.mul(column, lanes)), spec.layout.panelHeaderBytes()),
+                 lineStride);
+    forTiles([&](int64_t r, int64_t p) {
+      unit->multiplyAdd("tdpbsud", TileUnit::sumTile(r, p), TileUnit::leftTile(r), TileUnit::rightTile(p));
+    });
+  });
+  // store
+  forTiles([&](int64_t r, int64_t p) {
+    unit->store(TileUnit::sumTile(r, p), b.at(unitSums, (2 * r + p) * tileBytes), lineStride);
+  });
+  forTiles([&](int64_t r, int64_t p) {
+    Value ofPanel = b.add(panel, p), mask = maskOf(ofPanel), from = b.at(unitSums, (2 * r + p) * tileBytes);
+    Value rowSums = b.at(sums, b.mul(b.add(place, r * tileRows), 4));
+    auto [subtracted, zeroPoints] = termsOf(addresses[p]);
+    b.loop(b.index(0), b.index(tileRows), 1, [&, subtracted = subtracted, zeroPoints = zeroPoints](Value i) {
+      Value products = b.load(b.v16i32, b.at(from, b.mul(i, lineBytes)));
+      Value ofRow = b.mul(zeroPoints, b.splat(b.load(b.i32, b.at(rowSums, b.mul(i, 4)))));
+      storeLanes(b.sub(b.sub(products, subtracted), ofRow), b.add(b.add(row, r * tileRows), i), ofPanel, mask);
+    });
+  });
 }
 
 func::FuncOp heddle::buildIntegerMatmul(ModuleOp module, StringRef name, const IntegerMatmulSpec &spec,

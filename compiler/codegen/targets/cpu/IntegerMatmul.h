@@ -14,7 +14,7 @@
 namespace heddle {
 
 // Adds to `module` the function `name`, called with an IntegerMatmulCall, which computes output columns [16 panelBegin, min(16 panelEnd, N)) of
-// every row. It takes up to 300 KiB of stack, and more where 14 rows of K bytes do.
+// every row. It takes up to 300 KiB of stack, and more where 16 rows of K bytes do.
 mlir::func::FuncOp buildIntegerMatmul(mlir::ModuleOp module, llvm::StringRef name, const IntegerMatmulSpec &spec,
                                       ScheduleAttr schedule, const CpuTarget &target);
 
