@@ -428,5 +428,13 @@ TEST(MatmulCode, SumsOfBytesStayInRegisters) {
       if (int products = countOf(loop, instruction); products && !countStores(loop))
         found.insert(products);
     EXPECT_EQ(found, sums);
+    // On AMX, in the loops over K: 2 x 2 tiles, and of one tile of rows or one panel.
+    std::multiset<int> tiles;
+    for (const auto &loop : innerLoops(*code))
+      if (int products = countOf(loop, "tdpbsud")) {
+        EXPECT_EQ(countOf(loop, "tilestored"), 0);
+        tiles.insert(products);
+      }
+    EXPECT_EQ(tiles, StringRef(target) == "sapphirerapids" ? (std::multiset<int>{1, 2, 2, 4}) : std::multiset<int>());
   }
 }

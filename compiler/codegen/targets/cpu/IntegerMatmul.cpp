@@ -144,7 +144,7 @@ void IntegerMatmulBuilder::copyRow(Value row, Value to, Value sumTo) {
 
 void IntegerMatmulBuilder::emitPanels(Value panel, int64_t panels, Value begin, Value end) {
   Value row = begin;
-  for (int64_t rowTiles : usesTiles ? ArrayRef<int64_t>({2, 1}) : ArrayRef<int64_t>()) {
+  for (int64_t rowTiles = usesTiles ? 2 : 0; rowTiles > 0; --rowTiles) {
     Value to = b.wholeSteps(row, end, rowTiles * TileUnit::maxRows);
     b.loop(row, to, rowTiles * TileUnit::maxRows, [&](Value at) { emitUnitTile(panel, panels, begin, at, rowTiles); });
     row = to;
