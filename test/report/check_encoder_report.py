@@ -11,5 +11,5 @@ kernels = [launch["kernel"] for launch in launches]
 contractions = [launch["location"] for launch in launches
                 if launch["kernel"] == "contraction" or ("reduced" in launch["what"] and sorted(launch["fused"]) == ["addf", "mulf"])]
 assert not contractions, f"contractions as loops or unpacked: {contractions}"
-assert kernels.count("packed_matmul") == int(sys.argv[2]), kernels
+assert kernels.count("packed_matmul") + kernels.count("integer_matmul") == int(sys.argv[2]), kernels
 assert kernels.count("attention") == int(sys.argv[3]), kernels
