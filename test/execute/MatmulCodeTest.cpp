@@ -410,7 +410,7 @@ TEST(MatmulCode, NeonIntegerSumsStayInRegisters) {
 
 // One line of each panel and a row's four bytes at a time: all sums of a tile, and nothing but them, stay in registers.
 TEST(MatmulCode, SumsOfBytesStayInRegisters) {
-  for (auto [target, instruction, sums] :
+  for (const auto &[target, instruction, sums] :
        {std::tuple("znver4", "vpdpbusd", std::multiset<int>{1, 2, 4, 8, 14, 28}),
         std::tuple("sapphirerapids", "vpdpbusd", std::multiset<int>{1, 2, 4, 8, 14, 28}),
         std::tuple("alderlake", "vpdpbusd", std::multiset<int>{2, 4, 12}),
