@@ -7,6 +7,7 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/families/Mamba2Mixer.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -113,15 +114,7 @@ static void readGgufMixer(GgufKeys &keys, ModelConfig &config) {
   state.keyDim = keys.integer("ssm.state_size");
   state.numValueHeads = keys.integer("ssm.inner_size");
   state.stepRank = keys.integer("ssm.time_step_rank");
-  int64_t layer = 0;
-  while (!config.isRecurrent(layer) && layer < config.numHiddenLayers)
-    ++layer;
-  auto has = [&](const char *part) {
-    return keys.source().tensors().find("blk." + std::to_string(layer) + "." + part) != nullptr;
-  };
-  state.hasBias = has("ssm_conv1d.bias");
-  state.hasProjectionBias = has("ssm_in.bias");
-  state.hasOutputBias = has("ssm_out.bias");
+  readGgufStateBiases(keys, config);
 }
 
 static void readGgufRest(GgufKeys &keys, ModelConfig &config) {

@@ -79,19 +79,25 @@ void readGgufStateSizes(GgufKeys &keys, ModelConfig &config) {
   state.valueDim = width / state.numValueHeads;
 }
 
-void readGgufMamba2(GgufKeys &keys, ModelConfig &config) {
-  RecurrentConfig &state = config.recurrent;
-  readGgufStateSizes(keys, config);
+bool hasGgufStatePart(GgufKeys &keys, const ModelConfig &config, const char *part) {
   int64_t layer = 0;
   while (!config.isRecurrent(layer) && layer < config.numHiddenLayers)
     ++layer;
-  auto has = [&](const char *part) {
-    return keys.source().tensors().find("blk." + std::to_string(layer) + "." + part) != nullptr;
-  };
-  state.hasBias = has("ssm_conv1d.bias");
-  state.hasProjectionBias = has("ssm_in.bias");
-  state.hasOutputBias = has("ssm_out.bias");
-  state.norm = has("ssm_norm.weight") ? StateNorm::BehindGate : StateNorm::None;
+  return keys.source().tensors().find("blk." + std::to_string(layer) + "." + part) != nullptr;
+}
+
+void readGgufStateBiases(GgufKeys &keys, ModelConfig &config) {
+  RecurrentConfig &state = config.recurrent;
+  state.hasBias = hasGgufStatePart(keys, config, "ssm_conv1d.bias");
+  state.hasProjectionBias = hasGgufStatePart(keys, config, "ssm_in.bias");
+  state.hasOutputBias = hasGgufStatePart(keys, config, "ssm_out.bias");
+}
+
+void readGgufMamba2(GgufKeys &keys, ModelConfig &config) {
+  readGgufStateSizes(keys, config);
+  readGgufStateBiases(keys, config);
+  bool hasNorm = hasGgufStatePart(keys, config, "ssm_norm.weight");
+  config.recurrent.norm = hasNorm ? StateNorm::BehindGate : StateNorm::None;
 }
 
 // What is read of the states, normed by groups of heads and gated in the order that the model has.

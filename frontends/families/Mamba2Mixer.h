@@ -48,6 +48,10 @@ void readMamba2(JsonObject &object, ModelConfig &config, const Mamba2Keys &keys 
 
 // Of a GGUF file: the sizes of a state, of any linear attention behind a convolution.
 void readGgufStateSizes(GgufKeys &keys, ModelConfig &config);
+// Whether the first layer that keeps a state has a tensor of that name behind `blk.N.`.
+bool hasGgufStatePart(GgufKeys &keys, const ModelConfig &config, const char *part);
+// Which of a mixer's convolution and projections have biases.
+void readGgufStateBiases(GgufKeys &keys, ModelConfig &config);
 // And what else the mixer's tensors say, once it is known which layers keep a state.
 void readGgufMamba2(GgufKeys &keys, ModelConfig &config);
 

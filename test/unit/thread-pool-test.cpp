@@ -9,6 +9,7 @@
 #include <atomic>
 #include <memory>
 #include <sched.h>
+#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,4 +103,36 @@ TEST(ThreadPoolTest, PartsDoNotWaitForABusyThread) {
   std::atomic<int64_t> ended{0};
   pool->runParts(waitForOthers, &ended);
   EXPECT_EQ(ended, 2 * HEDDLE_PARTS_PER_THREAD - 1);
+}
+
+namespace {
+
+// The first parts that threads take, none of which ends before each has taken one.
+struct FirstParts {
+  int64_t numThreads;
+  std::atomic<int64_t> taken{0};
+  std::atomic<int64_t> parts[8];
+};
+
+void takeFirst(const void *argument, int64_t part, int64_t) {
+  auto &first = *const_cast<FirstParts *>(static_cast<const FirstParts *>(argument));
+  int64_t place = first.taken++;
+  if (place < first.numThreads)
+    first.parts[place] = part;
+  while (first.taken < first.numThreads)
+    sched_yield();
+}
+
+} // namespace
+
+// Rows of a task then are where those of the task before were written.
+TEST(ThreadPoolTest, ThreadsBeginWithTheirOwnParts) {
+  constexpr int32_t threads = 4;
+  std::unique_ptr<ThreadPool> pool;
+  ASSERT_TRUE(ThreadPool::createExactly(threads, pool).isOk());
+  FirstParts first{threads};
+  pool->runParts(takeFirst, &first);
+  std::set<int64_t> parts(first.parts, first.parts + threads);
+  EXPECT_EQ(parts,
+            (std::set<int64_t>{0, HEDDLE_PARTS_PER_THREAD, 2 * HEDDLE_PARTS_PER_THREAD, 3 * HEDDLE_PARTS_PER_THREAD}));
 }

@@ -169,7 +169,7 @@ GraphValue convolvedBytes(NodeImport &n, const Quantized &x, const Quantized &we
       !storedWeight(kernel) || codes.dims[1] != kernel.dims[1] || !isInteger(codes.type))
     return {};
   std::optional<Windows> w = windowsOf(n, codes, ArrayRef<Dim>(kernel.dims).drop_front(2), false);
-  if (!w || (x.zero && (x.zero.rank() > 1 || (x.zero.rank() == 1 && !x.zero.dims[0].is(1)))))
+  if (!w || !isOneNumber(x.zero))
     return {};
   Value zero = x.zero ? g.toScalar(x.zero) : g.constant(codes.type, 0);
   GraphValue rows = rowsOfWindows(g, padded(g, codes, *w, zero), *w);
@@ -187,15 +187,14 @@ GraphValue convolvedDequantized(NodeImport &n, const GraphValue &x, const GraphV
   const Dequantized *from = Dequantized::of(x), *by = Dequantized::of(weights);
   if (g.failed() || !from || !by || x.type != OnnxType::Float || weights.type != OnnxType::Float)
     return {};
-  auto isOne = [](const GraphValue &v) { return !v || v.rank() == 0 || v.dims[0].is(1); };
   const GraphValue &scale = by->integers.scale;
-  if (!isOne(from->integers.scale) || !isOne(from->integers.zero) || (!isOne(scale) && by->axis != 0))
+  if (!isOneNumber(from->integers.scale) || !isOneNumber(from->integers.zero) || (!isOneNumber(scale) && by->axis != 0))
     return {};
   GraphValue y = convolvedBytes(n, from->integers, by->integers);
   if (!y)
     return {};
-  GraphValue both =
-      g.mul(g.reshape(from->integers.scale, {}), isOne(scale) ? g.reshape(scale, {}) : perChannel(g, scale, y.rank()));
+  GraphValue both = g.mul(g.reshape(from->integers.scale, {}),
+                          isOneNumber(scale) ? g.reshape(scale, {}) : perChannel(g, scale, y.rank()));
   return g.mul(g.cast(y, OnnxType::Float), both);
 }
 

@@ -21,11 +21,11 @@ namespace heddle {
 
 using Dims = llvm::SmallVector<Dim>;
 
+struct Dequantized;
+
 // A tensor of the graph. Its MLIR type follows from `type` and `dims`: static where a dimension is, '?' elsewhere. The
 // op that makes it may not be there yet: integers that are known are written only when something reads them as a
 // tensor.
-struct Dequantized;
-
 struct GraphValue {
   OnnxType type = OnnxType::Undefined;
   Dims dims;

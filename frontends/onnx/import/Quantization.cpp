@@ -116,10 +116,9 @@ void heddle::dequantizeLinear(NodeImport &n) {
     return (void)n.unsupported("from " + Twine(onnxTypeName(int32_t(x.type))) + " to " + onnxTypeName(int32_t(type)) +
                                " is not supported");
   auto finish = [&](GraphValue real) {
-    bool isOne = scale.rank() == 0 || scale.dims[0].is(1);
     if (!g.failed() && real.value && scale.rank() < 2 && n.integer("block_size", 0) == 0)
-      real.dequantized = std::make_shared<const Dequantized>(
-          Dequantized{{x, scale, n.optional(2)}, isOne ? 0 : n.axis(n.integer("axis", 1), x.rank()), real.value});
+      real.dequantized = std::make_shared<const Dequantized>(Dequantized{
+          {x, scale, n.optional(2)}, isOneNumber(scale) ? 0 : n.axis(n.integer("axis", 1), x.rank()), real.value});
     n.out(real);
   };
   if (GraphValue weight = type == OnnxType::Float ? dequantizedWeight(n) : GraphValue())
@@ -187,7 +186,7 @@ GraphValue heddle::storedMatmul(GraphBuilder &g, const Quantized &a, const Quant
     return {};
   GraphValue zero = a.zero ? besideMatrix(g, a.zero, true) : GraphValue();
   Codes codes;
-  if (zeros && !(zeros.rank() == 0 || zeros.dims[0].is(1))) {
+  if (!isOneNumber(zeros)) {
     if (zeros.rank() > 1 || !zeros.dims[0].is(width))
       return {};
     codes.axis = isTransposed ? 1 : 0;
@@ -228,10 +227,9 @@ GraphValue heddle::matmulOfDequantized(GraphBuilder &g, const GraphValue &a, con
   const Dequantized *x = Dequantized::of(a), *y = Dequantized::of(b);
   if (g.failed() || !x || !y || a.type != OnnxType::Float || b.type != OnnxType::Float || b.rank() != 2)
     return {};
-  auto isOne = [](const GraphValue &v) { return !v || v.rank() == 0 || (v.rank() == 1 && v.dims[0].is(1)); };
   const GraphValue &scale = y->integers.scale, &zero = y->integers.zero;
-  bool isOfColumns = (isOne(scale) && isOne(zero)) || y->axis == (isTransposed ? 0 : 1);
-  if (!isOne(x->integers.scale) || !isOne(x->integers.zero) || !isOfColumns)
+  bool isOfColumns = (isOneNumber(scale) && isOneNumber(zero)) || y->axis == (isTransposed ? 0 : 1);
+  if (!isOneNumber(x->integers.scale) || !isOneNumber(x->integers.zero) || !isOfColumns)
     return {};
   GraphValue product = storedMatmul(g, x->integers, y->integers, isTransposed);
   if (!product)

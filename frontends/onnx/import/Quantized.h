@@ -13,6 +13,11 @@ struct Quantized {
   GraphValue codes, scale, zero;
 };
 
+// Whether a scale or a zero point, which may be missing, is one number for the whole tensor.
+inline bool isOneNumber(const GraphValue &v) {
+  return !v || v.rank() == 0 || (v.rank() == 1 && v.dims[0].is(1));
+}
+
 // What DequantizeLinear made `real` of: the scale and the zero point are one number each, or one for each index of `axis`.
 struct Dequantized {
   Quantized integers;

@@ -10,8 +10,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace heddle;
 
@@ -106,11 +104,7 @@ void ContractionBuilder::moveToOuter(Value outer) {
 
 // Lanes of `panel` that are columns of c.
 Value ContractionBuilder::maskOf(Value panel) {
-  SmallVector<int32_t> lane(lanes);
-  std::iota(lane.begin(), lane.end(), 0);
-  Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-  Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(n, b.mul(panel, lanes)), b.index(lanes)));
-  return b.lessThan(iota, b.splat(left));
+  return b.lanesBelow(n, b.mul(panel, lanes));
 }
 
 void ContractionBuilder::emitPanels(Value panel, int64_t panels, Value rowBegin, Value rowEnd) {

@@ -23,7 +23,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 using namespace mlir;
@@ -158,13 +157,7 @@ void IntegerMatmulBuilder::emitPanels(Value panel, int64_t panels, Value begin, 
 
 // Lanes of `panel` that are columns of `out`; null where all are.
 Value IntegerMatmulBuilder::maskOf(Value panel) {
-  if (spec.n % lanes == 0)
-    return {};
-  SmallVector<int32_t> lane(lanes);
-  std::iota(lane.begin(), lane.end(), 0);
-  Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-  Value left = b.minimum(b.sub(b.index(spec.n), b.mul(panel, lanes)), b.index(lanes));
-  return b.lessThan(iota, b.splat(arith::TruncIOp::create(b, b.i32, left)));
+  return spec.n % lanes ? b.lanesBelow(b.index(spec.n), b.mul(panel, lanes)) : Value();
 }
 
 std::pair<Value, Value> IntegerMatmulBuilder::termsOf(Value panelAddress) {

@@ -8,6 +8,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace heddle;
 
@@ -92,6 +94,15 @@ Value KernelBuilder::select(Value condition, Value a, Value b) {
 Value KernelBuilder::minimum(Value a, Value b) {
   return arith::MinSIOp::create(*this, a, b);
 }
+Value KernelBuilder::lanesBelow(Value end, Value column) {
+  constexpr int64_t lanes = 16;
+  SmallVector<int32_t> lane(lanes);
+  std::iota(lane.begin(), lane.end(), 0);
+  Value iota = arith::ConstantOp::create(*this, getI32VectorAttr(lane));
+  Value left = arith::TruncIOp::create(*this, i32, minimum(sub(end, column), index(lanes)));
+  return lessThan(iota, splat(left));
+}
+
 Value KernelBuilder::wholeSteps(Value begin, Value end, int64_t step) {
   if (step == 1)
     return end;

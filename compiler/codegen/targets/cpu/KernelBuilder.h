@@ -49,6 +49,8 @@ public:
   mlir::Value lessThan(mlir::Value a, mlir::Value b); // signed
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value minimum(mlir::Value a, mlir::Value b); // signed
+  // A mask of the 16 lanes that are columns below `end` where the first is `column`.
+  mlir::Value lanesBelow(mlir::Value end, mlir::Value column);
   // The largest begin + i * step that is at most `end`; begin if that is larger.
   mlir::Value wholeSteps(mlir::Value begin, mlir::Value end, int64_t step);
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange operands);

@@ -10,8 +10,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
-#include <numeric>
-
 using namespace mlir;
 using namespace heddle;
 
@@ -194,14 +192,7 @@ Value MatmulEmitter::activate(Value x) {
 
 // Those of a panel's lanes that are columns of W, where the last panel is not full; else nothing.
 Value MatmulEmitter::lanesOf(Value column) {
-  constexpr int64_t lanes = PackedLayout::panelRows;
-  if (spec.n % lanes == 0)
-    return {};
-  SmallVector<int32_t> lane(lanes);
-  std::iota(lane.begin(), lane.end(), 0);
-  Value iota = arith::ConstantOp::create(b, b.getI32VectorAttr(lane));
-  Value left = arith::TruncIOp::create(b, b.i32, b.minimum(b.sub(b.index(spec.n), column), b.index(lanes)));
-  return b.lessThan(iota, b.splat(left));
+  return spec.n % PackedLayout::panelRows ? b.lanesBelow(b.index(spec.n), column) : Value();
 }
 
 Value MatmulEmitter::loadLanes(Value from, Value mask) {
