@@ -133,6 +133,6 @@ TEST(ThreadPoolTest, ThreadsBeginWithTheirOwnParts) {
   FirstParts first{threads};
   pool->runParts(takeFirst, &first);
   std::set<int64_t> parts(first.parts, first.parts + threads);
-  EXPECT_EQ(parts,
-            (std::set<int64_t>{0, HEDDLE_PARTS_PER_THREAD, 2 * HEDDLE_PARTS_PER_THREAD, 3 * HEDDLE_PARTS_PER_THREAD}));
+  constexpr int64_t each = HEDDLE_PARTS_PER_THREAD;
+  EXPECT_EQ(parts, (std::set<int64_t>{0, each, 2 * each, 3 * each}));
 }
