@@ -51,6 +51,7 @@ ArrayRef<PassSwitch> heddle::passSwitches() {
                                         {"form-forward", &Options::formForward, Stage::Raise},
                                         {"flash-tile", &Options::flashTile, Stage::Schedule},
                                         {"tile-windows", &Options::tileWindows, Stage::Schedule},
+                                        {"channels-last", &Options::channelsLast, Stage::Optimize},
                                         {"share-kv", &Options::shareKv, Stage::Optimize},
                                         {"split-kv", &Options::splitKv, Stage::Schedule},
                                         {"fuse-projections", &Options::fuseProjections, Stage::Optimize},
@@ -135,6 +136,11 @@ void heddle::addOptimizeStage(OpPassManager &pm, const PipelineOptions &options)
     absorb.form = options.latentForm;
     absorb.keepsGraphs = true;
     pm.addPass(createAbsorbMlaWeights(absorb));
+  }
+  // First of what concerns graphs: activations that then read products may join them.
+  if (options.channelsLast) {
+    pm.addPass(createChannelsLast());
+    pm.addPass(createCanonicalizerPass());
   }
   FlattenBatchOptions flatten;
   flatten.elementType = options.kvElementType;

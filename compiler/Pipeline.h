@@ -31,6 +31,7 @@ struct PipelineOptions {
   bool fuseAttention = true;
   bool formForward = true; // a causal graph from ids to logits becomes a model that generates
   bool shareKv = true;     // query heads of a group share KV loads
+  bool channelsLast = true; // images keep their channels last from one convolution to the next
   bool tileWindows = true; // windows of convolutions that overlap are written block by block
   bool splitKv = true;     // steps of few queries divide their keys among threads
   std::string latentForm =

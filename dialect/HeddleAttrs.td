@@ -174,28 +174,41 @@ def Heddle_StorageAttr : Heddle_Attr<"Storage", "storage"> {
     `fileType`: the type in the file of a matrix that is quantised, or narrowed, while it is packed; its numbers are those that `type` has
     for them. Blocks of `type` lie along the stored rows, or, `acrossRows`, along the stored columns.
 
+    `taps`: a stored row is that of a convolution's kernel, (in_channels, taps), and the matrix's is (taps, in_channels): element
+    t * in_channels + c of a row is the stored row's element c * taps + t. 0 where both are the same.
+
     Constraints:
-      * C1: `stride` is not negative.
+      * C1: `stride` and `taps` are not negative.
       * C2: `fileType` is another type than `type`; `acrossRows` is of a matrix that has one.
+      * C3: with `taps` rows follow each other as the file has them (not `transposed`, no `stride`).
 
     ```mlir
+    func.func private @conv2d() attributes {storage = #heddle.storage<type = "f32", file = 0, offset = 4096, taps = 9>}
     func.func private @conv1d() attributes {storage = #heddle.storage<type = "f32", file = 0, offset = 4096, transposed = true>}
     func.func private @quantized() attributes {storage = #heddle.storage<type = "q4_0", file = 0, offset = 4096, fileType = "bf16">}
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, DefaultValuedParameter<"bool", "false">:$transposed,
                         DefaultValuedParameter<"int64_t", "0">:$stride, OptionalParameter<"::mlir::StringAttr">:$fileType,
-                        DefaultValuedParameter<"bool", "false">:$acrossRows);
+                        DefaultValuedParameter<"bool", "false">:$acrossRows, DefaultValuedParameter<"int64_t", "0">:$taps);
   let builders = [AttrBuilder<(ins "::mlir::StringAttr":$type, "int64_t":$file, "int64_t":$offset, CArg<"bool", "false">:$transposed,
                                    CArg<"int64_t", "0">:$stride), [{
-    return $_get($_ctxt, type, file, offset, transposed, stride, ::mlir::StringAttr(), /*acrossRows=*/false);
+    return $_get($_ctxt, type, file, offset, transposed, stride, ::mlir::StringAttr(), /*acrossRows=*/false, /*taps=*/0);
   }]>];
   let extraClassDeclaration = [{
     // The same bytes as the transpose of what they are here.
     StorageAttr getTurned() const { return getPart(getOffset(), !getTransposed(), getStride()); }
     // Other bytes of the same file, stored in the same way.
     StorageAttr getPart(int64_t offset, bool transposed, int64_t stride) const {
-      return get(getContext(), getType(), getFile(), offset, transposed, stride, getFileType(), getAcrossRows());
+      return get(getContext(), getType(), getFile(), offset, transposed, stride, getFileType(), getAcrossRows(), getTaps());
+    }
+    // The same bytes as kernels of `taps` elements whose channels come last.
+    StorageAttr withTaps(int64_t taps) const {
+      return get(getContext(), getType(), getFile(), getOffset(), getTransposed(), getStride(), getFileType(), getAcrossRows(), taps);
+    }
+    // Where element `column` of a row of `columns` lies in the stored row.
+    int64_t storedColumn(int64_t column, int64_t columns) const {
+      return getTaps() ? column % (columns / getTaps()) * getTaps() + column / (columns / getTaps()) : column;
     }
     // The type that the bytes in the file have.
     ::llvm::StringRef getTypeInFile() const { return (getFileType() ? getFileType() : getType()).getValue(); }
@@ -260,8 +273,7 @@ def Heddle_PackingAttr : Heddle_Attr<"Packing", "packing"> {
       * C3: there are sources, and their rows add up to n; a stored tensor is one source of all its elements.
       * C4: `group` is of interleaved matrices alone: it is positive, divides their number, and their rows are equal.
       * C5: offset is a multiple of 64 and not negative.
-      * C6: only matrices are `transposed`, in formats without blocks; a stored tensor lies in the file in the order of its type,
-        without a stride, and has no fileType.
+      * C6: only matrices are `transposed`, in formats without blocks; the source of a stored tensor has no stride, taps or fileType.
 
     ```mlir
     #query = #heddle.source<name = "q", rows = 64, storage = <type = "bf16", file = 0, offset = 128>>

@@ -263,14 +263,16 @@ LogicalResult GatingAttr::verify(function_ref<InFlightDiagnostic()> emitError, F
 
 //===- StorageAttr --------------------------------------------------------===//
 
-LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t, bool,
-                                  int64_t stride, StringAttr fileType, bool acrossRows) {
-  if (stride < 0) // storage_c1
-    return emitError() << "stride (" << stride << ") must not be negative";
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t, bool transposed,
+                                  int64_t stride, StringAttr fileType, bool acrossRows, int64_t taps) {
+  if (stride < 0 || taps < 0) // storage_c1
+    return emitError() << "stride (" << stride << ") and taps (" << taps << ") must not be negative";
   if (fileType == type) // storage_c2
     return emitError() << "fileType (" << fileType << ") must differ from type (" << type << ")";
   if (acrossRows && !fileType) // storage_c2
     return emitError() << "acrossRows is of a matrix that has a fileType";
+  if (taps && (transposed || stride)) // storage_c3
+    return emitError() << "taps (" << taps << ") are of rows that follow each other as the file has them";
   return success();
 }
 
@@ -332,8 +334,9 @@ static LogicalResult verifyStored(function_ref<InFlightDiagnostic()> emitError, 
   if (isTooLarge || sources.size() != 1 || sources.front().getRows() != elements) // packing_c3
     return emitError() << "a stored tensor [" << shape << "] must be one source of all its elements, got "
                        << sources.size() << ", the first of " << sources.front().getRows();
-  if (storage.getTransposed() || storage.getStride() || storage.getFileType()) // packing_c6
-    return emitError() << "a stored tensor must lie in the order of its type, without a stride or a fileType, got "
+  if ((storage.getTransposed() && (shape.size() != 2 || isDecoded)) || storage.getStride() || storage.getFileType() ||
+      storage.getTaps()) // packing_c6
+    return emitError() << "a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got "
                        << storage;
   return success();
 }

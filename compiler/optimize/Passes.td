@@ -7,6 +7,32 @@
 include "compiler/contract/StagePass.td"
 include "mlir/Pass/PassBase.td"
 
+def ChannelsLast : StagePass<"heddle-channels-last", "::mlir::ModuleOp", "Raise"> {
+  let summary = "Keep the channels of images last, from one convolution of a graph to the next";
+  let description = [{
+    Before: behind a convolution, a product of rows of channels, a transpose that puts channels before places, as files have them, and before the
+    next one a transpose that puts them back.
+
+    After: the first transpose stands behind the elementwise ops, paddings, slices, concatenations, reductions and loops that read it, which
+    work on the tensor that it turned and write their results in the same order; where it meets its inverse, both are gone. What has an order of
+    its own (a reshape that joins channels and places, a norm) reads the transpose.
+
+    Must hold before: nothing; values that no convolution makes keep their order. Example: test/optimize/channels-last.mlir.
+
+    ```mlir
+    %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<1x6x8xf32> -> tensor<1x6x16xf32>
+    %planes = linalg.transpose ins(%y : tensor<1x6x16xf32>) outs(%room : tensor<1x16x6xf32>) permutation = [0, 2, 1]
+    %relu = arith.maximumf %planes, %zero : tensor<1x16x6xf32>
+    %next = linalg.transpose ins(%relu : tensor<1x16x6xf32>) outs(%back : tensor<1x6x16xf32>) permutation = [0, 2, 1]
+    // becomes
+    %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<1x6x8xf32> -> tensor<1x6x16xf32>
+    %next = arith.maximumf %y, %zero : tensor<1x6x16xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
 def FlattenBatch : StagePass<"heddle-flatten-batch", "::mlir::ModuleOp", "Raise"> {
   let summary = "Turn a forward pass over (batch, sequence) into an entry over rows of a ragged batch: a step, or an encode";
   let description = [{

@@ -4,9 +4,11 @@
 //
 //   out[n, m, o…] = sum over c, k… of x[n, c, o * stride + k * dilation…] * w[m, c, k…]
 //
-// So it is `linear` over windows, (n, o…, c, k…) seen as rows of c * k…, and a transpose that puts the channels back before the places; where w is
-// computed, it is a contraction of both. A reader that wants rows, as a vision transformer does, transposes again, and both fold to nothing. Windows are a loop that only moves
-// elements; where they overlap, heddle-tile-windows keeps it from being written as a whole.
+// So it is `linear` over windows, (n, o…, k…, c) seen as rows of k… * c, between two transposes: one that puts the channels of x last, where a
+// place of it is a run of them, and one that puts those of the product back before the places. heddle-channels-last carries the second down to the
+// next convolution, where both fold to nothing; so does a reader that wants rows, as a vision transformer does. A kernel of one place has no windows: x is
+// their rows. Where w is computed, it is a contraction with windows (n, o…, c, k…) of x as it lies. Windows are a loop that only moves elements; where they
+// overlap, heddle-tile-windows keeps it from being written as a whole.
 
 #include "compiler/raise/Convolution.h"
 
@@ -15,6 +17,7 @@
 #include "dialect/Codes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -35,9 +38,11 @@ public:
   bool raise();
 
 private:
+  bool putsChannelsLast(WeightOp weight);
   Value storedMatrix();
   Value computedMatrix();
   Value contraction(Value rows, Value matrix);
+  Value transposed(Value value, ArrayRef<int64_t> permutation);
   Value windows();
   void findBias();
   Value placed(Value product);
@@ -53,6 +58,7 @@ private:
   SmallVector<unsigned> before, after, columns, units;
   unsigned channel = 0;
   int64_t depth = 1; // elements of a window
+  bool channelsLast = false; // in windows and rows of the matrix
   Value bias;
 };
 
@@ -94,6 +100,15 @@ bool Convolution::classify() {
   return isWhole && depth > 0 && !columns.empty() && !ShapedType::isDynamic(extents[channel]);
 }
 
+// Whether windows are to have their channels last: those of images whose channels come first, as in the rows of `weight`.
+bool Convolution::putsChannelsLast(WeightOp weight) {
+  // Blocks with a scale each lie along the rows as they are.
+  std::optional<Codes> codes = Codes::of(weight);
+  auto isChannel = [&](AffineExpr index) { return index == b.getAffineDimExpr(columns[0]); };
+  return !after.empty() && extents[columns[0]] > 1 && llvm::any_of(xMap.getResults(), isChannel) &&
+         !isChannel(xMap.getResults().back()) && !(codes && codes->size && codes->axis == 1);
+}
+
 // The weights as rows, one for each channel: the same bytes under another shape. Null if they are computed, or lie otherwise.
 Value Convolution::storedMatrix() {
   Value value = op.getInputs()[1];
@@ -104,16 +119,22 @@ Value Convolution::storedMatrix() {
   }
   auto weight = value.getDefiningOp<WeightOp>();
   // Codes are those of a matrix (frontends/onnx/import/Quantization.cpp).
-  if (weight && weight->hasAttr(Codes::attrName))
-    return shaped(weight).getShape() == ArrayRef({extents[channel], depth}) ? weight.getResult() : Value();
+  Attribute codes = weight ? weight->getAttr(Codes::attrName) : Attribute();
   StorageAttr storage = weight ? weight.getStorage() : StorageAttr();
-  if (!storage || storage.getTransposed() || storage.getStride())
+  if (!storage || storage.getTransposed() || storage.getStride() || storage.getTaps())
     return {};
   RankedTensorType type = shaped(weight);
-  if (type.getEncoding())
+  if (codes ? type.getShape() != ArrayRef({extents[channel], depth}) : bool(type.getEncoding()))
     return {};
-  auto matrix = RankedTensorType::get({extents[channel], depth}, type.getElementType());
-  return WeightOp::create(b, weight.getLoc(), matrix, weight.getName(), storage);
+  channelsLast = putsChannelsLast(weight);
+  int64_t taps = depth / extents[columns[0]];
+  if (channelsLast && taps > 1)
+    storage = storage.withTaps(taps);
+  auto matrix = RankedTensorType::get({extents[channel], depth}, type.getElementType(), type.getEncoding());
+  auto rows = WeightOp::create(b, weight.getLoc(), matrix, weight.getName(), storage);
+  if (codes)
+    rows->setAttr(Codes::attrName, codes);
+  return rows;
 }
 
 // The same of weights that are computed.
@@ -152,9 +173,23 @@ Value Convolution::contraction(Value rows, Value matrix) {
       .getResult(0);
 }
 
+Value Convolution::transposed(Value value, ArrayRef<int64_t> permutation) {
+  SmallVector<OpFoldResult> sizes =
+      applyPermutation(ArrayRef(tensor::getMixedSizes(b, loc, value)), permutation);
+  Value room = tensor::EmptyOp::create(b, loc, sizes, shaped(value).getElementType());
+  return linalg::TransposeOp::create(b, loc, value, room, permutation)->getResult(0);
+}
+
 // The windows as rows: (before…, after, depth), or without `after` where nothing lies behind the channels.
 Value Convolution::windows() {
-  SmallVector<unsigned> loops = llvm::to_vector(llvm::concat<unsigned>(before, after, columns));
+  // Loops of one step are left out.
+  SmallVector<unsigned> elements;
+  llvm::copy_if(columns, std::back_inserter(elements), [&](unsigned loop) { return extents[loop] != 1; });
+  if (elements.empty())
+    elements.push_back(columns[0]);
+  if (channelsLast)
+    std::rotate(elements.begin(), elements.begin() + 1, elements.end());
+  SmallVector<unsigned> loops = llvm::to_vector(llvm::concat<unsigned>(before, after, elements));
   SmallVector<AffineExpr> places(op.getNumLoops(), b.getAffineConstantExpr(0));
   for (auto [i, loop] : llvm::enumerate(loops))
     places[loop] = b.getAffineDimExpr(i);
@@ -177,25 +212,35 @@ Value Convolution::windows() {
     groups.back().append(group);
   if (!groups.empty() && int64_t(groups.size()) < shaped(x).getRank())
     x = tensor::CollapseShapeOp::create(b, loc, x, groups);
+  if (channelsLast) {
+    SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, indices.size()));
+    auto at = llvm::find(indices, b.getAffineDimExpr(loops.size() - 1)) - indices.begin();
+    std::rotate(order.begin() + at, order.begin() + at + 1, order.end());
+    std::rotate(indices.begin() + at, indices.begin() + at + 1, indices.end());
+    x = transposed(x, order);
+  }
   SmallVector<OpFoldResult> out = outSizes(), sizes;
   for (unsigned loop : llvm::concat<unsigned>(before, after))
     sizes.push_back(out[*outMap.getResultPosition(b.getAffineDimExpr(loop))]);
-  for (unsigned loop : columns)
+  for (unsigned loop : elements)
     sizes.push_back(b.getIndexAttr(extents[loop]));
-  Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
-  SmallVector<utils::IteratorType> iterators(loops.size(), utils::IteratorType::parallel);
-  SmallVector<AffineMap> maps = {AffineMap::get(loops.size(), 0, indices, b.getContext()),
-                                 b.getMultiDimIdentityMap(loops.size())};
-  Value windows = linalg::GenericOp::create(b, loc, room.getType(), x, room, maps, iterators,
-                                            [](OpBuilder &b, Location loc, ValueRange elements) {
-                                              linalg::YieldOp::create(b, loc, elements[0]);
-                                            })
-                      .getResult(0);
+  AffineMap read = simplifyAffineMap(AffineMap::get(loops.size(), 0, indices, b.getContext()));
+  Value windows = x;
+  if (!read.isIdentity()) {
+    Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+    SmallVector<utils::IteratorType> iterators(loops.size(), utils::IteratorType::parallel);
+    SmallVector<AffineMap> maps = {read, b.getMultiDimIdentityMap(loops.size())};
+    windows = linalg::GenericOp::create(b, loc, room.getType(), x, room, maps, iterators,
+                                        [](OpBuilder &b, Location loc, ValueRange elements) {
+                                          linalg::YieldOp::create(b, loc, elements[0]);
+                                        })
+                  .getResult(0);
+  }
   SmallVector<ReassociationIndices> joined;
   int64_t next = 0;
   for (size_t i = 0; i < before.size(); ++i)
     joined.push_back({next++});
-  for (size_t count : {after.size(), columns.size()}) {
+  for (size_t count : {after.size(), elements.size()}) {
     if (count)
       joined.push_back(llvm::to_vector(llvm::seq<int64_t>(next, next + count)));
     next += count;
@@ -239,12 +284,9 @@ Value Convolution::placed(Value product) {
   auto type = shaped(op.getResult(0));
   int64_t lead = before.size();
   if (!after.empty()) {
-    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, product);
     SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, lead + 2));
-    std::swap(sizes[lead], sizes[lead + 1]);
     std::swap(permutation[lead], permutation[lead + 1]);
-    Value room = tensor::EmptyOp::create(b, loc, sizes, type.getElementType());
-    product = linalg::TransposeOp::create(b, loc, product, room, permutation)->getResult(0);
+    product = transposed(product, permutation);
   }
   // A dimension of one step goes with the next one.
   SmallVector<ReassociationIndices> groups(shaped(product).getRank());

@@ -127,7 +127,7 @@ void WeightQuantizer::convert(Value value) {
     StorageAttr storage = op.getStorage();
     op.setStorageAttr(StorageAttr::get(context, b.getStringAttr(name), storage.getFile(), storage.getOffset(),
                                        storage.getTransposed(), storage.getStride(), storage.getType(),
-                                       /*acrossRows=*/storage.getTransposed()));
+                                       /*acrossRows=*/storage.getTransposed(), storage.getTaps()));
   }
 }
 

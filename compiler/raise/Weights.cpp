@@ -147,10 +147,10 @@ static std::optional<SmallVector<int64_t>> storedSteps(RankedTensorType type, St
   SmallVector<int64_t> steps(type.getRank(), 1);
   for (int64_t d = type.getRank() - 2; d >= 0; --d)
     steps[d] = steps[d + 1] * type.getDimSize(d + 1);
-  bool isDense = !storage || (!storage.getTransposed() && !storage.getStride());
+  bool isDense = !storage || (!storage.getTransposed() && !storage.getStride() && !storage.getTaps());
   if (isDense)
     return steps;
-  if (type.getRank() != 2)
+  if (type.getRank() != 2 || storage.getTaps())
     return std::nullopt;
   int64_t stride = storage.getStride() ? storage.getStride() : type.getDimSize(storage.getTransposed() ? 0 : 1);
   return storage.getTransposed() ? SmallVector<int64_t>{1, stride} : SmallVector<int64_t>{stride, 1};

@@ -30,8 +30,9 @@ struct Stored {
   int64_t stride;                             // of stored rows, in values; 0: none lie between
   std::optional<heddle::TensorType> fileType; // what it is converted from
   bool acrossRows;
+  std::shared_ptr<std::vector<uint8_t>> reordered = {}; // what `data` is, where it is not the file's
 
-  // The numbers, stored row by stored row.
+  // The numbers, row by row of what is stored.
   std::vector<float> numbers(int64_t rows, int64_t columns) const {
     int64_t storedRows = transposed ? columns : rows, width = transposed ? rows : columns;
     std::vector<float> values(rows * columns);
@@ -40,6 +41,16 @@ struct Stored {
   }
 };
 } // namespace
+
+// Elements of `width` bytes of (…, columns) as the file has them -> as `storage` says that they are: of kernels with taps, channels last.
+static std::vector<uint8_t> channelsLast(StorageAttr storage, ArrayRef<uint8_t> stored, int64_t columns,
+                                         int64_t width) {
+  std::vector<uint8_t> result;
+  for (size_t row = 0; row < stored.size(); row += columns * width)
+    for (int64_t column = 0; column < columns; ++column)
+      llvm::append_range(result, stored.slice(row + storage.storedColumn(column, columns) * width, width));
+  return result;
+}
 
 static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, StorageAttr storage, int64_t rows,
                                 int64_t columns) {
@@ -58,12 +69,20 @@ static FailureOr<Stored> locate(WeightOp op, const Checkpoint &checkpoint, Stora
     return op.emitOpError("lies at ") << offset << " with " << bytes << " bytes, in a file of " << size;
   if (type != inFile && (storage.getAcrossRows() ? storedRows : width) % tensorTypeInfo(*type).blockValues)
     return op.emitOpError("has blocks of ") << storage.getType() << " that do not divide its rows";
-  return Stored{*type,
+  Stored stored{*type,
                 checkpoint.files[storage.getFile()]->data() + offset,
                 storage.getTransposed(),
                 storage.getStride(),
                 type != inFile ? inFile : std::nullopt,
                 storage.getAcrossRows()};
+  if (!storage.getTaps())
+    return stored;
+  if (info.blockValues != 1 || columns % storage.getTaps())
+    return op.emitOpError("has no kernels of ") << storage.getTaps() << " taps in rows of " << columns;
+  stored.reordered = std::make_shared<std::vector<uint8_t>>(
+      channelsLast(storage, ArrayRef(stored.data, bytes), columns, info.blockBytes));
+  stored.data = stored.reordered->data();
+  return stored;
 }
 
 // The values of a stored (rows, columns) matrix, or of a vector of `columns`.
@@ -147,12 +166,13 @@ static FailureOr<std::vector<double>> readCodes(WeightOp op, const Checkpoint &c
   std::vector<double> values;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column) {
-      std::array<int64_t, 2> place = {turned ? column : row, turned ? row : column}, group = {0, 0};
+      int64_t at = storage.storedColumn(column, columns);
+      std::array<int64_t, 2> place = {turned ? at : row, turned ? row : at}, group = {0, 0};
       for (int64_t axis : {0, 1})
         if (codes.size)
           group[axis] = axis == codes.axis ? place[axis] / codes.size : place[axis];
-      int64_t at = group[0] * groups[1] + group[1];
-      values.push_back(double((*stored)[place[0] * extents[1] + place[1]] - (*zeros)[at]) * scales[at]);
+      int64_t scale = group[0] * groups[1] + group[1];
+      values.push_back(double((*stored)[place[0] * extents[1] + place[1]] - (*zeros)[scale]) * scales[scale]);
     }
   return values;
 }
@@ -294,6 +314,17 @@ static Tensor transposed(const Tensor &matrix) {
   return result;
 }
 
+// A matrix as the file has it -> as `storage`, which may be null, says that it is.
+static Tensor channelsLast(StorageAttr storage, const Tensor &stored) {
+  if (!storage || !storage.getTaps())
+    return stored;
+  Tensor result = stored;
+  int64_t columns = stored.shape[1];
+  for (size_t i = 0; i < stored.reals.size(); ++i)
+    result.reals[i] = stored.reals[i / columns * columns + storage.storedColumn(i % columns, columns)];
+  return result;
+}
+
 // What stands for one source of `packing`, as what is packed of it, row by row.
 static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, SourceAttr source, uint64_t seed) {
   if (!packing.isMatrix())
@@ -301,18 +332,20 @@ static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, Source
   int64_t rows = source.getRows(), k = packing.getShape()[1];
   if (packing.getTransposed())
     return transposed(randomSource(op, source.getName(), {k, rows}, seed)).reals;
-  return randomSource(op, source.getName(), {rows, k}, seed).reals;
+  return channelsLast(source.getStorage(), randomSource(op, source.getName(), {rows, k}, seed)).reals;
 }
 
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
     PackingAttr packing = op.getPacking();
-    StorageAttr storage = op.getStorage();
+    bool isStored = packing && packing.getLayout() == PackingLayout::Stored;
+    StorageAttr storage = isStored ? packing.getSources().front().getStorage() : op.getStorage();
     if (storage && storage.getTransposed()) // the same numbers as those of the stored tensor
       return makeValue(transposed(
           randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed, storage.getStride())));
     if (!isPacked(op))
-      return makeValue(randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed));
+      return makeValue(channelsLast(
+          storage, randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed)));
     auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
     for (SourceAttr source : packing.getSources())
       llvm::append_range(*stacked, randomPacked(op, packing, source, seed));

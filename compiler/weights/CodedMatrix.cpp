@@ -26,6 +26,7 @@ static FailureOr<const uint8_t *> bytesAt(Operation *op, const Checkpoint &check
 FailureOr<CodedMatrix> CodedMatrix::locate(Operation *op, const Checkpoint &checkpoint, StorageAttr storage,
                                            const Codes &codes, int64_t rows, int64_t columns) {
   CodedMatrix matrix;
+  matrix.storage = storage;
   matrix.codes = codes;
   matrix.rows = rows;
   matrix.columns = columns;
@@ -68,6 +69,7 @@ int CodedMatrix::codeAt(const uint8_t *base, int64_t row, int64_t width, int64_t
 
 CodedMatrix::Element CodedMatrix::at(int64_t row, int64_t column) const {
   int64_t storedRows = transposed ? columns : rows, storedColumns = transposed ? rows : columns;
+  column = storage.storedColumn(column, columns);
   if (transposed)
     std::swap(row, column);
   Element element{codeAt(data, row, storedColumns, column), int(codes.zero), float(codes.scale)};

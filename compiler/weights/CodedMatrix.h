@@ -30,6 +30,7 @@ private:
   void packBytes(const PackedLayout &layout, int64_t row, int64_t lane, uint8_t *panel) const;
   int codeAt(const uint8_t *base, int64_t row, int64_t width, int64_t column) const;
 
+  StorageAttr storage;
   Codes codes;
   int64_t rows = 0, columns = 0;
   bool transposed = false, isSigned = false;

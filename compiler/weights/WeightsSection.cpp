@@ -80,6 +80,7 @@ public:
 private:
   FailureOr<ArrayRef<uint8_t>> stored(StorageAttr storage, uint64_t count, uint64_t width);
   FailureOr<SmallVector<MappedSource>> sources(int64_t k);
+  FailureOr<ArrayRef<uint8_t>> channelsLast(StorageAttr storage, ArrayRef<uint8_t> from, int64_t k, int64_t width);
   LogicalResult emit(ArrayRef<uint8_t> bytes);
   LogicalResult take(Piece &piece);
   LogicalResult writeAll();
@@ -96,6 +97,7 @@ private:
   Sha256 hash;
   uint64_t offset = 0;
   ConversionLoss loss;
+  std::deque<std::vector<uint8_t>> reordered; // rows of sources whose channels come last
   std::deque<std::vector<float>> decoded; // numbers of sources that are packed as f32 and are not f32 in the file
 };
 
@@ -135,6 +137,20 @@ FailureOr<ArrayRef<uint8_t>> WeightWriter::stored(StorageAttr storage, uint64_t 
   return ArrayRef(file.data() + begin, count * width);
 }
 
+// The rows of `k` numbers of `width` bytes that lie at `from`, each as the matrix has it: in_channels behind taps.
+FailureOr<ArrayRef<uint8_t>> WeightWriter::channelsLast(StorageAttr storage, ArrayRef<uint8_t> from, int64_t k,
+                                                        int64_t width) {
+  if (width == 0 || k % storage.getTaps())
+    return op.emitError("'") << op.getName() << "': no kernels of " << storage.getTaps() << " taps lie in rows of " << k
+                             << " numbers of type " << storage.getTypeInFile();
+  std::vector<uint8_t> &bytes = reordered.emplace_back(from.size());
+  for (size_t row = 0; row < from.size(); row += k * width)
+    for (int64_t column = 0; column < k; ++column)
+      std::memcpy(bytes.data() + row + column * width, from.data() + row + storage.storedColumn(column, k) * width,
+                  width);
+  return ArrayRef<uint8_t>(bytes);
+}
+
 // `k`: in_features of each matrix, 1 for vectors.
 FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
   SmallVector<MappedSource> result;
@@ -170,6 +186,11 @@ FailureOr<SmallVector<MappedSource>> WeightWriter::sources(int64_t k) {
     auto bytes = stored(storage, llvm::divideCeil(uint64_t(values), info.blockValues), info.blockBytes);
     if (failed(bytes))
       return failure();
+    if (storage.getTaps()) {
+      bytes = channelsLast(storage, *bytes, k, info.blockValues == 1 ? info.blockBytes : 0);
+      if (failed(bytes))
+        return failure();
+    }
     MappedSource &mapped =
         result.emplace_back(MappedSource{bytes->data(), *type, rows, storage.getTransposed(), storage.getStride()});
     if (type != inFile)
@@ -301,6 +322,14 @@ LogicalResult WeightWriter::writeStored() {
   auto bytes = stored(storage, type.getNumElements(), llvm::divideCeil(type.getElementTypeBitWidth(), 8));
   if (failed(bytes))
     return failure();
+  if (storage.getTransposed()) {
+    size_t columns = type.getDimSize(0), rows = type.getDimSize(1), width = bytes->size() / (rows * columns);
+    std::vector<uint8_t> &turned = reordered.emplace_back(bytes->size());
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t column = 0; column < columns; ++column)
+        std::memcpy(turned.data() + (column * rows + row) * width, bytes->data() + (row * columns + column) * width, width);
+    bytes = ArrayRef<uint8_t>(turned);
+  }
   for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), pieceBytes)))
     if (failed(emit(rest.take_front(pieceBytes))))
       return failure();

@@ -147,5 +147,11 @@ func.func private @packing_c6() attributes {packing = #heddle.packing<layout = s
 // -----
 
 #w = #heddle.source<name = "w", rows = 4, storage = <type = "bf16", file = 0, offset = 0, transposed = true>>
-// expected-error @+1 {{a stored tensor must lie in the order of its type, without a stride or a fileType, got #heddle.storage<type = "bf16", file = 0, offset = 0, transposed = true>}}
-func.func private @packing_c6() attributes {packing = #heddle.packing<layout = stored, format = "bf16", shape = [2, 2], offset = 0, sources = [#w]>}
+// expected-error @+1 {{a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got #heddle.storage<type = "bf16", file = 0, offset = 0, transposed = true>}}
+func.func private @packing_c6() attributes {packing = #heddle.packing<layout = stored, format = "bf16", shape = [2, 2, 1], offset = 0, sources = [#w]>}
+
+// -----
+
+#w = #heddle.source<name = "w", rows = 18, storage = <type = "f32", file = 0, offset = 0, taps = 9>>
+// expected-error @+1 {{a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got #heddle.storage<type = "f32", file = 0, offset = 0, taps = 9>}}
+func.func private @packing_c6() attributes {packing = #heddle.packing<layout = stored, format = "f32", shape = [1, 18], offset = 0, sources = [#w]>}

@@ -10,8 +10,24 @@ func.func @weight_c1() {
 // -----
 
 func.func @storage_c1() {
-  // expected-error @+1 {{stride (-1) must not be negative}}
+  // expected-error @+1 {{stride (-1) and taps (0) must not be negative}}
   %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, stride = -1> : tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @storage_c1() {
+  // expected-error @+1 {{stride (0) and taps (-9) must not be negative}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, taps = -9> : tensor<2x18xf32>
+  return
+}
+
+// -----
+
+func.func @storage_c3() {
+  // expected-error @+1 {{taps (9) are of rows that follow each other as the file has them}}
+  %0 = heddle.weight "w" <type = "f32", file = 0, offset = 0, transposed = true, taps = 9> : tensor<2x18xf32>
   return
 }
 

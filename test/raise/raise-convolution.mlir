@@ -3,11 +3,13 @@
 // RUN: %heddle-opt %s --heddle-check-all --heddle-raise-linear --canonicalize -o %t.out
 // RUN: FileCheck %s --input-file=%t.out
 
-// As a file of images has it: one group, channels before places. The weights are the file's bytes.
+// As a file of images has it: one group, channels before places. Windows have them last, and so have the rows of the weights, whose bytes are the file's.
+// CHECK: #[[READ:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 * 2 + d3, d2 * 3 + d4 * 2, d5)>
 // CHECK-LABEL: @strides_and_dilations
 // CHECK-SAME: %[[X:.*]]: tensor<?x3x9x11xf32>
-// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x18xf32>
-// CHECK: %[[WINDOWS:.*]] = linalg.generic {{.*}} ins(%[[X]] : {{.*}} outs({{.*}} : tensor<?x4x3x3x2x3xf32>)
+// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f32", file = 0, offset = 64, taps = 6> : tensor<5x18xf32>
+// CHECK: %[[LAST:.*]] = linalg.transpose ins(%[[X]] : {{.*}} permutation = [0, 2, 3, 1]
+// CHECK: %[[WINDOWS:.*]] = linalg.generic {indexing_maps = [#[[READ]], {{.*}} ins(%[[LAST]] : {{.*}} outs({{.*}} : tensor<?x4x3x2x3x3xf32>)
 // CHECK: %[[ROWS:.*]] = tensor.collapse_shape %[[WINDOWS]] {{\[\[}}0], [1, 2], [3, 4, 5]] : {{.*}} into tensor<?x12x18xf32>
 // CHECK: %[[Y:.*]] = heddle.linear %[[ROWS]], weights(%[[W]] : tensor<5x18xf32>) : tensor<?x12x18xf32> -> tensor<?x12x5xf32>
 // CHECK: linalg.transpose ins(%[[Y]] : {{.*}} permutation = [0, 2, 1]
@@ -37,6 +39,7 @@ func.func @strides_and_dilations(%x: tensor<?x3x9x11xf32>) -> tensor<?x5x4x3xf32
 
 // What is added to each channel is the product's bias; a reader that wants rows gets them as they are.
 // CHECK-LABEL: @bias_and_rows
+// CHECK: linalg.transpose
 // CHECK: %[[Y:.*]] = heddle.linear {{.*}}, weights({{.*}}) biases({{.*}}) : tensor<2x6x8xf32> -> tensor<2x6x5xf32>
 // CHECK-NOT: linalg.transpose
 // CHECK-NOT: addf
@@ -62,6 +65,30 @@ func.func @bias_and_rows(%x: tensor<2x2x4x6xf32>) -> tensor<2x6x5xf32> {
   %turned = tensor.empty() : tensor<2x6x5xf32>
   %rows = linalg.transpose ins(%flat : tensor<2x5x6xf32>) outs(%turned : tensor<2x6x5xf32>) permutation = [0, 2, 1]
   return %rows : tensor<2x6x5xf32>
+}
+
+// A kernel of one place has no windows: its product is one of the image, which is read at every second place where it makes such steps.
+// CHECK-LABEL: @one_place
+// CHECK-SAME: %[[X:.*]]: tensor<2x6x3x4xf32>
+// CHECK: %[[W:.*]] = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x6xf32>
+// CHECK: %[[LAST:.*]] = linalg.transpose ins(%[[X]] : {{.*}} permutation = [0, 2, 3, 1]
+// CHECK-NOT: linalg.generic
+// CHECK: %[[ROWS:.*]] = tensor.collapse_shape %[[LAST]] {{\[\[}}0], [1, 2], [3]] : {{.*}} into tensor<2x12x6xf32>
+// CHECK: heddle.linear %[[ROWS]], weights(%[[W]] : tensor<5x6xf32>)
+#one = affine_map<(n, m, i, j, c, k, l) -> (n, c, i + k, j + l)>
+#wone = affine_map<(n, m, i, j, c, k, l) -> (m, c, k, l)>
+#yone = affine_map<(n, m, i, j, c, k, l) -> (n, m, i, j)>
+func.func @one_place(%x: tensor<2x6x3x4xf32>) -> tensor<2x5x3x4xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 64> : tensor<5x6x1x1xf32>
+  %init = arith.constant dense<0.0> : tensor<2x5x3x4xf32>
+  %y = linalg.generic {indexing_maps = [#one, #wone, #yone], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+      ins(%x, %w : tensor<2x6x3x4xf32>, tensor<5x6x1x1xf32>) outs(%init : tensor<2x5x3x4xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<2x5x3x4xf32>
+  return %y : tensor<2x5x3x4xf32>
 }
 
 // Channels behind the places: no transpose.

@@ -1,18 +1,20 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // RUN: %heddle-opt %s --heddle-pack-weights --split-input-file | FileCheck %s
-// RUN: sed 's/, offset = 4>/, offset = 4, transposed = true>/' %s | not %heddle-opt --heddle-pack-weights 2>&1 | FileCheck %s --check-prefix=TURNED
-// TURNED: error: a stored tensor must lie in the order of its type, without a stride or a fileType, got #heddle.storage<type = "f32", file = 0, offset = 4, transposed = true>
+// RUN: sed 's/, offset = 4>/, offset = 4, taps = 2>/' %s | not %heddle-opt --heddle-pack-weights 2>&1 | FileCheck %s --check-prefix=TAPS
+// TAPS: error: a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got #heddle.storage<type = "f32", file = 0, offset = 4, taps = 2>
 
 // What no kernel packs is stored as the file has it. Places are multiples of 64 bytes; what is the same in the file is stored once.
-// CHECK: module attributes {{.*}}heddle.weights_size = 66 : i64
+// CHECK: module attributes {{.*}}heddle.weights_size = 144 : i64
 // CHECK: heddle.weight "a" packed <layout = stored, format = "f32", shape = [2, 2], offset = 0, sources = [<name = "a", rows = 4, storage = <type = "f32", file = 0, offset = 4>>]> : tensor<2x2xf32>
 // CHECK: heddle.weight "again" packed <layout = stored, {{.*}} offset = 0,
 // CHECK: heddle.weight "flags" packed <layout = stored, format = "bool", shape = [2], offset = 64,
-func.func @graph() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xi1>) {
+// CHECK: heddle.weight "a" packed <layout = stored, format = "f32", shape = [2, 2], offset = 128, {{.*}}transposed = true>>]> : tensor<2x2xf32>
+func.func @graph() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xi1>, tensor<2x2xf32>) {
   %a = heddle.weight "a" <type = "f32", file = 0, offset = 4> : tensor<2x2xf32>
   %again = heddle.weight "again" <type = "f32", file = 0, offset = 4> : tensor<2x2xf32>
   %flags = heddle.weight "flags" <type = "bool", file = 0, offset = 20> : tensor<2xi1>
-  return %a, %again, %flags : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xi1>
+  %turned = heddle.weight "a" <type = "f32", file = 0, offset = 4, transposed = true> : tensor<2x2xf32>
+  return %a, %again, %flags, %turned : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2xi1>, tensor<2x2xf32>
 }
 
 // -----

@@ -378,6 +378,9 @@ void LoopTask::emitGroup(ArrayRef<LoopBounds> first) {
   llvm::copy(first, own.front().begin());
   unsigned shared = isSingle() ? group.ops.front().getNumLoops() - 1 : group.shared;
   shared = std::min({shared, group.shared, isSingle() ? writtenOutFrom(group.ops.front()) : shared});
+  // Its last loop before the terms of sums is left to it.
+  if (unsigned terms = isSingle() ? termsFrom(group.ops.front()) : 0; terms > 0 && shared >= terms)
+    shared = terms - 1;
   SmallVector<Value> ivs;
   for (unsigned loop = 0; loop < shared; ++loop) {
     auto made = scf::ForOp::create(b, loc, first[loop].begin, first[loop].end, index(1));

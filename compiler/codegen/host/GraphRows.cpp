@@ -28,6 +28,12 @@ static constexpr int64_t shortestRow = 8;
 // Of such a window so many are copied without a loop: 3 x 3 of them in loops took half as long again.
 static constexpr int64_t mostWrittenOut = 32;
 
+// Reductions of more steps than this are loops: a window of 7 x 7 places is none.
+static constexpr int64_t mostTerms = 64;
+// Sums that stay in registers side by side, and so many terms at most in all of them.
+static constexpr int64_t mostSums = 4, mostTermsWritten = 128;
+static constexpr size_t mostOpsOfTerm = 12;
+
 namespace {
 
 enum class Access { Uniform, Contiguous, Gathered };
@@ -65,10 +71,36 @@ static bool isElement(Type type) {
          (integer && (integer.getWidth() == 1 || (integer.getWidth() >= 8 && llvm::isPowerOf2_32(integer.getWidth()))));
 }
 
+// Whether `value`, of the body of `op`, differs from step to step of the innermost loop by what it is computed from, buffers aside.
+static bool followsInnermost(linalg::GenericOp op, Value value) {
+  Operation *made = value.getDefiningOp();
+  if (!made || made->getBlock() != op.getBody())
+    return isa<BlockArgument>(value) && cast<BlockArgument>(value).getOwner() == op.getBody();
+  if (auto place = dyn_cast<linalg::IndexOp>(made))
+    return place.getDim() + 1 == op.getNumLoops();
+  return llvm::any_of(made->getOperands(), [&](Value operand) { return followsInnermost(op, operand); });
+}
+
+// Whether a load in the body reads, step by step of the innermost loop, one element after the other.
+static bool isRowOfElements(linalg::GenericOp op, memref::LoadOp load) {
+  if (load.getIndices().empty())
+    return false;
+  auto place = load.getIndices().back().getDefiningOp<linalg::IndexOp>();
+  auto [strides, offset] = load.getMemRefType().getStridesAndOffset();
+  return place && place.getDim() + 1 == op.getNumLoops() && strides.back() == 1 && !load.getType().isInteger(1) &&
+         llvm::none_of(load.getIndices().drop_back(), [&](Value index) { return followsInnermost(op, index); });
+}
+
 // Whether `op` does to a vector what it does to each number in it. Integer division is guarded later, number by number.
 static bool isLaneWise(Operation &op) {
   if (isa<linalg::IndexOp, linalg::YieldOp, arith::ConstantOp>(op))
     return true;
+  if (auto load = dyn_cast<memref::LoadOp>(op)) {
+    auto loops = cast<linalg::GenericOp>(op.getParentOp());
+    return load.getMemRefType().isStrided() && isElement(load.getType()) &&
+           (isRowOfElements(loops, load) ||
+            llvm::none_of(load.getIndices(), [&](Value index) { return followsInnermost(loops, index); }));
+  }
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
           arith::FloorDivSIOp, math::FPowIOp, math::IPowIOp>(op))
     return false;
@@ -128,12 +160,31 @@ unsigned heddle::writtenOutFrom(linalg::GenericOp op) {
   return from;
 }
 
+unsigned heddle::termsFrom(linalg::GenericOp op) {
+  unsigned loops = op.getNumLoops(), from = loops - 1;
+  if (loops < 2 || innermostLoopOf(op) != InnermostLoop::Parallel || op.getBody()->getOperations().size() > mostOpsOfTerm)
+    return loops;
+  for (OpOperand &operand : op->getOpOperands())
+    if (isa<MemRefType>(operand.get().getType()) && accessOf(op, operand) == Access::Gathered)
+      return loops;
+  SmallVector<int64_t> steps = op.getStaticLoopRanges();
+  for (int64_t terms = 1; from > 0 && op.getIteratorTypesArray()[from - 1] == utils::IteratorType::reduction; --from) {
+    if (ShapedType::isDynamic(steps[from - 1]) || steps[from - 1] < 1)
+      break;
+    terms *= steps[from - 1];
+    if (terms > mostTerms)
+      break;
+  }
+  return from + 1 < loops ? from : loops;
+}
+
 namespace {
 
 class LoopEmitter {
 public:
   LoopEmitter(OpBuilder &b, linalg::GenericOp op, ArrayRef<LoopBounds> bounds, int64_t lanes)
-      : b(op.getLoc(), b), op(op), bounds(bounds), lanes(lanes), kind(innermostLoopOf(op)) {}
+      : b(op.getLoc(), b), op(op), bounds(bounds), lanes(lanes), kind(innermostLoopOf(op)),
+        termLoop(termsFrom(op)) {}
   void run(ValueRange outer);
 
 private:
@@ -156,14 +207,18 @@ private:
   Value gather(OpOperand &operand, Value at);
   Value firstLanes(Value count);
   void mapOperands(IRMapping &map, Value at, Value mask);
-  void cloneBody(IRMapping &map, Value at, bool inVectors);
+  void cloneBody(IRMapping &map, Value at, Value mask, bool inVectors);
+  Operation *cloneInVectors(Operation &inner, IRMapping &map, Value at, Value mask);
   Value lookup(IRMapping &map, Value value, bool inVectors);
 
   void emitInnermost();
   void emitElement();
   void emitWrittenOut();
   void emitScalar(Value begin, Value end);
+  void emitVectors(function_ref<void(Value at, Value mask)> emit);
   void emitParallel();
+  void emitSums(Value at, Value mask);
+  void emitSumsOf(ArrayRef<Value> places, Value at, Value mask);
   void emitReduction();
   void emitStep(Value at, Value mask);
   Values terms(Value at, Value mask);
@@ -183,6 +238,10 @@ private:
   Values ivs;                      // of the loops that are open
   DenseMap<unsigned, Value> stays; // by operand: what was read before the innermost loop
   SmallVector<Combiner> combiners; // by output
+  unsigned termLoop;               // the first one whose steps are terms
+  bool sumsSideBySide = false;     // at several steps of the loop before that one
+  std::vector<SmallVector<int64_t>> termPlaces;
+  DenseMap<std::pair<unsigned, size_t>, Value> everyPlace; // by operand and term: what is the same at all of those steps
 };
 
 } // namespace
@@ -296,8 +355,37 @@ Value LoopEmitter::lookup(IRMapping &map, Value value, bool inVectors) {
   return inVectors && !isa<VectorType>(mapped.getType()) ? splat(mapped) : mapped;
 }
 
+// A copy of `inner` on vectors.
+Operation *LoopEmitter::cloneInVectors(Operation &inner, IRMapping &map, Value at, Value mask) {
+  if (auto load = dyn_cast<memref::LoadOp>(inner)) {
+    Values indices;
+    for (Value place : load.getIndices().drop_back())
+      indices.push_back(map.lookupOrDefault(place));
+    indices.push_back(at);
+    VectorType type = vectorOf(load.getType());
+    Value buffer = map.lookupOrDefault(load.getMemRef());
+    if (!mask)
+      return vector::LoadOp::create(b, type, buffer, indices);
+    Value zero = arith::ConstantOp::create(b, type, b.getZeroAttr(type));
+    return vector::MaskedLoadOp::create(b, type, buffer, indices, mask, zero);
+  }
+  IRMapping own(map);
+  for (Value operand : inner.getOperands())
+    own.map(operand, lookup(map, operand, true));
+  // A term of a sum is rounded once.
+  if (auto add = dyn_cast<arith::AddFOp>(inner); add && termLoop < op.getNumLoops())
+    for (auto [product, other] : {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())})
+      if (auto mul = product.getDefiningOp<arith::MulFOp>(); mul && product.hasOneUse())
+        return math::FmaOp::create(b, lookup(map, mul.getLhs(), true), lookup(map, mul.getRhs(), true),
+                                   own.lookup(other));
+  Operation *copy = b.clone(inner, own);
+  for (Value made : copy->getResults())
+    made.setType(vectorOf(made.getType()));
+  return copy;
+}
+
 // All ops of the body but those that combine terms; numbers that depend on no vector stay numbers.
-void LoopEmitter::cloneBody(IRMapping &map, Value at, bool inVectors) {
+void LoopEmitter::cloneBody(IRMapping &map, Value at, Value mask, bool inVectors) {
   for (Operation &inner : op.getBody()->without_terminator()) {
     if (inVectors && llvm::any_of(combiners, [&](Combiner c) { return c.op == &inner; }))
       continue;
@@ -315,16 +403,8 @@ void LoopEmitter::cloneBody(IRMapping &map, Value at, bool inVectors) {
     bool isWide = inVectors && llvm::any_of(inner.getOperands(), [&](Value operand) {
                     return isa<VectorType>(map.lookupOrDefault(operand).getType());
                   });
-    IRMapping own(map);
-    if (isWide)
-      for (Value operand : inner.getOperands())
-        own.map(operand, lookup(map, operand, true));
-    Operation *copy = b.clone(inner, own);
-    for (auto [result, made] : llvm::zip(inner.getResults(), copy->getResults())) {
-      if (isWide)
-        made.setType(vectorOf(result.getType()));
-      map.map(result, made);
-    }
+    Operation *copy = isWide ? cloneInVectors(inner, map, at, mask) : b.clone(inner, map);
+    map.map(inner.getResults(), copy->getResults());
   }
 }
 
@@ -332,7 +412,7 @@ void LoopEmitter::cloneBody(IRMapping &map, Value at, bool inVectors) {
 void LoopEmitter::emitElement() {
   IRMapping map;
   mapOperands(map, nullptr, nullptr);
-  cloneBody(map, nullptr, false);
+  cloneBody(map, nullptr, nullptr, false);
   for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
     store(map.lookupOrDefault(value), *output(i));
 }
@@ -362,7 +442,7 @@ void LoopEmitter::emitScalar(Value begin, Value end) {
 void LoopEmitter::emitStep(Value at, Value mask) {
   IRMapping map;
   mapOperands(map, at, mask);
-  cloneBody(map, at, true);
+  cloneBody(map, at, mask, true);
   for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
     storeVector(map.lookupOrDefault(value), *output(i), at, mask);
 }
@@ -381,14 +461,15 @@ static bool isKnownEmpty(Value begin, Value end) {
   return first && last && *first >= *last;
 }
 
-void LoopEmitter::emitParallel() {
+// `emit` at each vector of the innermost loop, the last one under a mask.
+void LoopEmitter::emitVectors(function_ref<void(Value at, Value mask)> emit) {
   auto [begin, end] = bounds.back();
   Value whole = wholeSteps(b, b.getLoc(), begin, end, lanes);
   if (!isKnownEmpty(begin, whole)) {
     auto loop = scf::ForOp::create(b, begin, whole, index(lanes));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    emitStep(loop.getInductionVar(), nullptr);
+    emit(loop.getInductionVar(), nullptr);
   }
   if (isKnownEmpty(whole, end))
     return;
@@ -398,7 +479,101 @@ void LoopEmitter::emitParallel() {
   auto branch = scf::IfOp::create(b, isLeft, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  emitStep(whole, firstLanes(arith::SubIOp::create(b, end, whole)));
+  emit(whole, firstLanes(arith::SubIOp::create(b, end, whole)));
+}
+
+void LoopEmitter::emitParallel() {
+  if (termLoop == op.getNumLoops())
+    return emitVectors([&](Value at, Value mask) { emitStep(at, mask); });
+  // The places of the terms, the last loop fastest.
+  SmallVector<int64_t> steps = op.getStaticLoopRanges();
+  termPlaces = {{}};
+  for (int64_t extent : ArrayRef(steps).drop_back().drop_front(termLoop)) {
+    std::vector<SmallVector<int64_t>> longer;
+    for (ArrayRef<int64_t> place : termPlaces)
+      for (int64_t step = 0; step < extent; ++step)
+        llvm::append_range(longer.emplace_back(place), ArrayRef(step));
+    termPlaces = std::move(longer);
+  }
+  emitVectors([&](Value at, Value mask) { emitSums(at, mask); });
+}
+
+// The sums of one vector: of one step of the loops before the terms or, side by side, of all steps of the last one of these.
+void LoopEmitter::emitSums(Value at, Value mask) {
+  everyPlace.clear();
+  if (!sumsSideBySide)
+    return emitSumsOf({}, at, mask);
+  // What is the same at all steps is read before them.
+  for (size_t term = 0; term < termPlaces.size(); ++term) {
+    Values outer = ivs;
+    ivs.push_back(index(0));
+    for (int64_t step : termPlaces[term])
+      ivs.push_back(index(step));
+    for (OpOperand *operand : op.getDpsInputOperands()) {
+      AffineMap map = op.getMatchingIndexingMap(operand);
+      if (!isa<MemRefType>(operand->get().getType()) || map.isFunctionOfDim(termLoop - 1))
+        continue;
+      bool isUniform = accessOf(op, *operand) == Access::Uniform;
+      everyPlace[{operand->getOperandNumber(), term}] = isUniform ? load(*operand) : loadVector(*operand, at, mask);
+    }
+    ivs = outer;
+  }
+  auto [begin, end] = bounds[termLoop - 1];
+  for (int64_t width : {std::clamp<int64_t>(mostTermsWritten / int64_t(termPlaces.size()), 1, mostSums), int64_t(1)}) {
+    Value whole = wholeSteps(b, b.getLoc(), begin, end, width);
+    if (isKnownEmpty(begin, whole))
+      continue;
+    auto loop = scf::ForOp::create(b, begin, whole, index(width));
+    begin = whole;
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Values places;
+    for (int64_t i = 0; i < width; ++i)
+      places.push_back(affine::makeComposedAffineApply(b, b.getLoc(), b.getAffineDimExpr(0) + i, {loop.getInductionVar()}));
+    emitSumsOf(places, at, mask);
+  }
+}
+
+// The sums at `places` of the loop before the terms, or at the one that is open if there are none.
+void LoopEmitter::emitSumsOf(ArrayRef<Value> places, Value at, Value mask) {
+  Values outer = ivs;
+  size_t numSums = std::max<size_t>(places.size(), 1);
+  std::vector<Values> sums(numSums); // by place and output
+  auto open = [&](size_t sum, ArrayRef<int64_t> term) {
+    ivs = outer;
+    if (!places.empty())
+      ivs.push_back(places[sum]);
+    for (int64_t step : term)
+      ivs.push_back(index(step));
+  };
+  for (size_t sum = 0; sum < numSums; ++sum) {
+    open(sum, termPlaces.front());
+    for (OpOperand &output : op.getDpsInitsMutable())
+      sums[sum].push_back(loadVector(output, at, mask));
+  }
+  for (size_t term = 0; term < termPlaces.size(); ++term)
+    for (size_t sum = 0; sum < numSums; ++sum) {
+      open(sum, termPlaces[term]);
+      IRMapping map;
+      for (OpOperand *input : op.getDpsInputOperands()) {
+        BlockArgument argument = op.getMatchingBlockArgument(input);
+        if (argument.use_empty())
+          continue;
+        Value known = everyPlace.lookup({input->getOperandNumber(), term});
+        bool isOne = !isa<MemRefType>(input->get().getType()) || accessOf(op, *input) == Access::Uniform;
+        map.map(argument, known ? known : isOne ? load(*input) : loadVector(*input, at, mask));
+      }
+      map.map(op.getRegionOutputArgs(), sums[sum]);
+      cloneBody(map, at, mask, true);
+      for (auto [i, value] : llvm::enumerate(op.getBody()->getTerminator()->getOperands()))
+        sums[sum][i] = lookup(map, value, true);
+    }
+  for (size_t sum = 0; sum < numSums; ++sum) {
+    open(sum, termPlaces.front());
+    for (auto [i, output] : llvm::enumerate(op.getDpsInitsMutable()))
+      storeVector(sums[sum][i], output, at, mask);
+  }
+  ivs = outer;
 }
 
 Value LoopEmitter::combine(Combiner combiner, Value x, Value y) {
@@ -427,7 +602,7 @@ Value LoopEmitter::combineLanes(Combiner combiner, Value vector) {
 LoopEmitter::Values LoopEmitter::terms(Value at, Value mask) {
   IRMapping map;
   mapOperands(map, at, mask);
-  cloneBody(map, at, true);
+  cloneBody(map, at, mask, true);
   Values values;
   for (Combiner combiner : combiners) {
     Value term = lookup(map, combiner.term, true);
@@ -499,6 +674,8 @@ void LoopEmitter::emitInnermost() {
     return emitScalar(bounds.back().begin, bounds.back().end);
   for (OpOperand &operand : op->getOpOperands()) {
     bool isOutput = operand.getOperandNumber() >= op.getNumDpsInputs();
+    if (termLoop < op.getNumLoops())
+      break;
     if (!isOutput && (!isa<MemRefType>(operand.get().getType()) || accessOf(op, operand) == Access::Uniform))
       stays[operand.getOperandNumber()] = load(operand);
   }
@@ -511,8 +688,13 @@ void LoopEmitter::emitInnermost() {
 
 void LoopEmitter::run(ValueRange outer) {
   ivs = Values(outer);
-  size_t writtenOut = writtenOutFrom(op);
-  for (size_t loop = outer.size(); loop + 1 < bounds.size() && loop < writtenOut; ++loop) {
+  // Loops of one step may be open already.
+  if (termLoop < bounds.size())
+    termLoop = std::max<unsigned>(termLoop, outer.size());
+  size_t writtenOut = writtenOutFrom(op), first = std::min<size_t>(termLoop, bounds.size() - 1);
+  sumsSideBySide = termLoop < bounds.size() && outer.size() < termLoop &&
+                   op.getIteratorTypesArray()[termLoop - 1] == utils::IteratorType::parallel;
+  for (size_t loop = outer.size(); loop + sumsSideBySide < first && loop < writtenOut; ++loop) {
     auto made = scf::ForOp::create(b, bounds[loop].begin, bounds[loop].end, index(1));
     b.setInsertionPointToStart(made.getBody());
     ivs.push_back(made.getInductionVar());

@@ -255,6 +255,32 @@ GraphValue withMargins(NodeImport &n, const GraphValue &x, int64_t axis, const D
   return g.pad(kept, low, high, g.constant(x.type, 0));
 }
 
+// Where kernels lie side by side, as wide as they are apart, every element of the result has one place of the input: a product of its channels with
+// (c, m k…), whose columns become places.
+GraphValue sideBySide(GraphBuilder &g, const GraphValue &x, const GraphValue &weights, ArrayRef<int64_t> strides) {
+  int64_t spatial = int64_t(strides.size());
+  auto range = [](int64_t begin, int64_t end) { return llvm::to_vector(llvm::seq<int64_t>(begin, end)); };
+  SmallVector<int64_t> channelsLast = {0}, places = {0}, channelsFirst = {0, spatial + 1};
+  llvm::append_range(channelsLast, range(2, spatial + 2));
+  channelsLast.push_back(1);
+  Dims rows = {x.dims[0]}, whole = {x.dims[0]};
+  Dim columns = weights.dims[1];
+  for (int64_t i = 0; i < spatial; ++i) {
+    rows.push_back(x.dims[i + 2]);
+    whole.push_back(x.dims[i + 2] * strides[i]);
+    columns = columns * strides[i];
+    places.append({i + 1, spatial + 2 + i});
+  }
+  places.push_back(spatial + 1);
+  whole.push_back(weights.dims[1]);
+  llvm::append_range(channelsFirst, range(1, spatial + 1));
+  GraphValue product = g.matmul(g.transpose(x, channelsLast), g.reshape(weights, {weights.dims[0], columns}));
+  rows.push_back(weights.dims[1]);
+  for (int64_t stride : strides)
+    rows.push_back(stride);
+  return g.transpose(g.reshape(g.transpose(g.reshape(product, rows), places), whole), channelsFirst);
+}
+
 // Each element of the input adds its multiple of the kernel to the output, `stride` apart: a convolution of what is spread.
 void convTranspose(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -286,6 +312,15 @@ void convTranspose(NodeImport &n) {
     n.fail("attribute 'auto_pad' is '" + mode + "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
   if (g.failed())
     return;
+  auto isZero = [](int64_t number) { return number == 0; };
+  bool isApart = group == 1 && isFloat(x.type) && llvm::all_of(pads, isZero) && llvm::all_of(more, isZero) && !hasShape && !isSame;
+  for (size_t i = 0; i < count; ++i)
+    isApart = isApart && w.kernel[i].is((*strides)[i]) && (*dilations)[i] == 1;
+  auto withBias = [&](const GraphValue &y) {
+    return n.has(2) && n.checkRank(2, 1, "bias") ? g.add(y, perChannel(g, n.in(2), x.rank())) : y;
+  };
+  if (isApart && x.dims[1] == weights.dims[0])
+    return n.out(withBias(sideBySide(g, x, weights, *strides)));
   w.strides.assign(count, 1);
   w.dilations = *dilations;
   GraphValue source = spread(g, x, *strides);
@@ -305,10 +340,7 @@ void convTranspose(NodeImport &n) {
   }
   if (g.failed())
     return;
-  GraphValue y = convolve(n, source, weights, w, group, Weights::Transposed);
-  if (n.has(2) && n.checkRank(2, 1, "bias"))
-    y = g.add(y, perChannel(g, n.in(2), x.rank()));
-  n.out(y);
+  n.out(withBias(convolve(n, source, weights, w, group, Weights::Transposed)));
 }
 
 // A scale or zero point beside a tensor: of all of it, or one for each index of `axis`.
