@@ -208,6 +208,7 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   std::vector<WeightSource> sources;
   std::vector<double> vector;
   std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
+  std::vector<std::shared_ptr<std::vector<uint8_t>>> reordered; // what sources point into
   std::optional<heddle::TensorType> type;
   for (SourceAttr source : packing.getSources()) {
     int64_t rows = source.getRows();
@@ -215,6 +216,7 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
     if (failed(stored))
       return failure();
     type = stored->type;
+    reordered.push_back(stored->reordered);
     const uint8_t *data = stored->data;
     if (packing.getFormat() == "f32" && type != heddle::TensorType::F32) {
       widened.push_back(stored->numbers(rows, k));

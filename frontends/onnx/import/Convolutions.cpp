@@ -255,6 +255,17 @@ GraphValue withMargins(NodeImport &n, const GraphValue &x, int64_t axis, const D
   return g.pad(kept, low, high, g.constant(x.type, 0));
 }
 
+// Stored numbers as rows of them: the same bytes under another shape.
+GraphValue storedRows(GraphBuilder &g, const GraphValue &v, const Dim &columns) {
+  WeightOp weight = g.failed() ? WeightOp() : storedWeight(v);
+  if (!weight || !columns.isStatic() || !v.dims[0].isStatic())
+    return g.reshape(v, {v.dims[0], columns});
+  auto type = RankedTensorType::get({v.dims[0].value(), columns.value()},
+                                    cast<RankedTensorType>(weight.getType()).getElementType());
+  Value rows = WeightOp::create(g.b, weight.getLoc(), type, weight.getName(), weight.getStorage());
+  return g.wrap(rows, v.type, {v.dims[0], columns});
+}
+
 // Where kernels lie side by side, as wide as they are apart, every element of the result has one place of the input: a product of its channels with
 // (c, m k…), whose columns become places.
 GraphValue sideBySide(GraphBuilder &g, const GraphValue &x, const GraphValue &weights, ArrayRef<int64_t> strides) {
@@ -274,7 +285,7 @@ GraphValue sideBySide(GraphBuilder &g, const GraphValue &x, const GraphValue &we
   places.push_back(spatial + 1);
   whole.push_back(weights.dims[1]);
   llvm::append_range(channelsFirst, range(1, spatial + 1));
-  GraphValue product = g.matmul(g.transpose(x, channelsLast), g.reshape(weights, {weights.dims[0], columns}));
+  GraphValue product = g.matmul(g.transpose(x, channelsLast), storedRows(g, weights, columns));
   rows.push_back(weights.dims[1]);
   for (int64_t stride : strides)
     rows.push_back(stride);
