@@ -20,13 +20,20 @@ def ChannelsLast : StagePass<"heddle-channels-last", "::mlir::ModuleOp", "Raise"
     Must hold before: nothing; values that no convolution makes keep their order. Example: test/optimize/channels-last.mlir.
 
     ```mlir
-    %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<1x6x8xf32> -> tensor<1x6x16xf32>
-    %planes = linalg.transpose ins(%y : tensor<1x6x16xf32>) outs(%room : tensor<1x16x6xf32>) permutation = [0, 2, 1]
-    %relu = arith.maximumf %planes, %zero : tensor<1x16x6xf32>
-    %next = linalg.transpose ins(%relu : tensor<1x16x6xf32>) outs(%back : tensor<1x6x16xf32>) permutation = [0, 2, 1]
+    func.func @graph(%rows: tensor<1x6x8xf32>) -> tensor<1x6x16xf32> {
+      %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
+      %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<1x6x8xf32> -> tensor<1x6x16xf32>
+      %room = tensor.empty() : tensor<1x16x6xf32>
+      %planes = linalg.transpose ins(%y : tensor<1x6x16xf32>) outs(%room : tensor<1x16x6xf32>) permutation = [0, 2, 1]
+      %wave = math.sin %planes : tensor<1x16x6xf32>
+      %back = tensor.empty() : tensor<1x6x16xf32>
+      %next = linalg.transpose ins(%wave : tensor<1x16x6xf32>) outs(%back : tensor<1x6x16xf32>) permutation = [0, 2, 1]
+      return %next : tensor<1x6x16xf32>
+    }
     // becomes
-    %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<1x6x8xf32> -> tensor<1x6x16xf32>
-    %next = arith.maximumf %y, %zero : tensor<1x6x16xf32>
+    %y = heddle.linear %rows, …
+    %wave = math.sin %y : tensor<1x6x16xf32>
+    return %wave : tensor<1x6x16xf32>
     ```
   }];
   let dependentDialects = ["::heddle::HeddleDialect", "::mlir::tensor::TensorDialect", "::mlir::linalg::LinalgDialect",
