@@ -370,6 +370,9 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
+  // Of rows with one name in GGUF, the one that is meant where the file has this tensor; null: where no other row's is there.
+  const char *ggufMark = nullptr;
+  bool isGgufOnly = false; // Hugging Face folders of the family bring code of their own, and are not read
   // The same of models whose tokens attend to all of their text; null: their files say it otherwise.
   const char *ggufAhead = nullptr;
   // use_bidirectional_attention counts: with it a decoder's tokens attend to all of their text, and it generates nothing.
@@ -429,7 +432,8 @@ struct Family {
 using FamilyList = std::vector<const Family *>;
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType);
-const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts);
+const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts,
+                             const Checkpoint &tensors);
 // The table that embeds the tokens of a stack of an encoder-decoder.
 const char *embeddingOf(const ModelConfig &config, bool isDecoder);
 // "gemma2, gemma3_text, …", for messages.

@@ -533,7 +533,7 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &fam
     return name.status();
   GgufKeys keys(file, std::string(*name) + ".");
   bool hasExperts = keys.integer("expert_count", 0) > 0;
-  const Family *family = findGgufFamily(families, *name, hasExperts);
+  const Family *family = findGgufFamily(families, *name, hasExperts, file.tensors());
   if (!family)
     return errorIn(file.path(), "architecture '" + printable(*name, 64) +
                                     "' (general.architecture) is not supported; known " +

@@ -1,0 +1,177 @@
+# Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tiny GGUF files of architectures whose models no library at hand has as Hugging Face folders, with numbers that depend on the tensors' names alone.
+
+random_gguf.py ARCHITECTURE OUT.gguf        writes the file
+random_gguf.py ARCHITECTURE FOLDER --golden writes FOLDER/golden.safetensors and golden.json: what llama.cpp computes of it
+
+Goldens were made with PyPI's llama-cpp-python 0.3.36, keys and values in f32 and without flash attention; tests do not need it. Names and shapes are those that llama.cpp loads: it
+refuses a file with others.
+"""
+import array
+import json
+import pathlib
+import random
+import sys
+
+import safetensors
+from make_gguf import write
+
+VOCAB, HIDDEN, HEADS, KV_HEADS, LAYERS, WIDTH, HEAD = 64, 32, 4, 2, 2, 48, 8
+EXPERTS, CHOSEN, EXPERT_WIDTH = 4, 2, 16
+IDS = [5, 17, 3, 42, 60, 8, 8, 33, 21, 50, 2, 11]
+
+
+def numbers(name, shape):
+    """Of matrices such that what they give is about as large as what they read; norms are near 1, biases and the like small."""
+    count = 1
+    for size in shape:
+        count *= size
+    draw = random.Random(name)
+    if len(shape) > 1:
+        spread = 3.0 / shape[-1] ** 0.5 if "embd" not in name else 1.7
+        return array.array("f", (spread * (draw.random() - 0.5) for _ in range(count)))
+    base, spread = (1.0, 0.6) if "norm" in name and name.endswith("weight") else (0.0, 0.6)
+    return array.array("f", (base + spread * (draw.random() - 0.5) for _ in range(count)))
+
+
+def common(layers=LAYERS, **others):
+    keys = {"context_length": 64, "embedding_length": HIDDEN, "block_count": layers, "feed_forward_length": WIDTH, "attention.head_count": HEADS,
+            "attention.head_count_kv": KV_HEADS, "vocab_size": VOCAB}
+    return keys | {key.replace("__", "."): value for key, value in others.items()}
+
+
+RMS = {"attention.layer_norm_rms_epsilon": 1e-5}
+LAYER_NORM = {"attention.layer_norm_epsilon": 1e-5}
+ROPE = {"rope.dimension_count": HEAD, "rope.freq_base": 10000.0}
+
+
+def outer(bias=False, tied=False):
+    shapes = {"token_embd.weight": [VOCAB, HIDDEN], "output_norm.weight": [HIDDEN]}
+    return shapes | ({} if tied else {"output.weight": [VOCAB, HIDDEN]}) | ({"output_norm.bias": [HIDDEN]} if bias else {})
+
+
+def attention(bias="", kv_heads=KV_HEADS, norms=False):
+    shapes = {f"attn_{part}.weight": [heads * HEAD, HIDDEN] for part, heads in (("q", HEADS), ("k", kv_heads), ("v", kv_heads))}
+    shapes["attn_output.weight"] = [HIDDEN, HEADS * HEAD]
+    for part in bias.split():
+        shapes[f"attn_{part}.bias"] = shapes[f"attn_{part}.weight"][:1]
+    return shapes | ({"attn_q_norm.weight": [HEAD], "attn_k_norm.weight": [HEAD]} if norms else {})
+
+
+def fused(bias="", kv_heads=KV_HEADS):
+    shapes = {"attn_qkv.weight": [(HEADS + 2 * kv_heads) * HEAD, HIDDEN], "attn_output.weight": [HIDDEN, HEADS * HEAD]}
+    return shapes | {f"attn_{part}.bias": shapes[f"attn_{part}.weight"][:1] for part in bias.split()}
+
+
+def norms(bias=False, names=("attn_norm", "ffn_norm")):
+    return {f"{name}.{end}": [HIDDEN] for name in names for end in ("weight", "bias")[:1 + bias]}
+
+
+def feed_forward(bias=False, gate=True, width=WIDTH):
+    shapes = {"ffn_up.weight": [width, HIDDEN], "ffn_down.weight": [HIDDEN, width]} | ({"ffn_gate.weight": [width, HIDDEN]} if gate else {})
+    return shapes | ({name.replace("weight", "bias"): shape[:1] for name, shape in shapes.items()} if bias else {})
+
+
+def fused_gates():
+    return {"ffn_up.weight": [2 * WIDTH, HIDDEN], "ffn_down.weight": [HIDDEN, WIDTH]}
+
+
+def experts(shared=0, correction=False):
+    shapes = {"ffn_gate_inp.weight": [EXPERTS, HIDDEN], "ffn_gate_exps.weight": [EXPERTS, EXPERT_WIDTH, HIDDEN], "ffn_up_exps.weight": [EXPERTS, EXPERT_WIDTH, HIDDEN],
+              "ffn_down_exps.weight": [EXPERTS, HIDDEN, EXPERT_WIDTH]}
+    if shared:
+        shapes |= {"ffn_gate_shexp.weight": [shared, HIDDEN], "ffn_up_shexp.weight": [shared, HIDDEN], "ffn_down_shexp.weight": [HIDDEN, shared]}
+    return shapes | ({"exp_probs_b.bias": [EXPERTS]} if correction else {})
+
+
+def model(keys, outside, *layers):
+    """Each layer is the shapes of its tensors; the last stands for all that follow."""
+    tensors = dict(outside)
+    for index in range(keys["block_count"]):
+        tensors |= {f"blk.{index}.{name}": shape for name, shape in layers[min(index, len(layers) - 1)].items()}
+    return keys, tensors
+
+
+def llama_like(keys=RMS | ROPE, **others):
+    return model(common(**others) | keys, outer(), attention() | norms() | feed_forward())
+
+
+ROUTED = {"expert_count": EXPERTS, "expert_used_count": CHOSEN, "expert_feed_forward_length": EXPERT_WIDTH}
+
+ARCHITECTURES = {
+    "baichuan": lambda: model(common(layers=40) | RMS | ROPE, outer(), attention() | norms() | feed_forward()),
+    "baichuan-7b": lambda: model(common(layers=32) | RMS | ROPE, outer(), attention() | norms() | feed_forward()),
+    "bailingmoe": lambda: model(common() | RMS | ROPE | ROUTED | {"expert_shared_count": 2, "expert_weights_scale": 1.5, "expert_weights_norm": True},
+                                outer(), attention() | norms() | experts(2 * EXPERT_WIDTH)),
+    "bailingmoe2": lambda: model(common(layers=3) | RMS | ROPE | ROUTED | {
+        "rope.dimension_count": 4, "leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 2.5, "expert_weights_norm": True,
+        "expert_gating_func": 2, "expert_group_count": 2, "expert_group_used_count": 1},
+        outer(), fused() | norms() | feed_forward() | {"attn_q_norm.weight": [HEAD], "attn_k_norm.weight": [HEAD]},
+        fused() | norms() | experts(EXPERT_WIDTH, correction=True) | {"attn_q_norm.weight": [HEAD], "attn_k_norm.weight": [HEAD]}),
+    "chatglm": lambda: model(common() | RMS | ROPE | {"rope.dimension_count": 4}, outer(), fused("qkv") | norms() | fused_gates()),
+    "codeshell": lambda: model(common() | LAYER_NORM | ROPE, outer(bias=True), fused("qkv output") | norms(bias=True) | feed_forward(bias=True, gate=False)),
+    "deepseek": lambda: model(common() | RMS | ROPE | ROUTED | {"leading_dense_block_count": 1, "expert_shared_count": 2, "expert_weights_scale": 1.0},
+                              outer(), attention() | norms() | feed_forward(), attention() | norms() | experts(2 * EXPERT_WIDTH)),
+    "internlm2": llama_like,
+    "jais": lambda: model(common() | LAYER_NORM | {"attention.max_alibi_bias": 8.0, "attention.head_count_kv": HEADS}, outer(bias=True),
+                          fused("qkv output", HEADS) | norms(bias=True) | feed_forward(bias=True)),
+    "maincoder": lambda: model(common() | RMS | ROPE, outer(), attention(norms=True) | norms() | feed_forward()),
+    "minicpm": lambda: llama_like(RMS | ROPE | {"embedding_scale": 12.0, "residual_scale": 0.7, "logit_scale": 2.0}),
+    "orion": lambda: model(common() | LAYER_NORM | ROPE, outer(bias=True), attention() | norms(bias=True) | feed_forward()),
+    "pangu-embedded": lambda: model(common() | RMS | ROPE, outer(tied=True), attention("q k v output") | norms() | feed_forward()),
+    "plamo": lambda: model(common() | RMS | ROPE, outer(), attention() | norms(names=["attn_norm"]) | feed_forward()),
+    "qwen": lambda: model(common() | RMS | ROPE | {"feed_forward_length": 2 * WIDTH, "attention.head_count_kv": HEADS}, outer(),
+                          fused("qkv", HEADS) | norms() | feed_forward()),
+    "refact": lambda: model(common() | RMS | {"attention.head_count_kv": 1}, outer(), attention(kv_heads=1) | norms() | feed_forward()),
+    "smallthinker": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {"attention.sliding_window": 4096, "expert_gating_func": 2}, outer(),
+                                  attention() | norms() | experts()),
+    "xverse": llama_like,
+}
+
+
+def made(architecture):
+    keys, shapes = ARCHITECTURES[architecture]()
+    name = architecture.removesuffix("-7b")
+    keys = {"general.architecture": name, "tokenizer.ggml.model": "no_vocab"} | {f"{name}.{key}": value for key, value in keys.items()}
+    return keys, {tensor: (shape, numbers(tensor, shape)) for tensor, shape in shapes.items()}
+
+
+def golden(architecture, folder):
+    import ctypes
+
+    import llama_cpp as library
+    folder.mkdir(exist_ok=True)
+    path = folder / "model.gguf"
+    write(path, *made(architecture))
+    library.llama_backend_init()
+    said = []
+    keep = library.llama_log_callback(lambda level, text, _: said.append(text.decode(errors="replace")))
+    library.llama_log_set(keep, ctypes.c_void_p())
+    loaded = library.llama_model_load_from_file(str(path).encode(), library.llama_model_default_params())
+    path.unlink()
+    if not loaded:
+        sys.exit("".join(said[-8:]))
+    options = library.llama_context_default_params()
+    options.n_ctx, options.n_threads, options.n_threads_batch = 64, 1, 1
+    options.type_k = options.type_v = 0
+    options.flash_attn_type = 0
+    context = library.llama_init_from_model(loaded, options)
+    batch = library.llama_batch_init(len(IDS), 0, 1)
+    batch.n_tokens = len(IDS)
+    for place, number in enumerate(IDS):
+        batch.token[place], batch.pos[place], batch.n_seq_id[place], batch.logits[place] = number, place, 1, 1
+        batch.seq_id[place][0] = 0
+    if library.llama_decode(context, batch):
+        sys.exit("".join(said[-8:]))
+    logits = array.array("f", (number for place in range(len(IDS)) for number in library.llama_get_logits_ith(context, place)[:VOCAB]))
+    safetensors.save(folder / "golden.safetensors", {"p.input_ids": ("I64", [1, len(IDS)], array.array("q", IDS)), "p.logits": ("F32", [1, len(IDS), VOCAB], logits)})
+    about = {"model_type": architecture.removesuffix("-7b"), "made_by": "llama-cpp-python " + library.__version__, "file": f"random_gguf.py {architecture}"}
+    (folder / "golden.json").write_text(json.dumps(about, indent=2) + "\n")
+    print(architecture, "logits from", min(logits), "to", max(logits))
+
+
+if __name__ == "__main__":
+    if sys.argv[-1] == "--golden":
+        golden(sys.argv[1], pathlib.Path(sys.argv[2]))
+    else:
+        write(pathlib.Path(sys.argv[2]), *made(sys.argv[1]))
