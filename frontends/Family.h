@@ -294,6 +294,10 @@ struct WindowRules {
   int64_t fullEvery = 0;
   bool fullFirst = false; // the first of them does, instead
   bool statesFullEvery = false;
+  // The same of GGUF's attention.sliding_window_pattern, where it differs from config.json's: of how many layers one sees all tokens in a file that does
+  // not say it, and whether that is their first. 0: it does not differ.
+  int64_t ggufFullEvery = 0;
+  bool ggufFullFirst = false;
   // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
   int64_t fullLayersFirst = 0;
   // The same, but for the layers from that one on.
@@ -415,7 +419,9 @@ struct Family {
   // A token's position counts the tokens before it that are not masked, instead of all.
   bool positionsSkipMasked = false;
   BiasRules biases;
-  bool layersDiffer = false; // a GGUF file may say heads of keys and the width of feed-forward blocks of each layer
+  bool layersDiffer =
+      false; // a GGUF file may say heads, those of keys and the width of feed-forward blocks of each layer
+  bool layersMayNotAttend = false; // and that a layer has no heads, and no attention
   WindowRules windows;
   RopeRules rope;
   ExpertNames experts;

@@ -138,20 +138,22 @@ TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, con
 }
 
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
-                                const AttentionTerms &terms) {
-  return b.linear(fusedAttention(b, x, qkv, terms), output);
+                                const AttentionTerms &terms, int64_t layer) {
+  return b.linear(fusedAttention(b, x, qkv, terms, layer), output);
 }
 
-TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms) {
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms,
+                            int64_t layer) {
   const ModelConfig &c = b.config();
-  int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
+  int64_t heads = c.headsOf(layer), kvHeads = c.shapeOf(layer).numKvHeads;
+  int64_t qWidth = heads * c.headDim, kvWidth = kvHeads * c.headDim;
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
   TensorHandle all = b.linear(x, qkv);
-  TensorHandle q = rotatedHeads(b, b.columns(all, 0, qWidth), c.numHeads, block + names.qNorm);
-  TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads, block + names.kNorm);
+  TensorHandle q = rotatedHeads(b, b.columns(all, 0, qWidth), heads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), kvHeads, block + names.kNorm);
   TensorHandle values = b.clip(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.clipQkv);
-  TensorHandle v = b.splitHeads(values, c.numKvHeads);
+  TensorHandle v = b.splitHeads(values, kvHeads);
   return b.mergeHeads(b.attention(q, k, v, terms));
 }
 

@@ -145,11 +145,12 @@ TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms
 // The same of a layer whose heads differ from those of others (ModelConfig::layerShapes).
 TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms = {},
                              const ModelBuilder::LayerBody &behind = {});
-// The same where one product gives q, k and v, one behind the other.
+// The same where one product gives q, k and v, one behind the other; `layer` is given where heads differ between layers.
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
-                                const AttentionTerms &terms = {});
+                                const AttentionTerms &terms = {}, int64_t layer = -1);
 // What of that stands before the output's projection.
-TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms = {});
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms = {},
+                            int64_t layer = -1);
 // activation(gate(x)) * up(x), or activation(up(x)) without a gate, then down.
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
 // The gated one of gate_up_proj, which gives both.

@@ -3,7 +3,8 @@
 // Decoders of Llama's layers that Hugging Face's library does not know: their folders bring code of their own, and their GGUF files are read alone. InternLM2
 // (arXiv:2403.17297) and XVERSE; Orion-14B (arXiv:2401.12246) with LayerNorm; MiniCPM (arXiv:2404.06395) with multipliers; Maincoder with norms of rotated heads; openPangu
 // with biases of attention; Qwen (arXiv:2309.16609) with one matrix for queries, keys and values, ChatGLM (arXiv:2406.12793) with one for gate and up as well, and half a head
-// that rotates; PLaMo, whose two blocks read one norm; Baichuan (arXiv:2309.10305), the larger of which has slopes in the place of rotations, as Refact and Jais (arXiv:2308.16149)
+// that rotates; PLaMo, whose two blocks read one norm, and PLaMo 3, with norms around both, of heads, and windows; OpenELM (arXiv:2404.14619), whose layers have heads of their
+// own number, and Nemotron (arXiv:2411.19146), some of whose layers do not attend; Baichuan (arXiv:2309.10305), the larger of which has slopes in the place of rotations, as Refact and Jais (arXiv:2308.16149)
 // do, the latter with LayerNorm; CodeShell (arXiv:2403.15747) with it and a block without gates.
 
 #include "frontends/families/Decoder.h"
@@ -125,6 +126,82 @@ static constexpr Family describeChatGlm() {
   return row;
 }
 const Family family::chatGlm = describeChatGlm();
+
+static constexpr TensorRule headNormRules[] = {
+    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", ConfigDim::HeadDim},
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm", ConfigDim::Hidden},
+    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm", ConfigDim::Hidden},
+};
+
+static void readPlamo3(GgufKeys &keys, ModelConfig &config) {
+  RopeConfig sliding = config.ropes.at(0);
+  sliding.theta = keys.number("rope.freq_base_swa", sliding.theta);
+  config.ropes.push_back(sliding);
+  rotateWindowsApart(config);
+}
+
+static void buildPlamo3(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t, TensorHandle x) {
+    TensorHandle normed = b.rmsNorm(x, "input_layernorm");
+    TensorHandle attended = fusedSelfAttention(b, normed, "self_attn.qkv_proj", "self_attn.o_proj");
+    x = b.add(x, b.rmsNorm(attended, "post_attention_layernorm"));
+    TensorHandle fed = fusedFeedForward(b, b.rmsNorm(x, "pre_feedforward_layernorm"));
+    return b.add(x, b.rmsNorm(fed, "post_feedforward_layernorm"));
+  });
+}
+
+static constexpr Family describePlamo3() {
+  Family row = describeKin("plamo3");
+  row.rules = {embeddingRules, attentionNormRules, fusedRules, headNormRules, gateUpRules};
+  row.windows.inGguf = true;
+  row.windows.ggufFullEvery = 8;
+  row.readers.ggufRest = readPlamo3;
+  row.build = buildPlamo3;
+  return row;
+}
+const Family family::plamo3 = describePlamo3();
+
+static void buildOpenElm(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    TensorHandle normed = b.rmsNorm(x, "input_layernorm");
+    x = b.add(x, fusedSelfAttention(b, normed, "self_attn.qkv_proj", "self_attn.o_proj", {}, layer));
+    return b.add(x, feedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
+  });
+}
+
+static constexpr Family describeOpenElm() {
+  Family row = describeKin("openelm");
+  row.rules = {embeddingRules,    attentionNormRules,   fusedRules,
+               queryKeyNormRules, feedForwardNormRules, feedForwardRules};
+  row.layersDiffer = true;
+  row.build = buildOpenElm;
+  return row;
+}
+const Family family::openElm = describeOpenElm();
+
+static constexpr TensorRule attendingNormRules[] = {
+    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden, ConfigDim::None,
+     When::Attends},
+};
+
+static void buildDeci(ModelBuilder &b) {
+  buildDecoder(b, [&](int64_t layer, TensorHandle x) {
+    if (b.config().attends(layer))
+      x = b.add(x, selfAttentionOf(b, layer, b.rmsNorm(x, "input_layernorm")));
+    return b.add(x, feedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
+  });
+}
+
+static constexpr Family describeDeci() {
+  Family row = describePairs("deci");
+  row.rules[1] = attendingNormRules;
+  row.layersDiffer = row.layersMayNotAttend = true;
+  row.build = buildDeci;
+  return row;
+}
+const Family family::deci = describeDeci();
 
 static AttentionTerms slopes(const ModelConfig &config) {
   AttentionTerms terms;

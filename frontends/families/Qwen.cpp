@@ -152,6 +152,14 @@ static constexpr Family describeQwen3Moe() {
 }
 const Family family::qwen3Moe = describeQwen3Moe();
 
+static constexpr Family describeQwen3VlMoe() {
+  Family row = describeSeeing("qwen3vlmoe", "qwen3vlmoe", describeQwen3Moe());
+  row.wrapper = nullptr;
+  row.isGgufOnly = true;
+  return row;
+}
+const Family family::qwen3VlMoe = describeQwen3VlMoe();
+
 static void readQwen2Experts(JsonObject &object, ModelConfig &config) {
   GatedExpertDefaults defaults;
   defaults.numExperts = 60;
@@ -205,13 +213,21 @@ static void readMellumRopes(JsonObject &object, ModelConfig &config) {
   rotateWindowsApart(config);
 }
 
+// Layers with a window do not stretch their rotation.
+static void readGgufMellum(GgufKeys &keys, ModelConfig &config) {
+  RopeConfig sliding;
+  sliding.theta = keys.number("rope.freq_base_swa", config.ropes.at(0).theta);
+  sliding.rotaryDim = config.ropes.at(0).rotaryDim;
+  config.ropes.push_back(sliding);
+  rotateWindowsApart(config);
+}
+
 static constexpr KeyAlias mellumAliases[] = {{"num_experts", "num_local_experts"}};
 static constexpr UnreadTensor mellumPrediction[] = {{"mtp.*"}};
 
 static constexpr Family describeMellum() {
   Family row = describeQwen3Moe();
-  row.modelType = "mellum";
-  row.gguf = nullptr;
+  row.modelType = row.gguf = "mellum";
   row.unread = mellumPrediction;
   row.keyNames = {};
   row.aliases = mellumAliases;
@@ -222,8 +238,10 @@ static constexpr Family describeMellum() {
   row.windows.use = WindowUse::Stated;
   row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 1; // only layer_types gives a layer a window
+  row.windows.ggufFullEvery = 4;
   row.readers.huggingFaceRopes = readMellumRopes;
   row.readers.huggingFaceRest = readMellum;
+  row.readers.ggufRest = readGgufMellum;
   return row;
 }
 const Family family::mellum = describeMellum();

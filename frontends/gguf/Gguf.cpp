@@ -182,9 +182,16 @@ Expected<std::vector<bool>> GgufFile::booleans(std::string_view key, const GgufC
   Expected<const GgufValue *> value = find(key, each);
   if (!value)
     return value.status();
+  std::vector<bool> out;
+  if (isInteger((*value)->type)) { // converters that copy a list of 0 and 1
+    Expected<std::vector<int64_t>> numbers = integers(key, each);
+    HEDDLE_RETURN_IF_ERROR(numbers.status());
+    for (int64_t number : *numbers)
+      out.push_back(number != 0);
+    return out;
+  }
   if ((*value)->type != GgufType::Bool)
     return wrongType(path(), key, **value, "an array of bool");
-  std::vector<bool> out;
   for (uint64_t i = 0; i < (*value)->count; ++i)
     out.push_back((*value)->data[i] != 0);
   return out;

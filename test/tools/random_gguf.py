@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tiny GGUF files of architectures whose models no library at hand has as Hugging Face folders, with numbers that depend on the tensors' names alone.
+"""Tiny GGUF files with numbers that depend on the tensors' names alone: of architectures whose models no library at hand has as Hugging Face folders, and of others.
 
 random_gguf.py ARCHITECTURE OUT.gguf        writes the file
 random_gguf.py ARCHITECTURE FOLDER --golden writes FOLDER/golden.safetensors and golden.json: what llama.cpp computes of it
@@ -30,7 +30,7 @@ def numbers(name, shape):
     if len(shape) > 1:
         spread = 3.0 / shape[-1] ** 0.5 if "embd" not in name else 1.7
         return array.array("f", (spread * (draw.random() - 0.5) for _ in range(count)))
-    base, spread = (1.0, 0.6) if "norm" in name and name.endswith("weight") else (0.0, 0.6)
+    base, spread = (1.0, 0.6) if "norm" in name and not name.endswith("bias") else (0.0, 0.6)
     return array.array("f", (base + spread * (draw.random() - 0.5) for _ in range(count)))
 
 
@@ -96,6 +96,64 @@ def llama_like(keys=RMS | ROPE, **others):
     return model(common(**others) | keys, outer(), attention() | norms() | feed_forward())
 
 
+AHEAD = {"attention.causal": False, "attention.head_count_kv": HEADS}
+
+
+def embedded():
+    return {"token_embd.weight": [VOCAB, HIDDEN], "token_types.weight": [1, HIDDEN], "token_embd_norm.weight": [HIDDEN], "token_embd_norm.bias": [HIDDEN]}
+
+
+def behind():
+    return norms(bias=True, names=("attn_output_norm", "layer_output_norm"))
+
+
+def elm(heads, kv_heads, width):
+    return {"attn_qkv.weight": [(heads + 2 * kv_heads) * HEAD, HIDDEN], "attn_output.weight": [HIDDEN, heads * HEAD], "attn_q_norm.weight": [HEAD],
+            "attn_k_norm.weight": [HEAD]} | feed_forward(width=width)
+
+
+def ungated_experts():
+    return {"ffn_gate_inp.weight": [EXPERTS, HIDDEN], "ffn_up_exps.weight": [EXPERTS, WIDTH, HIDDEN], "ffn_down_exps.weight": [EXPERTS, HIDDEN, WIDTH]}
+
+
+def gated():
+    return attention(norms=True) | {"attn_gate.weight": [HEADS * HEAD, HIDDEN]}
+
+
+def around():
+    return norms(names=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"))
+
+
+def laguna(heads):
+    return {"attn_q.weight": [heads * HEAD, HIDDEN], "attn_k.weight": [KV_HEADS * HEAD, HIDDEN], "attn_v.weight": [KV_HEADS * HEAD, HIDDEN],
+            "attn_output.weight": [HIDDEN, heads * HEAD], "attn_q_norm.weight": [HEAD], "attn_k_norm.weight": [HEAD], "attn_gate.weight": [heads, HIDDEN]}
+
+
+def mimo(kv_heads):
+    return {"attn_q.weight": [HEADS * 12, HIDDEN], "attn_k.weight": [kv_heads * 12, HIDDEN], "attn_v.weight": [kv_heads * HEAD, HIDDEN],
+            "attn_output.weight": [HIDDEN, HEADS * HEAD]}
+
+
+INDEXER = {"attention.indexer.head_count": 2, "attention.indexer.key_length": 128, "attention.indexer.top_k": 64}
+
+
+def indexer():
+    return {"indexer.k_norm.weight": [128], "indexer.k_norm.bias": [128], "indexer.proj.weight": [2, HIDDEN], "indexer.attn_k.weight": [128, HIDDEN],
+            "indexer.attn_q_b.weight": [256, 24]}
+
+
+def latents(others, beside={}, correction=False):
+    """Attention to a latent of 16 numbers beside a rotary key of 4; heads have 8 numbers without a rotation, and 8 of values."""
+    shapes = norms() | {"attn_q_a.weight": [24, HIDDEN], "attn_q_a_norm.weight": [24], "attn_q_b.weight": [HEADS * 12, 24], "attn_kv_a_mqa.weight": [20, HIDDEN],
+                        "attn_kv_a_norm.weight": [16], "attn_k_b.weight": [HEADS, 16, 8], "attn_v_b.weight": [HEADS, 8, 16],
+                        "attn_output.weight": [HIDDEN, HEADS * 8]} | beside
+    keys = common() | RMS | ROUTED | {
+        "attention.head_count_kv": 1, "attention.q_lora_rank": 24, "attention.kv_lora_rank": 16, "attention.key_length": 20, "attention.value_length": 16,
+        "attention.key_length_mla": 12, "attention.value_length_mla": 8, "rope.dimension_count": 4, "rope.freq_base": 10000.0, "leading_dense_block_count": 1,
+        "expert_shared_count": 1, "expert_weights_scale": 2.0, "expert_weights_norm": True} | others
+    return model(keys, outer(), shapes | feed_forward(), shapes | experts(EXPERT_WIDTH, correction))
+
+
 ROUTED = {"expert_count": EXPERTS, "expert_used_count": CHOSEN, "expert_feed_forward_length": EXPERT_WIDTH}
 
 ARCHITECTURES = {
@@ -126,13 +184,84 @@ ARCHITECTURES = {
     "smallthinker": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {"attention.sliding_window": 4096, "expert_gating_func": 2}, outer(),
                                   attention() | norms() | experts()),
     "xverse": llama_like,
+    "plamo3": lambda: model(common(layers=9) | RMS | ROPE | {"attention.key_length": HEAD, "attention.value_length": HEAD, "attention.sliding_window": 4,
+                                                             "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0},
+                            outer(), fused() | norms() | fused_gates() | {"attn_q_norm.weight": [HEAD], "attn_k_norm.weight": [HEAD],
+                                                                                          "post_attention_norm": [HIDDEN], "post_ffw_norm": [HIDDEN]}),
+    "openelm": lambda: model(common(layers=3) | RMS | ROPE | {"attention.head_count": [2, 4, 4], "attention.head_count_kv": [1, 1, 2], "feed_forward_length": [24, 48, 40],
+                                                              "attention.key_length": HEAD, "attention.value_length": HEAD}, outer(tied=True),
+                             *[elm(*shape) | norms() for shape in ((2, 1, 24), (4, 1, 48), (4, 2, 40))]),
+    "deci": lambda: model(common(layers=4) | RMS | ROPE | {"attention.head_count": [4, 0, 4, 4], "attention.head_count_kv": [2, 0, 1, 2],
+                                                           "feed_forward_length": [48, 24, 48, 40], "attention.key_length": HEAD, "attention.value_length": HEAD}, outer(),
+                          attention() | norms() | feed_forward(), norms(names=["ffn_norm"]) | feed_forward(width=24), attention(kv_heads=1) | norms() | feed_forward(),
+                          attention() | norms() | feed_forward(width=40)),
+    "qwen3vlmoe": lambda: model(common() | RMS | ROUTED | {"rope.freq_base": 10000.0, "rope.dimension_count": HEAD, "rope.dimension_sections": [2, 1, 1, 0],
+                                                           "n_deepstack_layers": 0}, outer(), attention(norms=True) | norms() | experts()),
+    "neo-bert": lambda: model(common() | RMS | ROPE | AHEAD, {"token_embd.weight": [VOCAB, HIDDEN], "enc.output_norm.weight": [HIDDEN]},
+                              fused(kv_heads=HEADS) | norms() | fused_gates()),
+    "nomic-bert-moe": lambda: model(common(layers=3) | LAYER_NORM | ROPE | AHEAD | {"moe_every_n_layers": 2, "expert_count": EXPERTS, "expert_used_count": CHOSEN}, embedded(),
+                                    behind() | fused("qkv output", HEADS) | feed_forward(bias=True, gate=False),
+                                    behind() | fused("qkv output", HEADS) | ungated_experts(),
+                                    behind() | fused("qkv output", HEADS) | feed_forward(bias=True, gate=False)),
+    # Of families that are read from Hugging Face folders as well.
+    "afmoe": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {
+        "attention.sliding_window": 4, "leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 2.0, "expert_weights_norm": True,
+        "expert_gating_func": 2, "attention.key_length": HEAD, "attention.value_length": HEAD},
+        outer(), gated() | around() | feed_forward(), gated() | around() | experts(EXPERT_WIDTH, correction=True)),
+    "exaone-moe": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {
+        "attention.sliding_window": 4, "attention.sliding_window_pattern": [True, True, True, False, True], "leading_dense_block_count": 1, "expert_shared_count": 1,
+        "expert_shared_feed_forward_length": EXPERT_WIDTH, "expert_weights_scale": 2.0, "expert_weights_norm": True, "expert_gating_func": 2},
+        outer(), attention(norms=True) | norms() | feed_forward(), attention(norms=True) | norms() | experts(EXPERT_WIDTH, correction=True)),
+    "hy_v3": lambda: model(common() | RMS | ROPE | ROUTED | {
+        "leading_dense_block_count": 1, "expert_shared_feed_forward_length": 24, "expert_weights_scale": 2.0, "expert_weights_norm": True, "expert_gating_func": 2},
+        outer(), attention(norms=True) | norms() | feed_forward(), attention(norms=True) | norms() | experts(24) | {"exp_probs_b": [EXPERTS]}),
+    "laguna": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {
+        "attention.head_count": [2, 4, 4, 4, 2], "attention.key_length": HEAD, "attention.value_length": HEAD, "attention.sliding_window": 4, "attention.sliding_window_pattern": 4,
+        "rope.dimension_count": 4, "rope.dimension_count_swa": HEAD, "rope.freq_base": 500000.0, "rope.freq_base_swa": 10000.0, "rope.scaling.type": "yarn",
+        "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 16, "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0,
+        "leading_dense_block_count": 1, "expert_shared_feed_forward_length": 24, "expert_weights_scale": 2.0, "expert_weights_norm": True, "expert_gating_func": 2},
+        outer(), laguna(2) | norms() | feed_forward(), *[laguna(4) | norms() | experts(24, correction=True)] * 3, laguna(2) | norms() | experts(24, correction=True)),
+    "mimo2": lambda: model(common(layers=3) | RMS | ROPE | ROUTED | {
+        "attention.head_count_kv": [1, 2, 2], "attention.key_length": 12, "attention.value_length": HEAD, "attention.sliding_window": 4,
+        "attention.sliding_window_pattern": [0, 1, 1], "rope.dimension_count": 4, "rope.freq_base": 5000000.0, "rope.freq_base_swa": 10000.0, "attention.value_scale": 0.7},
+        outer(), mimo(1) | norms() | feed_forward(), mimo(2) | norms() | experts(correction=True) | {"attn_sinks.weight": [HEADS]}),
+    "dbrx": lambda: model(common() | LAYER_NORM | ROPE | ROUTED | {"attention.clamp_kqv": 1.5, "feed_forward_length": EXPERT_WIDTH}, outer(),
+                          fused() | norms(names=("attn_norm", "attn_output_norm")) | experts()),
+    "bitnet": lambda: model(common() | RMS | ROPE, outer(tied=True),
+                            attention() | norms() | feed_forward() | {"attn_sub_norm.weight": [HIDDEN], "ffn_sub_norm.weight": [WIDTH]}),
+    "mistral4": lambda: latents({"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32, "rope.scaling.yarn_log_multiplier": 0.1,
+                                 "attention.temperature_scale": 0.1, "attention.temperature_length": 32}),
+    "deepseek32": lambda: latents(INDEXER | {"expert_gating_func": 2}, indexer(), correction=True),
+    "glm-dsa": lambda: latents(INDEXER | {"expert_gating_func": 2}, indexer(), correction=True),
+    "cohere2moe": lambda: model(common(layers=5) | LAYER_NORM | ROPE | ROUTED | {
+        "attention.sliding_window": 4, "attention.sliding_window_pattern": [False, True, True, True, False], "logit_scale": 0.25, "leading_dense_block_count": 1,
+        "expert_shared_count": 1, "expert_weights_norm": True, "expert_gating_func": 2},
+        outer(tied=True), attention() | norms(names=["attn_norm"]) | feed_forward(), attention() | norms(names=["attn_norm"]) | experts(EXPERT_WIDTH)),
+    "mellum": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {
+        "attention.sliding_window": 4, "attention.sliding_window_pattern": 4, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 16}, outer(), attention(norms=True) | norms() | experts()),
+    "modern-bert": lambda: model(common(layers=4) | LAYER_NORM | ROPE | AHEAD | {"attention.sliding_window": 6, "rope.freq_base": 160000.0, "rope.freq_base_swa": 10000.0},
+                                 {"token_embd.weight": [VOCAB, HIDDEN], "token_embd_norm.weight": [HIDDEN], "output_norm.weight": [HIDDEN]},
+                                 norms(names=["ffn_norm"]) | fused(kv_heads=HEADS) | fused_gates(), norms() | fused(kv_heads=HEADS) | fused_gates()),
+    "eurobert": lambda: model(common() | RMS | ROPE | AHEAD, outer(tied=True), attention(kv_heads=HEADS) | norms() | feed_forward()),
+    "jina-bert-v3": lambda: model(common() | LAYER_NORM | ROPE | AHEAD, embedded(),
+                                  behind() | fused("qkv output", HEADS) | feed_forward(bias=True, gate=False)),
+    "granite_swa": lambda: model(common(layers=5) | RMS | ROPE | {
+        "attention.sliding_window": 4, "attention.sliding_window_pattern": [False, True, True, True, False], "embedding_scale": 2.0, "residual_scale": 0.5, "logit_scale": 2.0,
+        "attention.scale": 0.3}, outer(tied=True), attention() | norms() | feed_forward() | {"attn_sinks.weight": [HEADS]}),
 }
+
+# The model_type of config.json, where GGUF calls it something else.
+MODEL_TYPES = {"baichuan-7b": "baichuan", "exaone-moe": "exaone_moe", "mimo2": "mimo_v2_flash", "deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa", "cohere2moe": "cohere2_moe",
+               "modern-bert": "modernbert", "jina-bert-v3": "jina_embeddings_v3"}
 
 
 def made(architecture):
     keys, shapes = ARCHITECTURES[architecture]()
     name = architecture.removesuffix("-7b")
     keys = {"general.architecture": name, "tokenizer.ggml.model": "no_vocab"} | {f"{name}.{key}": value for key, value in keys.items()}
+    if "token_types.weight" in shapes:
+        keys["tokenizer.ggml.token_type_count"] = 1
     return keys, {tensor: (shape, numbers(tensor, shape)) for tensor, shape in shapes.items()}
 
 
@@ -155,6 +284,9 @@ def golden(architecture, folder):
     options.n_ctx, options.n_threads, options.n_threads_batch = 64, 1, 1
     options.type_k = options.type_v = 0
     options.flash_attn_type = 0
+    keys = ARCHITECTURES[architecture]()[0]
+    encodes = keys.get("attention.causal") is False
+    options.embeddings, options.pooling_type = encodes, 0
     context = library.llama_init_from_model(loaded, options)
     batch = library.llama_batch_init(len(IDS), 0, 1)
     batch.n_tokens = len(IDS)
@@ -163,9 +295,10 @@ def golden(architecture, folder):
         batch.seq_id[place][0] = 0
     if library.llama_decode(context, batch):
         sys.exit("".join(said[-8:]))
-    logits = array.array("f", (number for place in range(len(IDS)) for number in library.llama_get_logits_ith(context, place)[:VOCAB]))
-    safetensors.save(folder / "golden.safetensors", {"p.input_ids": ("I64", [1, len(IDS)], array.array("q", IDS)), "p.logits": ("F32", [1, len(IDS), VOCAB], logits)})
-    about = {"model_type": architecture.removesuffix("-7b"), "made_by": "llama-cpp-python " + library.__version__, "file": f"random_gguf.py {architecture}"}
+    rows, width, output = (library.llama_get_embeddings_ith, HIDDEN, "last_hidden_state") if encodes else (library.llama_get_logits_ith, VOCAB, "logits")
+    logits = array.array("f", (number for place in range(len(IDS)) for number in rows(context, place)[:width]))
+    safetensors.save(folder / "golden.safetensors", {"p.input_ids": ("I64", [1, len(IDS)], array.array("q", IDS)), f"p.{output}": ("F32", [1, len(IDS), width], logits)})
+    about = {"model_type": MODEL_TYPES.get(architecture, architecture), "made_by": "llama-cpp-python " + library.__version__, "file": f"random_gguf.py {architecture}"}
     (folder / "golden.json").write_text(json.dumps(about, indent=2) + "\n")
     print(architecture, "logits from", min(logits), "to", max(logits))
 
