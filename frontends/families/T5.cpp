@@ -5,6 +5,7 @@
 // activation. UMT5 (Chung et al. 2023, arXiv:2304.09151) has a table of each layer.
 
 #include "frontends/families/T5.h"
+#include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
@@ -102,11 +103,15 @@ static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
   config.activation = config.gatesFeedForward ? Activation::GeluTanh : Activation::Relu;
 }
 
-// Logits of a tied model are scaled, as those of the first T5 are, whose files hold no head.
-static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+static void checkGgufBuckets(GgufKeys &keys, const ModelConfig &config) {
   if (config.relativeBuckets < 4 || config.relativeBuckets >= 2 * config.relativeDistance)
     keys.fail(keys.full("attention.relative_buckets_count") + " is " + std::to_string(config.relativeBuckets) +
               ", expected 4 to less than " + std::to_string(2 * config.relativeDistance));
+}
+
+// Logits of a tied model are scaled, as those of the first T5 are, whose files hold no head.
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  checkGgufBuckets(keys, config);
   config.attentionScale = 1.0;
   config.tokenTypes = 1;
   if (!keys.source().tensors().find("output.weight"))
@@ -184,14 +189,18 @@ void buildT5(ModelBuilder &b, const T5FeedForward &feedForward) {
   b.finish(x, b.config().tieWordEmbeddings ? family.embedding : family.head);
 }
 
-static void build(ModelBuilder &b) {
-  buildT5(b, [&](TensorHandle x, const std::string &scope, int64_t, bool) {
+static T5FeedForward denseBlocks(ModelBuilder &b) {
+  return [&b](TensorHandle x, const std::string &scope, int64_t, bool) {
     std::string block = scope + "DenseReluDense.";
     if (!b.config().gatesFeedForward)
       return b.linear(b.activation(b.linear(x, block + "wi")), block + "wo");
     TensorHandle gate = b.linear(x, block + "wi_0"), up = b.linear(x, block + "wi_1");
     return b.linear(b.glu(gate, up), block + "wo");
-  });
+  };
+}
+
+static void build(ModelBuilder &b) {
+  buildT5(b, denseBlocks(b));
 }
 
 static constexpr Family describe(const char *modelType, void (*readRest)(JsonObject &, ModelConfig &)) {
@@ -211,6 +220,65 @@ static constexpr Family describeT5WithFiles() {
 }
 const Family family::t5 = describeT5WithFiles();
 const Family family::mt5 = describe("mt5", readMt5Rest);
+
+// The encoder alone, as models that draw what a text says have it.
+static constexpr TensorRule encoderRules[] = {
+    {"shared.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"encoder.block.0" HEDDLE_T5_DISTANCES, "enc.blk.0.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
+    {"encoder.block.#.layer.0.SelfAttention.q.weight", "enc.blk.#.attn_q.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.k.weight", "enc.blk.#.attn_k.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.v.weight", "enc.blk.#.attn_v.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.o.weight", "enc.blk.#.attn_o.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"encoder.block.#.layer.0.layer_norm.weight", "enc.blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"encoder.block.#.layer.1.layer_norm.weight", "enc.blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"encoder.block.#.layer.1.DenseReluDense.wi.weight", "enc.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Ungated},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_0.weight", "enc.blk.#.ffn_gate.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_1.weight", "enc.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.#.layer.1.DenseReluDense.wo.weight", "enc.blk.#.ffn_down.weight", ConfigDim::Hidden,
+     ConfigDim::Intermediate},
+    {"encoder.final_layer_norm.weight", "enc.output_norm.weight", ConfigDim::Hidden},
+};
+static constexpr UnreadTensor encoderUnread[] = {{"output.weight"}};
+
+// A text is as long as the file says, which ends here, where the encoder of two stacks reads any.
+static void readEncoderSizes(GgufKeys &keys, ModelConfig &config) {
+  int64_t context = config.contextLength;
+  readGgufSizes(keys, config);
+  config.contextLength = context;
+}
+
+static void readEncoderRest(GgufKeys &keys, ModelConfig &config) {
+  checkGgufBuckets(keys, config);
+  config.attentionScale = 1.0;
+}
+
+static void buildEncoder(ModelBuilder &b) {
+  finishEncoder(b, buildStack(b, "encoder.", /*isDecoder=*/false, denseBlocks(b)), TensorHandle());
+}
+
+static constexpr Family describeEncoder() {
+  Family row = describeT5("t5encoder");
+  row.gguf = "t5encoder";
+  row.isGgufOnly = row.isEncoder = true;
+  row.isEncoderDecoder = false;
+  row.embeddingCopies = {};
+  row.rules = {encoderRules};
+  row.unread = encoderUnread;
+  row.readers.huggingFaceSizes = nullptr;
+  row.readers.huggingFaceRest = nullptr;
+  row.readers.ggufSizes = readEncoderSizes;
+  row.readers.ggufRest = readEncoderRest;
+  row.build = buildEncoder;
+  return row;
+}
+const Family family::t5Encoder = describeEncoder();
 
 static constexpr Family describeUmt5() {
   Family row = describeT5WithFiles();

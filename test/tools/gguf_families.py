@@ -410,14 +410,6 @@ def windows_apart(c):
             "attention.sliding_window_pattern": slides(c)}
 
 
-def mimo(c):
-    return ({**windows_apart(c), **rms_norm(c), **sigmoid_experts(c, c["routed_scaling_factor"], "n_routed_experts"), "attention.key_length": c["head_dim"],
-             "attention.value_length": c["v_head_dim"], "attention.value_scale": c["attention_value_scale"],
-             "expert_group_count": c["n_group"], "expert_group_used_count": c["topk_group"],
-             "attention.sliding_window_pattern": [int(kind) for kind in slides(c)],
-             "attention.head_count_kv": [c["num_key_value_heads"] * (2 if kind else 1) for kind in slides(c)]}, {})
-
-
 def t5(c):
     return ({**rms_norm(c), "attention.key_length": c["d_kv"], "attention.value_length": c["d_kv"], "attention.relative_buckets_count": c["relative_attention_num_buckets"],
              "decoder_start_token_id": c["decoder_start_token_id"], "decoder_block_count": c["num_decoder_layers"], "block_count": c["num_layers"],
@@ -498,9 +490,6 @@ FAMILIES = {
     "jamba": jamba,
     "jina_embeddings_v3": lambda c: ({**rotary(c), **layer_norm(c), "attention.causal": False}, {}),
     "kimi_linear": kimi_linear,
-    "laguna": lambda c: ({**windows_apart(c), **rms_norm(c), **lengths(c), **sigmoid_experts(c, c["moe_routed_scaling_factor"]),
-                          "attention.head_count": c["num_attention_heads_per_layer"], "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"],
-                          "attention.sliding_window_pattern": slides(c)}, {}),
     "lfm2": lambda c: ({**lfm2(c), **lfm2_width(c)}, {}),
     "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 2,
@@ -513,7 +502,6 @@ FAMILIES = {
     "falcon_mamba": mamba,
     "mamba": mamba,
     "mamba2": mamba2,
-    "mimo_v2_flash": mimo,
     "minicpm3": lambda c: ({**rms_norm(c), "attention.q_lora_rank": c["q_lora_rank"], "attention.kv_lora_rank": c["kv_lora_rank"],
                             "attention.key_length": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
                             "rope.dimension_count": c["qk_rope_head_dim"]}, {}),

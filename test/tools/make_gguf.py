@@ -65,8 +65,6 @@ def gguf_name(names, name):
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
         name = prefix + name if prefix + name in names else name
-    if name.removeprefix("roberta.") in names:
-        name = name.removeprefix("roberta.")
     if name == "lm_head.weight":
         return "output.weight"
     layer = re.search(r"\.(?:layers|h|block)\.(\d+)\.", name)

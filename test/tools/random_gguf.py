@@ -1,8 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tiny GGUF files with numbers that depend on the tensors' names alone: of architectures whose models no library at hand has as Hugging Face folders, and of others.
 
-random_gguf.py ARCHITECTURE OUT.gguf        writes the file
-random_gguf.py ARCHITECTURE FOLDER --golden writes FOLDER/golden.safetensors and golden.json: what llama.cpp computes of it
+random_gguf.py ARCHITECTURE OUT.gguf [KEY=VALUE…]  writes the file, with keys of the architecture set otherwise; VALUE is JSON, null for none
+random_gguf.py ARCHITECTURE FOLDER --golden        writes FOLDER/golden.safetensors and golden.json: what llama.cpp computes of it
 
 Goldens were made with PyPI's llama-cpp-python 0.3.36, keys and values in f32 and without flash attention; tests do not need it. Names and shapes are those that llama.cpp loads: it
 refuses a file with others.
@@ -92,6 +92,14 @@ def model(keys, outside, *layers):
     return keys, tensors
 
 
+def t5_outer():
+    return {"token_embd.weight": [VOCAB, HIDDEN], "enc.output_norm.weight": [HIDDEN], "enc.blk.0.attn_rel_b.weight": [8, HEADS]}
+
+
+def t5_layer():
+    return {f"attn_{part}.weight": [HIDDEN, HIDDEN] for part in "qkvo"} | norms() | feed_forward()
+
+
 def llama_like(keys=RMS | ROPE, **others):
     return model(common(**others) | keys, outer(), attention() | norms() | feed_forward())
 
@@ -173,6 +181,8 @@ ARCHITECTURES = {
     "internlm2": llama_like,
     "jais": lambda: model(common() | LAYER_NORM | {"attention.max_alibi_bias": 8.0, "attention.head_count_kv": HEADS}, outer(bias=True),
                           fused("qkv output", HEADS) | norms(bias=True) | feed_forward(bias=True)),
+    "jina-bert-v2": lambda: model(common() | LAYER_NORM | AHEAD, embedded(), behind() | attention("q k v output", kv_heads=HEADS) | feed_forward() | {"ffn_down.bias": [HIDDEN]}),
+    "llama-embed": lambda: llama_like(RMS | ROPE | {"attention.causal": False}),
     "maincoder": lambda: model(common() | RMS | ROPE, outer(), attention(norms=True) | norms() | feed_forward()),
     "minicpm": lambda: llama_like(RMS | ROPE | {"embedding_scale": 12.0, "residual_scale": 0.7, "logit_scale": 2.0}),
     "orion": lambda: model(common() | LAYER_NORM | ROPE, outer(bias=True), attention() | norms(bias=True) | feed_forward()),
@@ -183,6 +193,8 @@ ARCHITECTURES = {
     "refact": lambda: model(common() | RMS | {"attention.head_count_kv": 1}, outer(), attention(kv_heads=1) | norms() | feed_forward()),
     "smallthinker": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {"attention.sliding_window": 4096, "expert_gating_func": 2}, outer(),
                                   attention() | norms() | experts()),
+    "t5encoder": lambda: model(common(layers=2) | RMS | {"attention.causal": False, "attention.key_length": HEAD, "attention.value_length": HEAD, "attention.head_count_kv": HEADS,
+                                                         "attention.relative_buckets_count": 8}, t5_outer(), t5_layer()),
     "xverse": llama_like,
     "plamo3": lambda: model(common(layers=9) | RMS | ROPE | {"attention.key_length": HEAD, "attention.value_length": HEAD, "attention.sliding_window": 4,
                                                              "rope.freq_base": 1000000.0, "rope.freq_base_swa": 10000.0},
@@ -252,13 +264,16 @@ ARCHITECTURES = {
 }
 
 # The model_type of config.json, where GGUF calls it something else.
-MODEL_TYPES = {"baichuan-7b": "baichuan", "exaone-moe": "exaone_moe", "mimo2": "mimo_v2_flash", "deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa", "cohere2moe": "cohere2_moe",
+MODEL_TYPES = {"llama-embed": "llama", "qwen3vlmoe": "qwen3_vl_moe", "baichuan-7b": "baichuan", "exaone-moe": "exaone_moe", "mimo2": "mimo_v2_flash", "deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa", "cohere2moe": "cohere2_moe",
                "modern-bert": "modernbert", "jina-bert-v3": "jina_embeddings_v3"}
 
 
-def made(architecture):
+def made(architecture, given={}):
     keys, shapes = ARCHITECTURES[architecture]()
+    keys = {key: value for key, value in (keys | given).items() if value is not None}
     name = architecture.removesuffix("-7b")
+    if name == "t5encoder":
+        shapes = {tensor.replace("blk", "enc.blk") if tensor.startswith("blk") else tensor: shape for tensor, shape in shapes.items()}
     keys = {"general.architecture": name, "tokenizer.ggml.model": "no_vocab"} | {f"{name}.{key}": value for key, value in keys.items()}
     if "token_types.weight" in shapes:
         keys["tokenizer.ggml.token_type_count"] = 1
@@ -293,7 +308,8 @@ def golden(architecture, folder):
     for place, number in enumerate(IDS):
         batch.token[place], batch.pos[place], batch.n_seq_id[place], batch.logits[place] = number, place, 1, 1
         batch.seq_id[place][0] = 0
-    if library.llama_decode(context, batch):
+    compute = library.llama_encode if library.llama_model_has_encoder(loaded) else library.llama_decode
+    if compute(context, batch):
         sys.exit("".join(said[-8:]))
     rows, width, output = (library.llama_get_embeddings_ith, HIDDEN, "last_hidden_state") if encodes else (library.llama_get_logits_ith, VOCAB, "logits")
     logits = array.array("f", (number for place in range(len(IDS)) for number in rows(context, place)[:width]))
@@ -307,4 +323,5 @@ if __name__ == "__main__":
     if sys.argv[-1] == "--golden":
         golden(sys.argv[1], pathlib.Path(sys.argv[2]))
     else:
-        write(pathlib.Path(sys.argv[2]), *made(sys.argv[1]))
+        given = dict(word.split("=", 1) for word in sys.argv[3:])
+        write(pathlib.Path(sys.argv[2]), *made(sys.argv[1], {key: json.loads(value) for key, value in given.items()}))
