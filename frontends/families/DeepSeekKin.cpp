@@ -157,6 +157,23 @@ static constexpr Family describeGlmDsa() {
 }
 const Family family::glmMoeDsa = describeGlmDsa();
 
+static void readGgufPlm(GgufKeys &, ModelConfig &config) {
+  setScoreScale(config);
+}
+
+// PLM (arXiv:2503.12167): latents, and feed-forward blocks without gates that square what ReLU leaves. Its folders bring code of their own.
+static constexpr Family describePlm() {
+  Family row = describeDeepSeek("plm");
+  row.gguf = "plm";
+  row.isGgufOnly = true;
+  row.rules = {embeddingRules, latentAttentionRules, feedForwardNormRules, ungatedFeedForwardRules};
+  row.feedForward.gate = nullptr;
+  row.defaults.activation = Activation::SquaredRelu;
+  row.readers.ggufRest = readGgufPlm;
+  return row;
+}
+const Family family::plm = describePlm();
+
 static constexpr TensorRule normBehindRules[] = {
     {"model.layers.#.post_mlp_layernorm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Sparse},
 };

@@ -51,6 +51,7 @@ static Status addDistances(Model &model) {
   return addTensor(model, distanceTable, TensorInfo{TensorType::F32, {config.relativeBuckets, config.numHeads}},
                    "what scores get for distances", [&](std::vector<char> &row, int64_t distance) {
                      std::vector<float> numbers;
+                     numbers.reserve(slopes.size());
                      for (float slope : slopes)
                        numbers.push_back(-slope * static_cast<float>(distance));
                      memcpy(row.data(), numbers.data(), row.size());
