@@ -247,7 +247,13 @@ ARCHITECTURES = {
                             attention() | norms() | feed_forward() | {"attn_sub_norm.weight": [HIDDEN], "ffn_sub_norm.weight": [WIDTH]}),
     "mistral4": lambda: latents({"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32, "rope.scaling.yarn_log_multiplier": 0.1,
                                  "attention.temperature_scale": 0.1, "attention.temperature_length": 32}),
+    "deepseek2": lambda: latents({"expert_gating_func": 2, "expert_group_count": 2, "expert_group_used_count": 1, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+                                  "rope.scaling.original_context_length": 16, "rope.scaling.yarn_log_multiplier": 0.1}, correction=True),
     "deepseek32": lambda: latents(INDEXER | {"expert_gating_func": 2}, indexer(), correction=True),
+    "gemma2": lambda: model(common() | RMS | {"attention.sliding_window": 4, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 8.0,
+                                              "attention.key_length": HEAD, "attention.value_length": HEAD}, outer(tied=True), attention() | around() | feed_forward()),
+    "gemma3": lambda: model(common(layers=7) | RMS | {"attention.sliding_window": 4, "rope.freq_base": 1000000.0, "attention.key_length": HEAD, "attention.value_length": HEAD},
+                            outer(tied=True), attention(norms=True) | around() | feed_forward()),
     "glm-dsa": lambda: latents(INDEXER | {"expert_gating_func": 2}, indexer(), correction=True),
     "cohere2moe": lambda: model(common(layers=5) | LAYER_NORM | ROPE | ROUTED | {
         "attention.sliding_window": 4, "attention.sliding_window_pattern": [False, True, True, True, False], "logit_scale": 0.25, "leading_dense_block_count": 1,
@@ -268,7 +274,7 @@ ARCHITECTURES = {
 }
 
 # The model_type of config.json, where GGUF calls it something else.
-MODEL_TYPES = {"llama-embed": "llama", "qwen3vlmoe": "qwen3_vl_moe", "baichuan-7b": "baichuan", "exaone-moe": "exaone_moe", "mimo2": "mimo_v2_flash", "deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa", "cohere2moe": "cohere2_moe",
+MODEL_TYPES = {"llama-embed": "llama", "gemma3": "gemma3_text", "deepseek2": "deepseek_v3", "qwen3vlmoe": "qwen3_vl_moe", "baichuan-7b": "baichuan", "exaone-moe": "exaone_moe", "mimo2": "mimo_v2_flash", "deepseek32": "deepseek_v32", "glm-dsa": "glm_moe_dsa", "cohere2moe": "cohere2_moe",
                "modern-bert": "modernbert", "jina-bert-v3": "jina_embeddings_v3"}
 
 
