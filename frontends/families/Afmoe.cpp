@@ -51,6 +51,7 @@ static void readRest(JsonObject &object, ModelConfig &config) {
 
 // The format has no key for what multiplies embeddings: published models have it.
 static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
   rotateInWindowsOnly(config);
   config.embeddingScale = std::sqrt(double(config.hiddenSize));
   readGgufSigmoidExperts(keys, config);

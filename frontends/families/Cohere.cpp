@@ -192,6 +192,7 @@ static void readCohere2Moe(JsonObject &object, ModelConfig &config) {
 
 // The first layers, which are dense, rotate whatever they see.
 static void readGgufCohere2Moe(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
   readGgufScale(keys, config);
   MoeConfig &moe = config.moe;
   readGgufSigmoidExperts(keys, config);

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "frontends/families/Decoder.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -9,6 +10,15 @@ void rotateInWindowsOnly(ModelConfig &config) {
   for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
     if (config.layerWindow[layer] == 0)
       config.layerRope[layer] = noRope;
+}
+
+void refuseOtherWindowBase(GgufKeys &keys, const ModelConfig &config) {
+  const char *key = "rope.freq_base_swa";
+  double own = config.ropes.empty() ? 0.0 : config.ropes.front().theta;
+  if (double base = keys.number(key, own); base != own)
+    keys.unsupported(keys.full(key) + " is " + std::to_string(base) + ", which is not supported for " +
+                     config.architecture + "; expected " + keys.full("rope.freq_base") + " (" + std::to_string(own) +
+                     ")");
 }
 
 void rotateWindowsApart(ModelConfig &config) {

@@ -127,6 +127,8 @@ void rotateButEvery(ModelConfig &config, int64_t interval);
 void rotateWindowsApart(ModelConfig &config);
 // These, of rope_parameters by type of layer or under Gemma 3's older keys, where the embedding of windows is never scaled.
 void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config);
+// Of a GGUF file whose layers with a window have no rotation of their own: that it names no other base for them.
+void refuseOtherWindowBase(GgufKeys &keys, const ModelConfig &config);
 // Of a head the first pairs of so large a share rotate, all by the frequencies of the whole head.
 void rotateShare(RopeConfig &rope, double share, const ModelConfig &config);
 // These, of rope_parameters by type of layer alone, as families read them whose files have never said it otherwise; `full` and `sliding` where a file has

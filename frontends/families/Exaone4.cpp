@@ -72,6 +72,7 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
 }
 
 static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
   readGgufRotation(keys, config);
   readGgufSigmoidExperts(keys, config);
 }

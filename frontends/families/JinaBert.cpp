@@ -39,6 +39,11 @@ static constexpr UnreadTensor unread[] = {{"cls.*", /*isLoss=*/true}};
 
 static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
   readGgufTokenTypes(keys, config);
+  constexpr double usual = 8.0;
+  config.alibiMaxBias = keys.number("attention.max_alibi_bias", usual);
+  if (!(config.alibiMaxBias > 0.0))
+    keys.fail(keys.full("attention.max_alibi_bias") + " is " + std::to_string(config.alibiMaxBias) +
+              ", expected a positive number");
   config.contextLength = std::min(config.contextLength, DistanceBias::maxDistance);
 }
 
@@ -47,7 +52,7 @@ static Status addDistances(Model &model) {
   ModelConfig &config = model.config;
   config.relativeBuckets = config.contextLength;
   config.sharesDistances = true;
-  std::vector<float> slopes = alibiSlopes(config.numHeads);
+  std::vector<float> slopes = alibiSlopes(config.numHeads, config.alibiMaxBias);
   return addTensor(model, distanceTable, TensorInfo{TensorType::F32, {config.relativeBuckets, config.numHeads}},
                    "what scores get for distances", [&](std::vector<char> &row, int64_t distance) {
                      std::vector<float> numbers;

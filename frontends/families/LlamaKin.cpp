@@ -215,8 +215,17 @@ static void buildSloped(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) { return preNormLayer(b, layer, x, terms); });
 }
 
+static void readSlopes(GgufKeys &keys, ModelConfig &config) {
+  constexpr double usual = 8.0;
+  config.alibiMaxBias = keys.number("attention.max_alibi_bias", usual);
+  if (!(config.alibiMaxBias > 0.0))
+    keys.fail(keys.full("attention.max_alibi_bias") + " is " + std::to_string(config.alibiMaxBias) +
+              ", expected a positive number");
+}
+
 // The format has no key for what stands for positions: the number of layers tells the models apart.
 static void readBaichuan(GgufKeys &keys, ModelConfig &config) {
+  readSlopes(keys, config);
   constexpr int64_t rotating = 32, sloped = 40;
   if (config.numHiddenLayers == sloped)
     config.ropes.clear();
@@ -236,16 +245,14 @@ const Family family::baichuan = describeBaichuan();
 static constexpr Family describeRefact() {
   Family row = describeKin("refact");
   row.rope.hasRope = false;
+  row.readers.ggufRest = readSlopes;
   row.build = buildSloped;
   return row;
 }
 const Family family::refact = describeRefact();
 
 static void readJais(GgufKeys &keys, ModelConfig &config) {
-  config.alibiMaxBias = keys.number("attention.max_alibi_bias", 0.0);
-  if (!(config.alibiMaxBias > 0.0))
-    keys.fail(keys.full("attention.max_alibi_bias") + " is " + std::to_string(config.alibiMaxBias) +
-              ", expected a positive number");
+  readSlopes(keys, config);
   config.attentionScale = 1.0 / static_cast<double>(config.headDim);
 }
 

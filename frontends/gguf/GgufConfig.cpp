@@ -352,7 +352,8 @@ void ConfigReader::readBiases() {
     for (const TensorRules &rules : family.rules)
       for (const TensorRule &rule : rules)
         if (rule.when == when)
-          return file.tensors().find(tensorName(rule.gguf, layer, 0)) != nullptr;
+          return file.tensors().find(tensorName(rule.gguf, layer, 0)) ||
+                 file.tensors().find(wholeName(tensorName(rule.gguf, layer, 0)));
     return false;
   };
   config.attentionBias = holds(When::AttentionBias);

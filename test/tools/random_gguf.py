@@ -124,6 +124,10 @@ def ungated_experts():
     return {"ffn_gate_inp.weight": [EXPERTS, HIDDEN], "ffn_up_exps.weight": [EXPERTS, WIDTH, HIDDEN], "ffn_down_exps.weight": [EXPERTS, HIDDEN, WIDTH]}
 
 
+def fused_experts():
+    return {"ffn_gate_inp.weight": [EXPERTS, HIDDEN], "ffn_gate_up_exps.weight": [EXPERTS, 2 * EXPERT_WIDTH, HIDDEN], "ffn_down_exps.weight": [EXPERTS, HIDDEN, EXPERT_WIDTH]}
+
+
 def gated():
     return attention(norms=True) | {"attn_gate.weight": [HEADS * HEAD, HIDDEN]}
 
@@ -219,6 +223,12 @@ ARCHITECTURES = {
                                     behind() | fused("qkv output", HEADS) | feed_forward(bias=True, gate=False),
                                     behind() | fused("qkv output", HEADS) | ungated_experts(),
                                     behind() | fused("qkv output", HEADS) | feed_forward(bias=True, gate=False)),
+    # Queries, keys and values in one tensor, or gates and what they multiply, where most converters write them apart.
+    "pangu-embedded-fused": lambda: model(common() | RMS | ROPE, outer(tied=True), fused("qkv output") | norms() | feed_forward()),
+    "cohere2moe-fused": lambda: model(common(layers=3) | LAYER_NORM | ROPE | ROUTED | {
+        "attention.sliding_window": 4, "attention.sliding_window_pattern": [False, True, False], "logit_scale": 0.25, "leading_dense_block_count": 1,
+        "expert_weights_norm": True, "expert_gating_func": 2}, outer(tied=True), fused() | norms(names=["attn_norm"]) | feed_forward(),
+        fused() | norms(names=["attn_norm"]) | fused_experts()),
     # Of families that are read from Hugging Face folders as well.
     "afmoe": lambda: model(common(layers=5) | RMS | ROPE | ROUTED | {
         "attention.sliding_window": 4, "leading_dense_block_count": 1, "expert_shared_count": 1, "expert_weights_scale": 2.0, "expert_weights_norm": True,
@@ -281,7 +291,7 @@ MODEL_TYPES = {"llama-embed": "llama", "gemma3": "gemma3_text", "deepseek2": "de
 def made(architecture, given={}):
     keys, shapes = ARCHITECTURES[architecture]()
     keys = {key: value for key, value in (keys | given).items() if value is not None}
-    name = architecture.removesuffix("-7b")
+    name = architecture.removesuffix("-7b").removesuffix("-fused")
     if name == "t5encoder":
         shapes = {tensor.replace("blk", "enc.blk") if tensor.startswith("blk") else tensor: shape for tensor, shape in shapes.items()}
     keys = {"general.architecture": name, "tokenizer.ggml.model": "no_vocab"} | {f"{name}.{key}": value for key, value in keys.items()}
@@ -324,7 +334,7 @@ def golden(architecture, folder):
     rows, width, output = (library.llama_get_embeddings_ith, HIDDEN, "last_hidden_state") if encodes else (library.llama_get_logits_ith, VOCAB, "logits")
     logits = array.array("f", (number for place in range(len(IDS)) for number in rows(context, place)[:width]))
     safetensors.save(folder / "golden.safetensors", {"p.input_ids": ("I64", [1, len(IDS)], array.array("q", IDS)), f"p.{output}": ("F32", [1, len(IDS), width], logits)})
-    about = {"model_type": MODEL_TYPES.get(architecture, architecture), "made_by": "llama-cpp-python " + library.__version__, "file": f"random_gguf.py {architecture}"}
+    about = {"model_type": MODEL_TYPES.get(architecture.removesuffix("-fused"), architecture.removesuffix("-fused")), "made_by": "llama-cpp-python " + library.__version__, "file": f"random_gguf.py {architecture}"}
     (folder / "golden.json").write_text(json.dumps(about, indent=2) + "\n")
     print(architecture, "logits from", min(logits), "to", max(logits))
 
