@@ -9,7 +9,7 @@ namespace heddle {
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType) {
   for (const Family *family : families)
-    if (modelType == family->modelType)
+    if (!family->isGgufOnly && modelType == family->modelType)
       return family;
   return nullptr;
 }
@@ -19,21 +19,27 @@ const char *embeddingOf(const ModelConfig &config, bool isDecoder) {
   return config.hasOwnEmbeddings ? family.embeddingCopies.first[isDecoder] : family.embedding;
 }
 
-const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts) {
-  const Family *found = nullptr;
+const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts,
+                             const Checkpoint &tensors) {
+  const Family *found = nullptr, *marked = nullptr;
   for (const Family *family : families) {
     bool isNamed = (family->gguf && name == family->gguf) || (family->ggufAhead && name == family->ggufAhead);
-    if (isNamed && (!found || family->hasExperts == hasExperts))
+    if (isNamed && family->ggufMark) {
+      if (tensors.find(family->ggufMark))
+        marked = family;
+    } else if (isNamed && (!found || family->hasExperts == hasExperts)) {
       found = family;
+    }
   }
-  return found;
+  return marked ? marked : found;
 }
 
 // Each name once, in the order of the list.
 static std::string joinNames(const FamilyList &families, const char *Family::*name) {
   std::string names;
   for (const Family *family : families)
-    if (family->*name && (", " + names).find(", " + std::string(family->*name) + ", ") == std::string::npos)
+    if (family->*name && (name != &Family::modelType || !family->isGgufOnly) &&
+        (", " + names).find(", " + std::string(family->*name) + ", ") == std::string::npos)
       names += std::string(family->*name) + ", ";
   return names.substr(0, names.size() - 2);
 }

@@ -294,6 +294,10 @@ struct WindowRules {
   int64_t fullEvery = 0;
   bool fullFirst = false; // the first of them does, instead
   bool statesFullEvery = false;
+  // The same of GGUF's attention.sliding_window_pattern, where it differs from config.json's: of how many layers one sees all tokens in a file that does
+  // not say it, and whether that is their first. 0: it does not differ.
+  int64_t ggufFullEvery = 0;
+  bool ggufFullFirst = false;
   // The first max_window_layers layers see all tokens: so many where config.json does not say it. 0: the key does not count.
   int64_t fullLayersFirst = 0;
   // The same, but for the layers from that one on.
@@ -370,6 +374,9 @@ struct Family {
   const char *modelType = nullptr; // Hugging Face's model_type
   const char *wrapper = nullptr;   // model_type of a config that keeps this one in text_config; null: there is none
   const char *gguf = nullptr;      // general.architecture; null: another row stands for the family's GGUF files
+  // Of rows with one name in GGUF, the one that is meant where the file has this tensor; null: where no other row's is there.
+  const char *ggufMark = nullptr;
+  bool isGgufOnly = false; // Hugging Face folders of the family bring code of their own, and are not read
   // The same of models whose tokens attend to all of their text; null: their files say it otherwise.
   const char *ggufAhead = nullptr;
   // use_bidirectional_attention counts: with it a decoder's tokens attend to all of their text, and it generates nothing.
@@ -412,7 +419,9 @@ struct Family {
   // A token's position counts the tokens before it that are not masked, instead of all.
   bool positionsSkipMasked = false;
   BiasRules biases;
-  bool layersDiffer = false; // a GGUF file may say heads of keys and the width of feed-forward blocks of each layer
+  bool layersDiffer =
+      false; // a GGUF file may say heads, those of keys and the width of feed-forward blocks of each layer
+  bool layersMayNotAttend = false; // and that a layer has no heads, and no attention
   WindowRules windows;
   RopeRules rope;
   ExpertNames experts;
@@ -429,7 +438,8 @@ struct Family {
 using FamilyList = std::vector<const Family *>;
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType);
-const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts);
+const Family *findGgufFamily(const FamilyList &families, std::string_view name, bool hasExperts,
+                             const Checkpoint &tensors);
 // The table that embeds the tokens of a stack of an encoder-decoder.
 const char *embeddingOf(const ModelConfig &config, bool isDecoder);
 // "gemma2, gemma3_text, …", for messages.

@@ -6,6 +6,7 @@
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/RoutedExperts.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cmath>
@@ -13,18 +14,19 @@
 namespace heddle {
 
 static constexpr TensorRule layerRules[] = {
-    {"model.layers.#.post_attention_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.pre_mlp_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.post_mlp_layernorm.weight", nullptr, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.gate_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"model.layers.#.mlp.router.gate.weight", nullptr, ConfigDim::Experts, ConfigDim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.expert_bias", nullptr, ConfigDim::Experts, ConfigDim::None, When::Sparse},
-    {"model.layers.#.mlp.experts.@.gate_proj.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden,
+    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.pre_mlp_layernorm.weight", "blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.post_mlp_layernorm.weight", "blk.#.post_ffw_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.gate_proj.weight", "blk.#.attn_gate.weight", ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.mlp.router.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
      When::Sparse},
-    {"model.layers.#.mlp.experts.@.up_proj.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden,
-     When::Sparse},
-    {"model.layers.#.mlp.experts.@.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::ExpertIntermediate,
-     When::Sparse},
+    {"model.layers.#.mlp.expert_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None, When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
 };
 
 static constexpr KeyName keyNames[] = {
@@ -47,6 +49,15 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   moe.sigmoidScores = moe.hasCorrection = moe.normTopkProb = true;
 }
 
+// The format has no key for what multiplies embeddings: published models have it.
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
+  rotateInWindowsOnly(config);
+  config.embeddingScale = std::sqrt(double(config.hiddenSize));
+  readGgufSigmoidExperts(keys, config);
+  config.moe.hasCorrection = true;
+}
+
 static void buildAfmoe(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "input_layernorm");
@@ -62,6 +73,7 @@ static void buildAfmoe(ModelBuilder &b) {
 static constexpr Family describeAfmoe() {
   Family row;
   row.modelType = "afmoe";
+  row.gguf = "afmoe";
   row.hasExperts = true;
   row.rules = {embeddingRules,   attentionNormRules, attentionRules,   queryKeyNormRules,
                feedForwardRules, layerRules,         sharedExpertRules};
@@ -79,6 +91,7 @@ static constexpr Family describeAfmoe() {
   row.experts.router = "router.gate";
   row.experts.correction = "expert_bias";
   row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
   row.build = buildAfmoe;
   return row;
 }

@@ -5,12 +5,13 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 
 namespace heddle {
 
 static constexpr TensorRule innerNormRules[] = {
-    {"model.layers.#.self_attn.attn_sub_norm.weight", nullptr, ConfigDim::Queries},
-    {"model.layers.#.mlp.ffn_sub_norm.weight", nullptr, ConfigDim::Intermediate},
+    {"model.layers.#.self_attn.attn_sub_norm.weight", "blk.#.attn_sub_norm.weight", ConfigDim::Queries},
+    {"model.layers.#.mlp.ffn_sub_norm.weight", "blk.#.ffn_sub_norm.weight", ConfigDim::Intermediate},
 };
 
 static TensorHandle feedForwardOf(ModelBuilder &b, TensorHandle x) {
@@ -26,9 +27,18 @@ static void buildBitNet(ModelBuilder &b) {
   });
 }
 
+// Files that do not say it are of models from before squared ReLU.
+static void readGgufActivation(GgufKeys &keys, ModelConfig &config) {
+  std::string name = keys.string("hidden_activation", "silu");
+  config.activation = name == "silu" ? Activation::Silu : Activation::SquaredRelu;
+  if (name != "silu" && name != "relu2" && name != "relu_sqr")
+    keys.unsupported(keys.full("hidden_activation") + " is '" + printable(name, 64) +
+                     "', which is not supported; expected silu or relu2");
+}
+
 static constexpr Family describeBitNet() {
   Family row;
-  row.modelType = "bitnet";
+  row.modelType = row.gguf = "bitnet";
   row.rules = {embeddingRules,       attentionNormRules, attentionRules,
                feedForwardNormRules, feedForwardRules,   innerNormRules};
   row.defaults.numKvHeads = 5;
@@ -36,6 +46,7 @@ static constexpr Family describeBitNet() {
   row.defaults.ropeTheta = 500000.0;
   row.defaults.activation = Activation::SquaredRelu;
   row.biases.attentionKey = "attention_bias";
+  row.readers.ggufRest = readGgufActivation;
   row.build = buildBitNet;
   return row;
 }

@@ -138,7 +138,9 @@ static constexpr Family describeCompass() {
 }
 const Family family::cohereCompassText = describeCompass();
 
-static constexpr KeyName expertKeyNames[] = {{"rms_norm_eps", "layer_norm_eps"}, {"num_local_experts", "num_experts"}};
+static constexpr KeyName expertKeyNames[] = {{"rms_norm_eps", "layer_norm_eps", "attention.layer_norm_epsilon"},
+                                             {"num_local_experts", "num_experts"}};
+static constexpr UnreadTensor predictionTensors[] = {{"blk.+.*"}};
 
 // The first layers, which are dense, have a pattern of windows of their own. Where it is 1, none has one, and they rotate all the same.
 static void readPrefix(JsonObject &object, ModelConfig &config) {
@@ -188,16 +190,38 @@ static void readCohere2Moe(JsonObject &object, ModelConfig &config) {
   }
 }
 
+// The first layers, which are dense, rotate whatever they see.
+static void readGgufCohere2Moe(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
+  readGgufScale(keys, config);
+  MoeConfig &moe = config.moe;
+  readGgufSigmoidExperts(keys, config);
+  int64_t shared = moe.sharedIntermediateSize;
+  if (keys.has("expert_shared_feed_forward_length") && shared)
+    readGgufSharedWidth(keys, config);
+  moe.averagesShared = true;
+  if (keys.has("attention.layer_norm_rms_epsilon")) {
+    config.hasRmsNorms = true;
+    config.normEps = keys.number("attention.layer_norm_rms_epsilon", config.normEps);
+  }
+  for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
+    if (config.layerWindow[layer] == 0 && moe.layerIsMoe[layer])
+      config.layerRope[layer] = noRope;
+}
+
 static constexpr Family describeCohere2Moe() {
   Family row = describeCohere2();
   row.modelType = "cohere2_moe";
-  row.gguf = nullptr;
+  row.gguf = "cohere2moe";
+  row.unread = predictionTensors;
   row.hasExperts = true;
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardRules, expertRules, sharedExpertRules};
   row.keyNames = expertKeyNames;
   row.defaults.headDim = 128;
+  row.windows.ggufFullEvery = 4;
+  row.windows.ggufFullFirst = true;
   row.readers.huggingFaceRest = readCohere2Moe;
-  row.readers.ggufRest = nullptr;
+  row.readers.ggufRest = readGgufCohere2Moe;
   return row;
 }
 const Family family::cohere2Moe = describeCohere2Moe();

@@ -5,29 +5,36 @@
 
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
 static constexpr TensorRule tensorRules[] = {
-    {"transformer.wte.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    {"transformer.norm_f.weight", nullptr, ConfigDim::Hidden},
-    {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    {"transformer.blocks.#.norm_attn_norm.norm_1.weight", nullptr, ConfigDim::Hidden},
-    {"transformer.blocks.#.norm_attn_norm.attn.Wqkv.weight", nullptr, ConfigDim::QueriesKeysValues, ConfigDim::Hidden},
-    {"transformer.blocks.#.norm_attn_norm.attn.out_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"transformer.blocks.#.norm_attn_norm.norm_2.weight", nullptr, ConfigDim::Hidden},
-    {"transformer.blocks.#.ffn.router.layer.weight", nullptr, ConfigDim::Experts, ConfigDim::Hidden},
-    {"transformer.blocks.#.ffn.experts.@.w1.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden},
-    {"transformer.blocks.#.ffn.experts.@.v1.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden},
-    {"transformer.blocks.#.ffn.experts.@.w2.weight", nullptr, ConfigDim::Hidden, ConfigDim::ExpertIntermediate,
-     When::Always, StoredOrder::Conv1d},
+    {"transformer.wte.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"transformer.norm_f.weight", "output_norm.weight", ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"transformer.blocks.#.norm_attn_norm.norm_1.weight", "blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"transformer.blocks.#.norm_attn_norm.attn.Wqkv.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
+     ConfigDim::Hidden},
+    {"transformer.blocks.#.norm_attn_norm.attn.out_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"transformer.blocks.#.norm_attn_norm.norm_2.weight", "blk.#.attn_output_norm.weight", ConfigDim::Hidden},
+    {"transformer.blocks.#.ffn.router.layer.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts,
+     ConfigDim::Hidden},
+    {"transformer.blocks.#.ffn.experts.@.w1.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+    {"transformer.blocks.#.ffn.experts.@.v1.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden},
+    {"transformer.blocks.#.ffn.experts.@.w2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Always, StoredOrder::Conv1d},
 };
 
 static constexpr KeyName keyNames[] = {{"num_hidden_layers", "n_layers"},
                                        {"hidden_size", "d_model"},
                                        {"num_attention_heads", "n_heads"},
-                                       {"max_position_embeddings", "max_seq_len"}};
+                                       {"max_position_embeddings", "max_seq_len"},
+                                       {"rms_norm_eps", "layer_norm_eps", "attention.layer_norm_epsilon"}};
 
 static constexpr KeyAlias aliases[] = {{"num_attention_heads", "n_heads"},
                                        {"hidden_size", "d_model"},
@@ -71,6 +78,10 @@ static void readRest(JsonObject &object, ModelConfig &config) {
     object.adopt(*part);
 }
 
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  config.clipQkv = keys.number("attention.clamp_kqv", 0.0);
+}
+
 static void buildDbrx(ModelBuilder &b) {
   TensorHandle x =
       decoderLayers(b, "transformer.blocks.", b.embedTokens("transformer.wte.weight"), [&](int64_t, TensorHandle x) {
@@ -83,7 +94,7 @@ static void buildDbrx(ModelBuilder &b) {
 
 static constexpr Family describeDbrx() {
   Family row;
-  row.modelType = "dbrx";
+  row.modelType = row.gguf = "dbrx";
   row.hasExperts = true;
   row.embedding = "transformer.wte.weight";
   row.rules = {tensorRules};
@@ -97,6 +108,7 @@ static constexpr Family describeDbrx() {
   row.experts.rowsOfAll = "transformer.blocks.#.ffn.experts.mlp.";
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
   row.build = buildDbrx;
   return row;
 }

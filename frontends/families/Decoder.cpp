@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "frontends/families/Decoder.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -9,6 +10,15 @@ void rotateInWindowsOnly(ModelConfig &config) {
   for (size_t layer = 0; layer < config.layerRope.size(); ++layer)
     if (config.layerWindow[layer] == 0)
       config.layerRope[layer] = noRope;
+}
+
+void refuseOtherWindowBase(GgufKeys &keys, const ModelConfig &config) {
+  const char *key = "rope.freq_base_swa";
+  double own = config.ropes.empty() ? 0.0 : config.ropes.front().theta;
+  if (double base = keys.number(key, own); base != own)
+    keys.unsupported(keys.full(key) + " is " + std::to_string(base) + ", which is not supported for " +
+                     config.architecture + "; expected " + keys.full("rope.freq_base") + " (" + std::to_string(own) +
+                     ")");
 }
 
 void rotateWindowsApart(ModelConfig &config) {
@@ -138,20 +148,22 @@ TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, con
 }
 
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
-                                const AttentionTerms &terms) {
-  return b.linear(fusedAttention(b, x, qkv, terms), output);
+                                const AttentionTerms &terms, int64_t layer) {
+  return b.linear(fusedAttention(b, x, qkv, terms, layer), output);
 }
 
-TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms) {
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms,
+                            int64_t layer) {
   const ModelConfig &c = b.config();
-  int64_t qWidth = c.numHeads * c.headDim, kvWidth = c.numKvHeads * c.headDim;
+  int64_t heads = c.headsOf(layer), kvHeads = c.shapeOf(layer).numKvHeads;
+  int64_t qWidth = heads * c.headDim, kvWidth = kvHeads * c.headDim;
   const AttentionNames &names = c.family->attention;
   const std::string block = names.block;
   TensorHandle all = b.linear(x, qkv);
-  TensorHandle q = rotatedHeads(b, b.columns(all, 0, qWidth), c.numHeads, block + names.qNorm);
-  TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), c.numKvHeads, block + names.kNorm);
+  TensorHandle q = rotatedHeads(b, b.columns(all, 0, qWidth), heads, block + names.qNorm);
+  TensorHandle k = rotatedHeads(b, b.columns(all, qWidth, qWidth + kvWidth), kvHeads, block + names.kNorm);
   TensorHandle values = b.clip(b.columns(all, qWidth + kvWidth, qWidth + 2 * kvWidth), c.clipQkv);
-  TensorHandle v = b.splitHeads(values, c.numKvHeads);
+  TensorHandle v = b.splitHeads(values, kvHeads);
   return b.mergeHeads(b.attention(q, k, v, terms));
 }
 

@@ -127,6 +127,8 @@ void rotateButEvery(ModelConfig &config, int64_t interval);
 void rotateWindowsApart(ModelConfig &config);
 // These, of rope_parameters by type of layer or under Gemma 3's older keys, where the embedding of windows is never scaled.
 void readGlobalAndLocalRopes(JsonObject &object, ModelConfig &config);
+// Of a GGUF file whose layers with a window have no rotation of their own: that it names no other base for them.
+void refuseOtherWindowBase(GgufKeys &keys, const ModelConfig &config);
 // Of a head the first pairs of so large a share rotate, all by the frequencies of the whole head.
 void rotateShare(RopeConfig &rope, double share, const ModelConfig &config);
 // These, of rope_parameters by type of layer alone, as families read them whose files have never said it otherwise; `full` and `sliding` where a file has
@@ -145,11 +147,12 @@ TensorHandle selfAttention(ModelBuilder &b, TensorHandle x, const AttentionTerms
 // The same of a layer whose heads differ from those of others (ModelConfig::layerShapes).
 TensorHandle selfAttentionOf(ModelBuilder &b, int64_t layer, TensorHandle x, const AttentionTerms &terms = {},
                              const ModelBuilder::LayerBody &behind = {});
-// The same where one product gives q, k and v, one behind the other.
+// The same where one product gives q, k and v, one behind the other; `layer` is given where heads differ between layers.
 TensorHandle fusedSelfAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const std::string &output,
-                                const AttentionTerms &terms = {});
+                                const AttentionTerms &terms = {}, int64_t layer = -1);
 // What of that stands before the output's projection.
-TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms = {});
+TensorHandle fusedAttention(ModelBuilder &b, TensorHandle x, const std::string &qkv, const AttentionTerms &terms = {},
+                            int64_t layer = -1);
 // activation(gate(x)) * up(x), or activation(up(x)) without a gate, then down.
 TensorHandle feedForward(ModelBuilder &b, TensorHandle x);
 // The gated one of gate_up_proj, which gives both.

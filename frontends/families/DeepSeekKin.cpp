@@ -7,6 +7,7 @@
 
 #include "frontends/families/DeepSeek.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
@@ -87,7 +88,8 @@ static constexpr Family describeSarvamMla() {
 const Family family::sarvamMla = describeSarvamMla();
 
 // What chooses the tokens that a query sees, and layers that predict further ones.
-static constexpr UnreadTensor indexTensors[] = {{"model.layers.#.self_attn.indexer.*"}, {"model.layers.+.*"}};
+static constexpr UnreadTensor indexTensors[] = {
+    {"model.layers.#.self_attn.indexer.*"}, {"model.layers.+.*"}, {"blk.#.indexer.*"}, {"blk.+.*"}};
 
 // Programs are made for texts of which each query sees all that come before.
 static void readIndexed(JsonObject &object, ModelConfig &config, const LatentExpertDefaults &defaults) {
@@ -117,22 +119,36 @@ static void readGlmDsa(JsonObject &object, ModelConfig &config) {
   readIndexed(object, config, LatentExpertDefaults{{256, 8, 2048, 1, 3, 2.5, true}, 1, 1});
 }
 
+static void readGgufIndexed(GgufKeys &keys, ModelConfig &config) {
+  readGgufSigmoidExperts(keys, config);
+  setScoreScale(config);
+  for (const char *key : {"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.types"})
+    (void)keys.full(key);
+  const char *key = "attention.indexer.top_k";
+  int64_t seen = keys.integer(key);
+  if (seen < 1)
+    keys.fail(keys.full(key) + " is " + std::to_string(seen) + ", expected at least 1");
+  config.contextLength = std::min(config.contextLength, std::max<int64_t>(1, seen));
+}
+
 static constexpr KeyAlias indexedAliases[] = {
     {"num_local_experts", "n_routed_experts"}, {"num_experts", "n_routed_experts"}, {"head_dim", "qk_rope_head_dim"}};
 
-static constexpr Family describeIndexed(const char *modelType) {
+static constexpr Family describeIndexed(const char *modelType, const char *gguf) {
   Family row = describeDeepSeek(modelType);
+  row.gguf = gguf;
   row.unread = indexTensors;
   row.aliases = indexedAliases;
   row.defaults.context = 163840;
   row.rope.partial = true;
   row.readers.huggingFaceRest = readV32;
+  row.readers.ggufRest = readGgufIndexed;
   return row;
 }
-const Family family::deepSeekV32 = describeIndexed("deepseek_v32");
+const Family family::deepSeekV32 = describeIndexed("deepseek_v32", "deepseek32");
 
 static constexpr Family describeGlmDsa() {
-  Family row = describeIndexed("glm_moe_dsa");
+  Family row = describeIndexed("glm_moe_dsa", "glm-dsa");
   row.defaults.context = 202752;
   row.defaults.normEps = 1e-5;
   row.readers.huggingFaceSizes = readGlmDsaSizes;
@@ -140,6 +156,23 @@ static constexpr Family describeGlmDsa() {
   return row;
 }
 const Family family::glmMoeDsa = describeGlmDsa();
+
+static void readGgufPlm(GgufKeys &, ModelConfig &config) {
+  setScoreScale(config);
+}
+
+// PLM (arXiv:2503.12167): latents, and feed-forward blocks without gates that square what ReLU leaves. Its folders bring code of their own.
+static constexpr Family describePlm() {
+  Family row = describeDeepSeek("plm");
+  row.gguf = "plm";
+  row.isGgufOnly = true;
+  row.rules = {embeddingRules, latentAttentionRules, feedForwardNormRules, ungatedFeedForwardRules};
+  row.feedForward.gate = nullptr;
+  row.defaults.activation = Activation::SquaredRelu;
+  row.readers.ggufRest = readGgufPlm;
+  return row;
+}
+const Family family::plm = describePlm();
 
 static constexpr TensorRule normBehindRules[] = {
     {"model.layers.#.post_mlp_layernorm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::Sparse},

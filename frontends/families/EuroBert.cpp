@@ -13,8 +13,8 @@
 namespace heddle {
 
 static constexpr TensorRule outerRules[] = {
-    {"model.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    {"model.norm.weight", nullptr, ConfigDim::Hidden},
+    {"model.embed_tokens.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.norm.weight", "output_norm.weight", ConfigDim::Hidden},
 };
 static constexpr TensorRule maskedRules[] = {
     {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
@@ -64,7 +64,7 @@ static constexpr Head heads[] = {
 
 static constexpr Family describe() {
   Family row;
-  row.modelType = "eurobert";
+  row.modelType = row.gguf = "eurobert";
   row.isEncoder = true;
   row.heads = heads;
   row.rules = {outerRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
@@ -80,6 +80,40 @@ static constexpr Family describe() {
   return row;
 }
 const Family family::euroBert = describe();
+
+// NeoBERT (Le Breton et al. 2025, arXiv:2502.19587): the same with one matrix for q, k and v, one for gate and up, and pairs that rotate.
+static constexpr TensorRule neoRules[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"model.norm.weight", "enc.output_norm.weight", ConfigDim::Hidden},
+    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight", ConfigDim::QueriesKeysValues,
+     ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::Queries},
+    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::GateAndUp, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
+};
+static constexpr UnreadTensor neoUnread[] = {{"cls.*", /*isLoss=*/true}};
+
+static void buildNeo(ModelBuilder &b) {
+  TensorHandle x = b.embedTokens(b.config().family->embedding);
+  x = decoderLayers(b, "model.layers.", x, [&](int64_t, TensorHandle x) {
+    x = b.add(x, fusedSelfAttention(b, b.rmsNorm(x, "input_layernorm"), "self_attn.qkv_proj", "self_attn.o_proj"));
+    return b.add(x, fusedFeedForward(b, b.rmsNorm(x, "post_attention_layernorm")));
+  });
+  finishEncoder(b, b.rmsNorm(x, b.config().family->finalNorm), TensorHandle());
+}
+
+static constexpr Family describeNeo() {
+  Family row = describe();
+  row.modelType = row.gguf = "neo-bert";
+  row.isGgufOnly = true;
+  row.heads = {};
+  row.rules = {attentionNormRules, feedForwardNormRules, neoRules};
+  row.unread = neoUnread;
+  row.rope.interleavedInGguf = true;
+  row.build = buildNeo;
+  return row;
+}
+const Family family::neoBert = describeNeo();
 
 #define ULTRA "ultrabert."
 static constexpr TensorRule ultraRules[] = {
@@ -183,6 +217,7 @@ static constexpr Head ultraHeads[] = {
 static constexpr Family describeUltra() {
   Family row = describe();
   row.modelType = "ultrabert";
+  row.gguf = nullptr;
   row.heads = ultraHeads;
   row.embedding = ULTRA "embed_tokens.weight";
   row.head = "cls.weight";

@@ -47,11 +47,12 @@ static constexpr KeyName expertNames[] = {{"num_local_experts", "num_experts"},
                                           {"n_shared_experts", "num_shared_experts"}};
 
 static constexpr TensorRule biasRules[] = {
-    {"model.layers.#.mlp.e_score_correction_bias", nullptr, ConfigDim::Experts, ConfigDim::None, When::Correction},
+    {"model.layers.#.mlp.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts, ConfigDim::None,
+     When::Correction},
 };
 
 // Layers that predict further tokens.
-static constexpr UnreadTensor predictionTensors[] = {{"mtp.*"}};
+static constexpr UnreadTensor predictionTensors[] = {{"mtp.*"}, {"blk.+.*"}};
 
 static void readExperts(JsonObject &object, ModelConfig &config) {
   readRotation(object, config);
@@ -70,10 +71,16 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
   moe.topGroups = object.integer("topk_group").value_or(1);
 }
 
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  refuseOtherWindowBase(keys, config);
+  readGgufRotation(keys, config);
+  readGgufSigmoidExperts(keys, config);
+}
+
 static constexpr Family describeExaoneMoe() {
   Family row = describeExaone4();
   row.modelType = "exaone_moe";
-  row.gguf = nullptr;
+  row.gguf = "exaone-moe";
   row.hasExperts = true;
   row.rules = {embeddingRules,   attentionNormRules, attentionRules, queryKeyNormRules, feedForwardNormRules,
                feedForwardRules, expertRules,        biasRules,      sharedExpertRules};
@@ -81,7 +88,7 @@ static constexpr Family describeExaoneMoe() {
   row.unread = predictionTensors;
   row.keyNames = expertNames;
   row.readers.huggingFaceRest = readExperts;
-  row.readers.ggufRest = nullptr;
+  row.readers.ggufRest = readGgufExperts;
   row.build = buildPreNormDecoder;
   return row;
 }

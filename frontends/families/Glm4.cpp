@@ -44,8 +44,8 @@ static constexpr Family describeGlm4() {
 const Family family::glm4 = describeGlm4();
 
 static constexpr TensorRule fusedRules[] = {
-    {"model.layers.#.mlp.gate_up_proj.weight", nullptr, ConfigDim::GateAndUp, ConfigDim::Hidden},
-    {"model.layers.#.mlp.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
+    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight", ConfigDim::GateAndUp, ConfigDim::Hidden},
+    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate},
 };
 
 static void buildGlm(ModelBuilder &b) {
@@ -58,7 +58,8 @@ static void buildGlm(ModelBuilder &b) {
 static constexpr Family describeGlm() {
   Family row = describeGlm4();
   row.modelType = "glm";
-  row.gguf = nullptr;
+  row.gguf = "chatglm";
+  row.ggufMark = "blk.0.attn_q.weight"; // ChatGLM's own files have one matrix for q, k and v
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, fusedRules};
   row.build = buildGlm;
   return row;

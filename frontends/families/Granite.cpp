@@ -56,7 +56,8 @@ static constexpr Family describeGranite() {
 }
 const Family family::granite = describeGranite();
 
-static constexpr TensorRule sinkRules[] = {{"model.layers.#.self_attn.sinks", nullptr, ConfigDim::Heads}};
+static constexpr TensorRule sinkRules[] = {
+    {"model.layers.#.self_attn.sinks", "blk.#.attn_sinks.weight", ConfigDim::Heads}};
 
 // Each layer may have a base of its own; one of 0 does not rotate.
 static void readLayerRopes(JsonObject &object, ModelConfig &config) {
@@ -91,10 +92,21 @@ static void buildWithSinks(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) { return preNormLayer(b, layer, x, terms); });
 }
 
+static void readGgufSwa(GgufKeys &keys, ModelConfig &config) {
+  readGgufScales(keys, config);
+  const char *key = "attention.rope_pattern";
+  if (!keys.has(key))
+    return;
+  GgufCount layers{config.numHiddenLayers, "layers", keys.full("block_count")};
+  Expected<std::vector<bool>> rotates = keys.source().booleans(keys.full(key), layers);
+  keys.adopt(rotates.status());
+  for (size_t layer = 0; rotates && layer < config.layerRope.size(); ++layer)
+    config.layerRope[layer] = (*rotates)[layer] ? 0 : noRope;
+}
+
 static constexpr Family describeGraniteSwa() {
   Family row = describeGranite();
-  row.modelType = "granite_swa";
-  row.gguf = nullptr;
+  row.modelType = row.gguf = "granite_swa";
   row.rules[5] = sinkRules;
   row.defaults.numKvHeads = 4;
   row.defaults.context = 8192;
@@ -106,7 +118,7 @@ static constexpr Family describeGraniteSwa() {
   row.windows.fullEvery = 4;
   row.windows.fullFirst = true;
   row.readers.huggingFaceRopes = readLayerRopes;
-  row.readers.ggufRest = nullptr;
+  row.readers.ggufRest = readGgufSwa;
   row.build = buildWithSinks;
   return row;
 }

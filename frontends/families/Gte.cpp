@@ -89,7 +89,7 @@ static constexpr Head gteHeads[] = {
     {"GteForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
 };
 
-static constexpr KeyName keyNames[] = {{"rms_norm_eps", "layer_norm_eps"}};
+static constexpr KeyName keyNames[] = {{"rms_norm_eps", "layer_norm_eps", "attention.layer_norm_epsilon"}};
 
 static constexpr Family describe(const char *modelType) {
   Family row = describeBertKin(modelType);
@@ -117,16 +117,16 @@ static constexpr Family describeGte() {
 const Family family::gte = describeGte();
 
 static constexpr TensorRule jinaRules[] = {
-    {"roberta.embeddings.word_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    {"roberta.embeddings.token_type_embeddings.weight", nullptr, ConfigDim::TokenTypes, ConfigDim::Hidden,
+    {"roberta.embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"roberta.embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes, ConfigDim::Hidden,
      When::TokenTypes, StoredOrder::Flattened},
-    HEDDLE_NORM_RULES("roberta.emb_ln", Hidden),
-    HEDDLE_LINEAR_RULES("roberta.encoder.layers.#.mixer.Wqkv", QueriesKeysValues, Hidden),
-    HEDDLE_LINEAR_RULES("roberta.encoder.layers.#.mixer.out_proj", Hidden, Queries),
-    HEDDLE_NORM_RULES("roberta.encoder.layers.#.norm1", Hidden),
-    HEDDLE_LINEAR_RULES("roberta.encoder.layers.#.mlp.fc1", Intermediate, Hidden),
-    HEDDLE_LINEAR_RULES("roberta.encoder.layers.#.mlp.fc2", Hidden, Intermediate),
-    HEDDLE_NORM_RULES("roberta.encoder.layers.#.norm2", Hidden),
+    HEDDLE_NAMED_NORM_RULES("roberta.emb_ln", "token_embd_norm", Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("roberta.encoder.layers.#.mixer.Wqkv", "blk.#.attn_qkv", QueriesKeysValues, Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("roberta.encoder.layers.#.mixer.out_proj", "blk.#.attn_output", Hidden, Queries),
+    HEDDLE_NAMED_NORM_RULES("roberta.encoder.layers.#.norm1", "blk.#.attn_output_norm", Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("roberta.encoder.layers.#.mlp.fc1", "blk.#.ffn_up", Intermediate, Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("roberta.encoder.layers.#.mlp.fc2", "blk.#.ffn_down", Hidden, Intermediate),
+    HEDDLE_NAMED_NORM_RULES("roberta.encoder.layers.#.norm2", "blk.#.layer_output_norm", Hidden),
     HEDDLE_BERT_POOLER_RULES("roberta."),
 };
 static constexpr UnreadTensor jinaUnread[] = {HEDDLE_ROBERTA_UNREAD("roberta.")};
@@ -152,6 +152,7 @@ static constexpr Head jinaHeads[] = {
 
 static constexpr Family describeJina() {
   Family row = describe("jina_embeddings_v3");
+  row.gguf = "jina-bert-v3";
   row.pooler = "roberta.pooler.dense.weight";
   row.heads = jinaHeads;
   row.embedding = "roberta.embeddings.word_embeddings.weight";
@@ -164,6 +165,7 @@ static constexpr Family describeJina() {
   row.defaults.normEps = 1e-5;
   row.defaults.ropeTheta = 20000.0;
   row.readers.huggingFaceSizes = readJinaSizes;
+  row.readers.ggufRest = readGgufTokenTypes;
   row.build = buildJina;
   return row;
 }

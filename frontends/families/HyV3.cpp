@@ -5,34 +5,37 @@
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/RoutedExperts.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
 static constexpr TensorRule routedRules[] = {
-    {"model.layers.#.mlp.router.gate.weight", nullptr, ConfigDim::Experts, ConfigDim::Hidden, When::Sparse},
-    {"model.layers.#.mlp.expert_bias", nullptr, ConfigDim::Experts, ConfigDim::None, When::Correction},
-    {"model.layers.#.mlp.experts.@.gate_proj.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden,
+    {"model.layers.#.mlp.router.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
      When::Sparse},
-    {"model.layers.#.mlp.experts.@.up_proj.weight", nullptr, ConfigDim::ExpertIntermediate, ConfigDim::Hidden,
-     When::Sparse},
-    {"model.layers.#.mlp.experts.@.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::ExpertIntermediate,
-     When::Sparse},
-    {"model.layers.#.mlp.shared_mlp.gate_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
-     When::Shared},
-    {"model.layers.#.mlp.shared_mlp.up_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
-     When::Shared},
-    {"model.layers.#.mlp.shared_mlp.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::SharedIntermediate,
-     When::Shared},
-    {"model.layers.#.mlp.shared_mlp.gate_proj.bias", nullptr, ConfigDim::SharedIntermediate, ConfigDim::None,
+    {"model.layers.#.mlp.expert_bias", "blk.#.exp_probs_b", ConfigDim::Experts, ConfigDim::None, When::Correction},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+    {"model.layers.#.mlp.shared_mlp.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_mlp.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_mlp.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Shared},
+    {"model.layers.#.mlp.shared_mlp.gate_proj.bias", "blk.#.ffn_gate_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_mlp.up_proj.bias", "blk.#.ffn_up_shexp.bias", ConfigDim::SharedIntermediate,
+     ConfigDim::None, When::SharedBias},
+    {"model.layers.#.mlp.shared_mlp.down_proj.bias", "blk.#.ffn_down_shexp.bias", ConfigDim::Hidden, ConfigDim::None,
      When::SharedBias},
-    {"model.layers.#.mlp.shared_mlp.up_proj.bias", nullptr, ConfigDim::SharedIntermediate, ConfigDim::None,
-     When::SharedBias},
-    {"model.layers.#.mlp.shared_mlp.down_proj.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::SharedBias},
 };
 
 // The layer behind the last predicts one token more.
-static constexpr UnreadTensor predictionTensors[] = {{"model.layers.+.*"}};
+static constexpr UnreadTensor predictionTensors[] = {{"model.layers.+.*"}, {"blk.+.*"}};
 
 static constexpr KeyName keyNames[] = {{"n_routed_experts", "num_experts"},
                                        {"num_local_experts", "num_experts"},
@@ -56,9 +59,17 @@ static void readExperts(JsonObject &object, ModelConfig &config) {
   checkAssumed(object, config);
 }
 
+static void readGgufExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufSigmoidExperts(keys, config);
+  readGgufSharedWidth(keys, config);
+  config.moe.hasCorrection =
+      keys.source().tensors().find("blk." + std::to_string(config.numHiddenLayers - 1) + ".exp_probs_b");
+}
+
 static constexpr Family describeHyV3() {
   Family row;
-  row.modelType = "hy_v3";
+  row.modelType = row.gguf = "hy_v3";
+  row.hasExperts = true;
   row.rules = {embeddingRules,       attentionNormRules, attentionRules, queryKeyNormRules,
                feedForwardNormRules, feedForwardRules,   routedRules};
   row.unread = predictionTensors;
@@ -77,6 +88,7 @@ static constexpr Family describeHyV3() {
   row.experts.correction = "expert_bias";
   row.experts.shared = "shared_mlp";
   row.readers.huggingFaceRest = readExperts;
+  row.readers.ggufRest = readGgufExperts;
   row.build = buildPreNormDecoder;
   return row;
 }

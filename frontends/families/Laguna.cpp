@@ -8,6 +8,7 @@
 #include "frontends/families/EncoderDecoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/RoutedExperts.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cstring>
@@ -15,19 +16,21 @@
 namespace heddle {
 
 static constexpr TensorRule gateRules[] = {
-    {"model.layers.#.self_attn.g_proj.weight", nullptr, ConfigDim::Heads, ConfigDim::Hidden, When::HeadGates},
-    {"model.layers.#.self_attn.g_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden, When::ElementGates},
-    {"model.layers.#.mlp.experts.e_score_correction_bias", nullptr, ConfigDim::Experts, ConfigDim::None,
-     When::Correction},
+    {"model.layers.#.self_attn.g_proj.weight", "blk.#.attn_gate.weight", ConfigDim::Heads, ConfigDim::Hidden,
+     When::HeadGates},
+    {"model.layers.#.self_attn.g_proj.weight", "blk.#.attn_gate.weight", ConfigDim::Queries, ConfigDim::Hidden,
+     When::ElementGates},
+    {"model.layers.#.mlp.experts.e_score_correction_bias", "blk.#.exp_probs_b.bias", ConfigDim::Experts,
+     ConfigDim::None, When::Correction},
 };
 
 static constexpr TensorRule sharedRules[] = {
-    {"model.layers.#.mlp.shared_expert.gate_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
-     When::Shared},
-    {"model.layers.#.mlp.shared_expert.up_proj.weight", nullptr, ConfigDim::SharedIntermediate, ConfigDim::Hidden,
-     When::Shared},
-    {"model.layers.#.mlp.shared_expert.down_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::SharedIntermediate,
-     When::Shared},
+    {"model.layers.#.mlp.shared_expert.gate_proj.weight", "blk.#.ffn_gate_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_expert.up_proj.weight", "blk.#.ffn_up_shexp.weight", ConfigDim::SharedIntermediate,
+     ConfigDim::Hidden, When::Shared},
+    {"model.layers.#.mlp.shared_expert.down_proj.weight", "blk.#.ffn_down_shexp.weight", ConfigDim::Hidden,
+     ConfigDim::SharedIntermediate, When::Shared},
 };
 
 static RopeConfig rotation(const ModelConfig &config, double theta, double share) {
@@ -81,6 +84,24 @@ static void readLaguna(JsonObject &object, ModelConfig &config) {
   moe.sharedIntermediateSize = object.bounded(shared, object.integer(shared).value_or(512), 1, 1 << 24);
 }
 
+// Layers with a window rotate by a base and a share of their own, and not stretched.
+static void readGgufWindowRope(GgufKeys &keys, ModelConfig &config) {
+  RopeConfig sliding;
+  sliding.theta = keys.number("rope.freq_base_swa", config.ropes.at(0).theta);
+  sliding.rotaryDim = keys.integer("rope.dimension_count_swa", config.ropes.at(0).rotaryDim);
+  config.ropes.push_back(sliding);
+  rotateWindowsApart(config);
+}
+
+static void readGgufLaguna(GgufKeys &keys, ModelConfig &config) {
+  readGgufWindowRope(keys, config);
+  readGgufSigmoidExperts(keys, config);
+  readGgufSharedWidth(keys, config);
+  config.moe.hasCorrection = true;
+  const TensorInfo *gate = keys.source().tensors().find("blk.0.attn_gate.weight");
+  config.gatesElements = gate && gate->shape.front() != config.headsOf(0);
+}
+
 static void buildLaguna(ModelBuilder &b) {
   buildDecoder(b, [&](int64_t layer, TensorHandle x) {
     TensorHandle normed = b.rmsNorm(x, "input_layernorm");
@@ -97,8 +118,8 @@ static constexpr KeyAlias lagunaAliases[] = {{"num_local_experts", "num_experts"
 
 static constexpr Family describeLaguna() {
   Family row;
-  row.modelType = "laguna";
-  row.hasExperts = true;
+  row.modelType = row.gguf = "laguna";
+  row.hasExperts = row.layersDiffer = true;
   row.rules = {embeddingRules,   attentionNormRules, attentionRules, queryKeyNormRules, feedForwardNormRules,
                feedForwardRules, expertRules,        gateRules,      sharedRules};
   row.keyNames = lagunaNames;
@@ -113,25 +134,32 @@ static constexpr Family describeLaguna() {
   row.windows.use = WindowUse::Stated;
   row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 1; // only layer_types gives a layer a window
+  row.windows.ggufFullEvery = 4;
+  row.windows.ggufFullFirst = true;
   row.rope.partial = true;
   row.experts.shared = "shared_expert";
   row.experts.correction = "experts.e_score_correction_bias";
   row.readers.huggingFaceRopes = readLagunaRopes;
   row.readers.huggingFaceRest = readLaguna;
+  row.readers.ggufRest = readGgufLaguna;
   row.build = buildLaguna;
   return row;
 }
 const Family family::laguna = describeLaguna();
 
 static constexpr TensorRule mimoRules[] = {
-    {"model.layers.#.self_attn.q_proj.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.k_proj.weight", nullptr, ConfigDim::KeyValues, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.v_proj.weight", nullptr, ConfigDim::Values, ConfigDim::Hidden},
-    {"model.layers.#.self_attn.o_proj.weight", nullptr, ConfigDim::Hidden, ConfigDim::HeadValues},
-    {"model.layers.#.self_attn.q_proj.bias", nullptr, ConfigDim::Queries, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.k_proj.bias", nullptr, ConfigDim::KeyValues, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.v_proj.bias", nullptr, ConfigDim::Values, ConfigDim::None, When::AttentionBias},
-    {"model.layers.#.self_attn.attention_sink_bias", nullptr, ConfigDim::Heads, ConfigDim::None, When::Windowed},
+    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", ConfigDim::Queries, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", ConfigDim::KeyValues, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight", ConfigDim::Values, ConfigDim::Hidden},
+    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight", ConfigDim::Hidden, ConfigDim::HeadValues},
+    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", ConfigDim::Queries, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", ConfigDim::KeyValues, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias", ConfigDim::Values, ConfigDim::None,
+     When::AttentionBias},
+    {"model.layers.#.self_attn.attention_sink_bias", "blk.#.attn_sinks.weight", ConfigDim::Heads, ConfigDim::None,
+     When::Windowed},
 };
 
 // Layers that predict further tokens.
@@ -180,6 +208,25 @@ static void readMimo(JsonObject &object, ModelConfig &config) {
   moe.sigmoidScores = moe.hasCorrection = true;
   moe.numGroups = object.integer("n_group").value_or(1);
   moe.topGroups = object.integer("topk_group").value_or(1);
+}
+
+static void readGgufMimoSizes(GgufKeys &keys, ModelConfig &config) {
+  config.headDim = keys.integer("attention.key_length", config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0);
+  config.valueDim = keys.integer("attention.value_length", config.headDim);
+  if (config.valueDim < 1 || config.valueDim > config.headDim)
+    keys.unsupported(keys.full("attention.value_length") + " is " + std::to_string(config.valueDim) +
+                     ", which is not supported; expected 1 to " + keys.full("attention.key_length") + " (" +
+                     std::to_string(config.headDim) + ")");
+  for (LayerShape &shape : config.layerShapes)
+    shape.headDim = config.headDim;
+}
+
+static void readGgufMimo(GgufKeys &keys, ModelConfig &config) {
+  readGgufWindowRope(keys, config);
+  config.ropes.at(1).rotaryDim = config.ropes.at(0).rotaryDim;
+  config.partScales.attentionOutput = keys.number("attention.value_scale", 1.0);
+  readGgufSigmoidExperts(keys, config);
+  config.moe.normTopkProb = true;
 }
 
 // A matrix whose rows are heads of `own` numbers each as one whose heads have `wide`: zeros stand behind them. Blocks that a head fills keep their type.
@@ -240,7 +287,8 @@ static constexpr KeyAlias mimoAliases[] = {{"num_local_experts", "n_routed_exper
 static constexpr Family describeMimo() {
   Family row;
   row.modelType = "mimo_v2_flash";
-  row.hasExperts = true;
+  row.gguf = "mimo2";
+  row.hasExperts = row.layersDiffer = true;
   row.rules = {embeddingRules,   attentionNormRules, mimoRules,      feedForwardNormRules,
                feedForwardRules, expertRules,        correctionRules};
   row.unread = mimoPrediction;
@@ -260,6 +308,8 @@ static constexpr Family describeMimo() {
   row.rope.partial = true;
   row.readers.huggingFaceRopes = readMimoRopes;
   row.readers.huggingFaceRest = readMimo;
+  row.readers.ggufSizes = readGgufMimoSizes;
+  row.readers.ggufRest = readGgufMimo;
   row.addTensors = widenValues;
   row.build = buildMimo;
   return row;

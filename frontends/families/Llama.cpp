@@ -14,6 +14,7 @@ static constexpr Family describeLlama() {
   Family row;
   row.modelType = "llama";
   row.gguf = "llama";
+  row.ggufAhead = "llama-embed";
   row.rules = {embeddingRules, attentionNormRules, attentionRules, feedForwardNormRules, feedForwardRules};
   row.defaults.vocabSize = 32000;
   row.defaults.hiddenSize = 4096, row.defaults.intermediateSize = 11008;
@@ -40,7 +41,7 @@ static void readBiases(JsonObject &object, ModelConfig &config) {
 static constexpr Family describeInternLm3() {
   Family row = describeLlama();
   row.modelType = "internlm3";
-  row.gguf = nullptr;
+  row.gguf = row.ggufAhead = nullptr;
   row.defaults.vocabSize = 128512;
   row.defaults.numKvHeads = 2;
   row.defaults.headDim = 128;
@@ -54,7 +55,7 @@ const Family family::internLm3 = describeInternLm3();
 static constexpr Family describeIQuestCoder() {
   Family row = describeLlama();
   row.modelType = "iquestcoder";
-  row.gguf = nullptr;
+  row.gguf = row.ggufAhead = nullptr;
   row.defaults.vocabSize = 76800;
   row.defaults.numHeads = 40;
   row.defaults.numKvHeads = 8;
@@ -78,7 +79,7 @@ static void stretchRotation(JsonObject &object, ModelConfig &config) {
 static constexpr Family describeCwm() {
   Family row = describeLlama();
   row.modelType = "cwm";
-  row.gguf = nullptr;
+  row.gguf = row.ggufAhead = nullptr;
   row.defaults.vocabSize = 128256;
   row.defaults.numKvHeads = 8;
   row.defaults.headDim = 128;

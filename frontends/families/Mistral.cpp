@@ -157,10 +157,22 @@ static Status addGroupScores(Model &model) {
   return model.config.moe.numGroups > 1 ? addZeroCorrections(model) : Status();
 }
 
+static void readGgufMistral4(GgufKeys &keys, ModelConfig &config) {
+  const char *key = "attention.temperature_length";
+  readGgufDeepSeekRest(keys, config);
+  readGgufGrowth(keys, config);
+  int64_t length = keys.integer(key, config.contextLength);
+  if (length < 1)
+    return keys.fail(keys.full(key) + " is " + std::to_string(length) + ", expected at least 1");
+  if (keys.number("attention.temperature_scale", 0.0) != 0.0)
+    config.contextLength = std::min(config.contextLength, length);
+}
+
 static constexpr KeyAlias mistral4Aliases[] = {{"num_local_experts", "n_routed_experts"}};
 
 static constexpr Family describeMistral4() {
   Family row = describeDeepSeek("mistral4");
+  row.gguf = "mistral4";
   row.hasExperts = true;
   row.aliases = mistral4Aliases;
   row.defaults.vocabSize = 131072;
@@ -170,8 +182,7 @@ static constexpr Family describeMistral4() {
   row.readers.huggingFaceSizes = readMistral4Sizes;
   row.readers.huggingFaceRopes = readMistral4Rope;
   row.readers.huggingFaceRest = readMistral4;
-  row.readers.ggufSizes = nullptr;
-  row.readers.ggufRest = nullptr;
+  row.readers.ggufRest = readGgufMistral4;
   row.addTensors = addGroupScores;
   return row;
 }

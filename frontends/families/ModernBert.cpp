@@ -7,30 +7,32 @@
 #include "frontends/families/Bert.h"
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
 
-#define LINEAR(name, out, in, bias)                                                                                    \
-  {name ".weight", nullptr, ConfigDim::out, ConfigDim::in}, {                                                          \
-    name ".bias", nullptr, ConfigDim::out, ConfigDim::None, When::bias                                                 \
+#define LINEAR(name, gguf, out, in, bias)                                                                              \
+  {name ".weight", gguf ".weight", ConfigDim::out, ConfigDim::in}, {                                                   \
+    name ".bias", gguf ".bias", ConfigDim::out, ConfigDim::None, When::bias                                            \
   }
-#define NORM(name, there, withBias)                                                                                    \
-  {name ".weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::there}, {                                        \
-    name ".bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::withBias                                          \
+#define NORM(name, gguf, there, withBias)                                                                              \
+  {name ".weight", gguf ".weight", ConfigDim::Hidden, ConfigDim::None, When::there}, {                                 \
+    name ".bias", gguf ".bias", ConfigDim::Hidden, ConfigDim::None, When::withBias                                     \
   }
-#define HEAD_RULES LINEAR("head.dense", Hidden, Hidden, HeadBias), NORM("head.norm", Always, NormBias)
+#define HEAD_RULES                                                                                                     \
+  LINEAR("head.dense", "cls", Hidden, Hidden, HeadBias), NORM("head.norm", "cls.norm", Always, NormBias)
 
 static constexpr TensorRule tensorRules[] = {
-    {"model.embeddings.tok_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    NORM("model.embeddings.norm", Always, NormBias),
-    NORM("model.layers.#.attn_norm", BehindFirst, NormBiasBehindFirst),
-    LINEAR("model.layers.#.attn.Wqkv", QueriesKeysValues, Hidden, AttentionBias),
-    LINEAR("model.layers.#.attn.Wo", Hidden, Queries, OutputBias),
-    NORM("model.layers.#.mlp_norm", Always, NormBias),
-    LINEAR("model.layers.#.mlp.Wi", GateAndUp, Hidden, MlpBias),
-    LINEAR("model.layers.#.mlp.Wo", Hidden, Intermediate, MlpBias),
-    NORM("model.final_norm", Always, NormBias),
+    {"model.embeddings.tok_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    NORM("model.embeddings.norm", "token_embd_norm", Always, NormBias),
+    NORM("model.layers.#.attn_norm", "blk.#.attn_norm", BehindFirst, NormBiasBehindFirst),
+    LINEAR("model.layers.#.attn.Wqkv", "blk.#.attn_qkv", QueriesKeysValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.Wo", "blk.#.attn_output", Hidden, Queries, OutputBias),
+    NORM("model.layers.#.mlp_norm", "blk.#.ffn_norm", Always, NormBias),
+    LINEAR("model.layers.#.mlp.Wi", "blk.#.ffn_up", GateAndUp, Hidden, MlpBias),
+    LINEAR("model.layers.#.mlp.Wo", "blk.#.ffn_down", Hidden, Intermediate, MlpBias),
+    NORM("model.final_norm", "output_norm", Always, NormBias),
 };
 static constexpr TensorRule maskedRules[] = {
     HEAD_RULES,
@@ -41,11 +43,14 @@ static constexpr TensorRule labelRules[] = {HEAD_RULES, HEDDLE_LINEAR_RULES("cla
 static constexpr TensorRule spanRules[] = {HEAD_RULES, HEDDLE_LINEAR_RULES("classifier", Two, Hidden)};
 
 // Of heads that are not compiled.
-static constexpr UnreadTensor unread[] = {
-    {"head.*", /*isLoss=*/true}, {"decoder.*", /*isLoss=*/true}, {"classifier.*", /*isLoss=*/true}};
+static constexpr UnreadTensor unread[] = {{"head.*", /*isLoss=*/true},
+                                          {"decoder.*", /*isLoss=*/true},
+                                          {"classifier.*", /*isLoss=*/true},
+                                          {"cls.*", /*isLoss=*/true}};
 
-static constexpr KeyName keyNames[] = {
-    {"num_key_value_heads", "num_attention_heads"}, {"head_dim", "hidden_size"}, {"rms_norm_eps", "norm_eps"}};
+static constexpr KeyName keyNames[] = {{"num_key_value_heads", "num_attention_heads"},
+                                       {"head_dim", "hidden_size"},
+                                       {"rms_norm_eps", "norm_eps", "attention.layer_norm_epsilon"}};
 
 // layer_types, or, in older files, every how many layers one sees all tokens, the first among them. A window is local_attention tokens wide, or
 // twice sliding_window, where that is said.
@@ -112,6 +117,16 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.pooledBy = pooling == "mean" ? ClassifierPooling::Mean : ClassifierPooling::First;
 }
 
+// As many tokens on each side as half of the window, and this one.
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  for (int64_t &window : config.layerWindow)
+    window = window > 0 ? window / 2 + 1 : 0;
+  RopeConfig sliding = config.ropes.at(0);
+  sliding.theta = keys.number("rope.freq_base_swa", sliding.theta);
+  config.ropes.push_back(sliding);
+  rotateWindowsApart(config);
+}
+
 // x + the gated block that reads its norm.
 static TensorHandle feedForwardBehind(ModelBuilder &b, TensorHandle x) {
   int64_t width = b.config().intermediateSize;
@@ -167,6 +182,9 @@ static constexpr Head heads[] = {
 static constexpr Family describe() {
   Family row;
   row.modelType = "modernbert";
+  row.gguf = "modern-bert";
+  row.windows.ggufFullEvery = 3;
+  row.windows.ggufFullFirst = true;
   row.isEncoder = true;
   row.heads = heads;
   row.embedding = "model.embeddings.tok_embeddings.weight";
@@ -186,25 +204,26 @@ static constexpr Family describe() {
   row.biases.mlpKey = "mlp_bias";
   row.readers.huggingFaceRopes = readBothRopes;
   row.readers.huggingFaceRest = readRest;
+  row.readers.ggufRest = readGgufRest;
   row.build = build;
   return row;
 }
 const Family family::modernBert = describe();
 
 static constexpr TensorRule decoderRules[] = {
-    {"model.embeddings.tok_embeddings.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
-    NORM("model.embeddings.norm", Always, NormBias),
-    NORM("model.layers.#.attn_norm", BehindFirst, NormBiasBehindFirst),
-    LINEAR("model.layers.#.attn.q_proj", Queries, Hidden, AttentionBias),
-    LINEAR("model.layers.#.attn.k_proj", KeyValues, Hidden, AttentionBias),
-    LINEAR("model.layers.#.attn.v_proj", KeyValues, Hidden, AttentionBias),
-    LINEAR("model.layers.#.attn.Wo", Hidden, Queries, OutputBias),
-    NORM("model.layers.#.mlp_norm", Always, NormBias),
-    LINEAR("model.layers.#.mlp.Wi", GateAndUp, Hidden, MlpBias),
-    LINEAR("model.layers.#.mlp.Wo", Hidden, Intermediate, MlpBias),
-    NORM("model.final_norm", Always, NormBias),
-    LINEAR("lm_head.dense", Hidden, Hidden, HeadBias),
-    NORM("lm_head.norm", Always, NormBias),
+    {"model.embeddings.tok_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    NORM("model.embeddings.norm", "token_embd_norm", Always, NormBias),
+    NORM("model.layers.#.attn_norm", "blk.#.attn_norm", BehindFirst, NormBiasBehindFirst),
+    LINEAR("model.layers.#.attn.q_proj", "blk.#.attn_q", Queries, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.k_proj", "blk.#.attn_k", KeyValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.v_proj", "blk.#.attn_v", KeyValues, Hidden, AttentionBias),
+    LINEAR("model.layers.#.attn.Wo", "blk.#.attn_output", Hidden, Queries, OutputBias),
+    NORM("model.layers.#.mlp_norm", "blk.#.ffn_norm", Always, NormBias),
+    LINEAR("model.layers.#.mlp.Wi", "blk.#.ffn_up", GateAndUp, Hidden, MlpBias),
+    LINEAR("model.layers.#.mlp.Wo", "blk.#.ffn_down", Hidden, Intermediate, MlpBias),
+    NORM("model.final_norm", "output_norm", Always, NormBias),
+    LINEAR("lm_head.dense", "cls", Hidden, Hidden, HeadBias),
+    NORM("lm_head.norm", "cls.norm", Always, NormBias),
     {"decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
     {"decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::LogitsBias},
 };
@@ -225,6 +244,7 @@ static void buildDecoderModel(ModelBuilder &b) {
 static constexpr Family describeDecoder() {
   Family row = describe();
   row.modelType = "modernbert-decoder";
+  row.gguf = nullptr;
   row.isEncoder = false;
   row.heads = {};
   row.rules = {decoderRules};
@@ -232,6 +252,7 @@ static constexpr Family describeDecoder() {
   row.attention = {"attn.", "q_proj", "k_proj", "v_proj", "Wo"};
   row.readers.huggingFaceRopes = readDecoderRopes;
   row.readers.huggingFaceRest = readHeadTerms;
+  row.readers.ggufRest = nullptr;
   row.build = buildDecoderModel;
   return row;
 }

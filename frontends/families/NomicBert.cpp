@@ -112,4 +112,64 @@ static constexpr Family describe() {
 }
 const Family family::nomicBert = describe();
 
+// The second version (Nussbaum and Duderstadt 2025, arXiv:2502.07972): XLM-RoBERTa's biases and GELU, and in every second layer experts that softmax weighs.
+static constexpr TensorRule sparseRules[] = {
+    {"bert.embeddings.word_embeddings.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"bert.embeddings.token_type_embeddings.weight", "token_types.weight", ConfigDim::TokenTypes, ConfigDim::Hidden,
+     When::TokenTypes, StoredOrder::Flattened},
+    HEDDLE_NAMED_NORM_RULES("bert.emb_ln", "token_embd_norm", Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("bert.encoder.layers.#.attn.Wqkv", "blk.#.attn_qkv", QueriesKeysValues, Hidden),
+    HEDDLE_NAMED_LINEAR_RULES("bert.encoder.layers.#.attn.out_proj", "blk.#.attn_output", Hidden, Queries),
+    HEDDLE_NAMED_NORM_RULES("bert.encoder.layers.#.norm1", "blk.#.attn_output_norm", Hidden),
+    {"bert.encoder.layers.#.mlp.fc1.weight", "blk.#.ffn_up.weight", ConfigDim::Intermediate, ConfigDim::Hidden,
+     When::Dense},
+    {"bert.encoder.layers.#.mlp.fc1.bias", "blk.#.ffn_up.bias", ConfigDim::Intermediate, ConfigDim::None, When::Dense},
+    {"bert.encoder.layers.#.mlp.fc2.weight", "blk.#.ffn_down.weight", ConfigDim::Hidden, ConfigDim::Intermediate,
+     When::Dense},
+    {"bert.encoder.layers.#.mlp.fc2.bias", "blk.#.ffn_down.bias", ConfigDim::Hidden, ConfigDim::None, When::Dense},
+    {"bert.encoder.layers.#.mlp.router.layer.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts,
+     ConfigDim::Hidden, When::Sparse},
+    {"bert.encoder.layers.#.mlp.experts.@.fc1.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::Sparse},
+    {"bert.encoder.layers.#.mlp.experts.@.fc2.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse},
+    HEDDLE_NAMED_NORM_RULES("bert.encoder.layers.#.norm2", "blk.#.layer_output_norm", Hidden),
+};
+
+// Which layers have experts is said by their tensors.
+static void readSparseGguf(GgufKeys &keys, ModelConfig &config) {
+  readGgufTokenTypes(keys, config);
+  (void)keys.full("moe_every_n_layers");
+  config.moe.normTopkProb = false;
+}
+
+static void buildSparse(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  TensorHandle x = b.embedTokens(c.family->embedding);
+  if (c.tokenTypes)
+    x = b.add(x, b.embedTokenTypes("bert.embeddings.token_type_embeddings.weight"));
+  x = decoderLayers(b, "bert.encoder.layers.", b.layerNorm(x, "bert.emb_ln"), [&](int64_t layer, TensorHandle x) {
+    x = b.layerNorm(b.add(fusedSelfAttention(b, x, "attn.Wqkv", "attn.out_proj"), x), "norm1");
+    bool isSparse = c.moe.numExperts > 0 && c.moe.layerIsMoe[size_t(layer)];
+    TensorHandle fed =
+        isSparse ? b.moe(x, c.family->experts.block) : b.linear(b.activation(b.linear(x, "mlp.fc1")), "mlp.fc2");
+    return b.layerNorm(b.add(fed, x), "norm2");
+  });
+  finishEncoder(b, x, TensorHandle());
+}
+
+static constexpr Family describeSparse() {
+  Family row = describeBertKin("nomic-bert-moe");
+  row.gguf = "nomic-bert-moe";
+  row.isGgufOnly = row.hasExperts = true;
+  row.embedding = "bert.embeddings.word_embeddings.weight";
+  row.rules = {sparseRules};
+  row.experts = {"mlp.", nullptr, "fc1", "fc2", "router.layer"};
+  row.rope.hasRope = true;
+  row.readers.ggufRest = readSparseGguf;
+  row.build = buildSparse;
+  return row;
+}
+const Family family::nomicBertMoe = describeSparse();
+
 } // namespace heddle

@@ -152,6 +152,48 @@ static constexpr Family describeQwen3Moe() {
 }
 const Family family::qwen3Moe = describeQwen3Moe();
 
+// Experts of a layer lie in two tensors, (experts, hidden, gate then up) and (experts, intermediate, hidden); GGUF has three.
+static constexpr TensorRule stackedRules[] = {
+    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight", ConfigDim::Experts, ConfigDim::Hidden,
+     When::Sparse},
+    {"model.layers.#.mlp.experts.@.gate_up_proj.weight", nullptr, ConfigDim::ExpertGateAndUp, ConfigDim::Hidden,
+     When::FusedGates, StoredOrder::Conv1d},
+    {"model.layers.#.mlp.experts.@.gate_proj.weight", "blk.#.ffn_gate_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.up_proj.weight", "blk.#.ffn_up_exps.weight", ConfigDim::ExpertIntermediate,
+     ConfigDim::Hidden, When::SplitGates},
+    {"model.layers.#.mlp.experts.@.down_proj.weight", "blk.#.ffn_down_exps.weight", ConfigDim::Hidden,
+     ConfigDim::ExpertIntermediate, When::Sparse, StoredOrder::Conv1d},
+};
+
+static void readVlExperts(JsonObject &object, ModelConfig &config) {
+  readExpertCounts(object, config, /*numExperts=*/60, /*expertsPerToken=*/4);
+  config.moe.intermediateSize = object.integer("moe_intermediate_size").value_or(1408);
+  config.moe.normTopkProb = true; // the reference has no key for it
+  object.pass("norm_topk_prob");
+  readSparseSteps(object, config);
+}
+
+static void readGgufVlExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufSections(keys, config);
+  config.moe.splitGates = true;
+}
+
+static constexpr Family describeQwen3VlMoe() {
+  Family row = describeSeeing("qwen3_vl_moe", "qwen3vlmoe", describeQwen3Moe());
+  row.rules[6] = stackedRules;
+  row.defaults.numKvHeads = 16;
+  row.defaults.context = 128000;
+  row.defaults.ropeTheta = 500000.0;
+  row.windows = {};
+  row.experts.gateAndUp = "gate_up_proj";
+  row.experts.gateThenUp = true;
+  row.readers.huggingFaceRest = readVlExperts;
+  row.readers.ggufRest = readGgufVlExperts;
+  return row;
+}
+const Family family::qwen3VlMoe = describeQwen3VlMoe();
+
 static void readQwen2Experts(JsonObject &object, ModelConfig &config) {
   GatedExpertDefaults defaults;
   defaults.numExperts = 60;
@@ -205,13 +247,21 @@ static void readMellumRopes(JsonObject &object, ModelConfig &config) {
   rotateWindowsApart(config);
 }
 
+// Layers with a window do not stretch their rotation.
+static void readGgufMellum(GgufKeys &keys, ModelConfig &config) {
+  RopeConfig sliding;
+  sliding.theta = keys.number("rope.freq_base_swa", config.ropes.at(0).theta);
+  sliding.rotaryDim = config.ropes.at(0).rotaryDim;
+  config.ropes.push_back(sliding);
+  rotateWindowsApart(config);
+}
+
 static constexpr KeyAlias mellumAliases[] = {{"num_experts", "num_local_experts"}};
 static constexpr UnreadTensor mellumPrediction[] = {{"mtp.*"}};
 
 static constexpr Family describeMellum() {
   Family row = describeQwen3Moe();
-  row.modelType = "mellum";
-  row.gguf = nullptr;
+  row.modelType = row.gguf = "mellum";
   row.unread = mellumPrediction;
   row.keyNames = {};
   row.aliases = mellumAliases;
@@ -222,8 +272,10 @@ static constexpr Family describeMellum() {
   row.windows.use = WindowUse::Stated;
   row.windows.readsLayerTypes = true;
   row.windows.fullEvery = 1; // only layer_types gives a layer a window
+  row.windows.ggufFullEvery = 4;
   row.readers.huggingFaceRopes = readMellumRopes;
   row.readers.huggingFaceRest = readMellum;
+  row.readers.ggufRest = readGgufMellum;
   return row;
 }
 const Family family::mellum = describeMellum();

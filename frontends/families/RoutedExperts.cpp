@@ -57,9 +57,9 @@ void readSparseLayersButFirst(JsonObject &object, ModelConfig &config) {
                                                     config.architecture + "; expected 1, or mlp_layer_types");
 }
 
-void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
+static void readGgufExpertsOf(GgufKeys &keys, ModelConfig &config, int64_t usualGating) {
   MoeConfig &moe = config.moe;
-  int64_t gating = keys.integer("expert_gating_func", 1);
+  int64_t gating = keys.integer("expert_gating_func", usualGating);
   if (gating != 1 && gating != 2)
     keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
               ", expected 1 (softmax) or 2 (sigmoid)");
@@ -75,6 +75,22 @@ void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
     moe.sharedIntermediateSize = shared * moe.intermediateSize;
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
     moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
+}
+
+void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufExpertsOf(keys, config, /*usualGating=*/1);
+}
+
+void readGgufSigmoidExperts(GgufKeys &keys, ModelConfig &config) {
+  readGgufExpertsOf(keys, config, /*usualGating=*/2);
+}
+
+void readGgufSharedWidth(GgufKeys &keys, ModelConfig &config) {
+  const char *key = "expert_shared_feed_forward_length";
+  int64_t width = keys.integer(key, config.moe.intermediateSize);
+  if (width < 0 || width > 1 << 24)
+    return keys.fail(keys.full(key) + " is " + std::to_string(width) + ", expected 0 to 2^24");
+  config.moe.sharedIntermediateSize = width;
 }
 
 } // namespace heddle

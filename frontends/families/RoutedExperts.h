@@ -45,8 +45,11 @@ void readRoutedExperts(JsonObject &object, ModelConfig &config, const RoutedDefa
 void readSparseLayers(JsonObject &object, ModelConfig &config, int64_t firstSparse);
 // The same where the reference knows mlp_layer_types alone, without which all layers but the first have experts.
 void readSparseLayersButFirst(JsonObject &object, ModelConfig &config);
-// All of it.
+// All of it; sigmoids choose, where the file does not say how, of the second; of both the experts of all tokens are as wide as the others together.
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config);
+void readGgufSigmoidExperts(GgufKeys &keys, ModelConfig &config);
+// How wide these are, of families whose files say it beside the number of them or without it.
+void readGgufSharedWidth(GgufKeys &keys, ModelConfig &config);
 
 } // namespace heddle
 

@@ -5,7 +5,9 @@
 // activation. UMT5 (Chung et al. 2023, arXiv:2304.09151) has a table of each layer.
 
 #include "frontends/families/T5.h"
+#include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
+#include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
 #include <cmath>
@@ -13,20 +15,22 @@
 namespace heddle {
 
 static constexpr TensorRule feedForwardRules[] = {
-    {"encoder.block.%.layer.1.DenseReluDense.wi.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Ungated},
-    {"encoder.block.%.layer.1.DenseReluDense.wi_0.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Gated},
-    {"encoder.block.%.layer.1.DenseReluDense.wi_1.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Gated},
-    {"encoder.block.%.layer.1.DenseReluDense.wo.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
-    {"decoder.block.#.layer.2.DenseReluDense.wi.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Ungated},
-    {"decoder.block.#.layer.2.DenseReluDense.wi_0.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Gated},
-    {"decoder.block.#.layer.2.DenseReluDense.wi_1.weight", nullptr, ConfigDim::Intermediate, ConfigDim::Hidden,
-     When::Gated},
-    {"decoder.block.#.layer.2.DenseReluDense.wo.weight", nullptr, ConfigDim::Hidden, ConfigDim::Intermediate},
+    {"encoder.block.%.layer.1.DenseReluDense.wi.weight", "enc.blk.%.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Ungated},
+    {"encoder.block.%.layer.1.DenseReluDense.wi_0.weight", "enc.blk.%.ffn_gate.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.%.layer.1.DenseReluDense.wi_1.weight", "enc.blk.%.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.%.layer.1.DenseReluDense.wo.weight", "enc.blk.%.ffn_down.weight", ConfigDim::Hidden,
+     ConfigDim::Intermediate},
+    {"decoder.block.#.layer.2.DenseReluDense.wi.weight", "dec.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Ungated},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_0.weight", "dec.blk.#.ffn_gate.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"decoder.block.#.layer.2.DenseReluDense.wi_1.weight", "dec.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"decoder.block.#.layer.2.DenseReluDense.wo.weight", "dec.blk.#.ffn_down.weight", ConfigDim::Hidden,
+     ConfigDim::Intermediate},
 };
 
 // Distances have no end: n_positions of older files is what a model was trained on, which nothing reads.
@@ -84,9 +88,40 @@ void readT5Attention(JsonObject &object, ModelConfig &config) {
   config.tokenTypes = 1;
 }
 
+// The file counts the encoder's layers, and those of the decoder where they are more or fewer.
+static void readGgufSizes(GgufKeys &keys, ModelConfig &config) {
+  EncoderConfig &encoder = config.encoder;
+  encoder.numLayers = config.numHiddenLayers;
+  config.numHiddenLayers = keys.integer("decoder_block_count", encoder.numLayers);
+  config.numKvHeads = encoder.numHeads = config.numHeads;
+  config.headDim = keys.integer("attention.key_length", config.numHeads > 0 ? config.hiddenSize / config.numHeads : 0);
+  encoder.intermediateSize = config.intermediateSize;
+  config.contextLength = encoder.contextLength = longestSequence;
+  config.relativeBuckets = keys.integer("attention.relative_buckets_count");
+  config.relativeDistance = 128; // for which the format has no key
+  config.gatesFeedForward = keys.source().tensors().find("enc.blk.0.ffn_gate.weight") != nullptr;
+  config.activation = config.gatesFeedForward ? Activation::GeluTanh : Activation::Relu;
+}
+
+static void checkGgufBuckets(GgufKeys &keys, const ModelConfig &config) {
+  if (config.relativeBuckets < 4 || config.relativeBuckets >= 2 * config.relativeDistance)
+    keys.fail(keys.full("attention.relative_buckets_count") + " is " + std::to_string(config.relativeBuckets) +
+              ", expected 4 to less than " + std::to_string(2 * config.relativeDistance));
+}
+
+// Logits of a tied model are scaled, as those of the first T5 are, whose files hold no head.
+static void readGgufRest(GgufKeys &keys, ModelConfig &config) {
+  checkGgufBuckets(keys, config);
+  config.attentionScale = 1.0;
+  config.tokenTypes = 1;
+  if (!keys.source().tensors().find("output.weight"))
+    scaleT5Logits(config);
+  config.decoderStartId = keys.integer("decoder_start_token_id", 0);
+}
+
 static constexpr TensorRule distancesOfLayers[] = {
-    {"encoder.block.%" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
-    {"decoder.block.#" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"encoder.block.%" HEDDLE_T5_DISTANCES, "enc.blk.%.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
+    {"decoder.block.#" HEDDLE_T5_DISTANCES, "dec.blk.#.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
 };
 
 static void readRestOf(JsonObject &object, ModelConfig &config, const char *feedForward) {
@@ -154,14 +189,18 @@ void buildT5(ModelBuilder &b, const T5FeedForward &feedForward) {
   b.finish(x, b.config().tieWordEmbeddings ? family.embedding : family.head);
 }
 
-static void build(ModelBuilder &b) {
-  buildT5(b, [&](TensorHandle x, const std::string &scope, int64_t, bool) {
+static T5FeedForward denseBlocks(ModelBuilder &b) {
+  return [&b](TensorHandle x, const std::string &scope, int64_t, bool) {
     std::string block = scope + "DenseReluDense.";
     if (!b.config().gatesFeedForward)
       return b.linear(b.activation(b.linear(x, block + "wi")), block + "wo");
     TensorHandle gate = b.linear(x, block + "wi_0"), up = b.linear(x, block + "wi_1");
     return b.linear(b.glu(gate, up), block + "wo");
-  });
+  };
+}
+
+static void build(ModelBuilder &b) {
+  buildT5(b, denseBlocks(b));
 }
 
 static constexpr Family describe(const char *modelType, void (*readRest)(JsonObject &, ModelConfig &)) {
@@ -172,12 +211,81 @@ static constexpr Family describe(const char *modelType, void (*readRest)(JsonObj
   row.build = build;
   return row;
 }
-const Family family::t5 = describe("t5", readRest);
+static constexpr Family describeT5WithFiles() {
+  Family row = describe("t5", readRest);
+  row.gguf = "t5";
+  row.readers.ggufSizes = readGgufSizes;
+  row.readers.ggufRest = readGgufRest;
+  return row;
+}
+const Family family::t5 = describeT5WithFiles();
 const Family family::mt5 = describe("mt5", readMt5Rest);
 
+// The encoder alone, as models that draw what a text says have it.
+static constexpr TensorRule encoderRules[] = {
+    {"shared.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
+    {"encoder.block.0" HEDDLE_T5_DISTANCES, "enc.blk.0.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
+    {"encoder.block.#.layer.0.SelfAttention.q.weight", "enc.blk.#.attn_q.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.k.weight", "enc.blk.#.attn_k.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.v.weight", "enc.blk.#.attn_v.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.#.layer.0.SelfAttention.o.weight", "enc.blk.#.attn_o.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"encoder.block.#.layer.0.layer_norm.weight", "enc.blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"encoder.block.#.layer.1.layer_norm.weight", "enc.blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"encoder.block.#.layer.1.DenseReluDense.wi.weight", "enc.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Ungated},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_0.weight", "enc.blk.#.ffn_gate.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.#.layer.1.DenseReluDense.wi_1.weight", "enc.blk.#.ffn_up.weight", ConfigDim::Intermediate,
+     ConfigDim::Hidden, When::Gated},
+    {"encoder.block.#.layer.1.DenseReluDense.wo.weight", "enc.blk.#.ffn_down.weight", ConfigDim::Hidden,
+     ConfigDim::Intermediate},
+    {"encoder.final_layer_norm.weight", "enc.output_norm.weight", ConfigDim::Hidden},
+};
+static constexpr UnreadTensor encoderUnread[] = {{"output.weight"}};
+
+// A text is as long as the file says, which ends here, where the encoder of two stacks reads any.
+static void readEncoderSizes(GgufKeys &keys, ModelConfig &config) {
+  int64_t context = config.contextLength;
+  readGgufSizes(keys, config);
+  config.contextLength = context;
+}
+
+static void readEncoderRest(GgufKeys &keys, ModelConfig &config) {
+  checkGgufBuckets(keys, config);
+  config.attentionScale = 1.0;
+}
+
+static void buildEncoder(ModelBuilder &b) {
+  finishEncoder(b, buildStack(b, "encoder.", /*isDecoder=*/false, denseBlocks(b)), TensorHandle());
+}
+
+static constexpr Family describeEncoder() {
+  Family row = describeT5("t5encoder");
+  row.gguf = "t5encoder";
+  row.isGgufOnly = row.isEncoder = true;
+  row.isEncoderDecoder = false;
+  row.embeddingCopies = {};
+  row.rules = {encoderRules};
+  row.unread = encoderUnread;
+  row.readers.huggingFaceSizes = nullptr;
+  row.readers.huggingFaceRest = nullptr;
+  row.readers.ggufSizes = readEncoderSizes;
+  row.readers.ggufRest = readEncoderRest;
+  row.build = buildEncoder;
+  return row;
+}
+const Family family::t5Encoder = describeEncoder();
+
 static constexpr Family describeUmt5() {
-  Family row = describe("umt5", readUmt5Rest);
+  Family row = describeT5WithFiles();
+  row.modelType = "umt5";
+  row.ggufMark = "enc.blk.1.attn_rel_b.weight";
   row.rules[1] = distancesOfLayers;
+  row.readers.huggingFaceRest = readUmt5Rest;
   return row;
 }
 const Family family::umt5 = describeUmt5();

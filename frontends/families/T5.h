@@ -12,41 +12,54 @@ namespace heddle {
 // Behind the name of a stack's layer: what its scores get for distances. Layers that have none read that of the first.
 #define HEDDLE_T5_DISTANCES ".layer.0.SelfAttention.relative_attention_bias.weight"
 inline constexpr TensorRule t5DistanceRules[] = {
-    {"encoder.block.0" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
-    {"decoder.block.0" HEDDLE_T5_DISTANCES, nullptr, ConfigDim::Buckets, ConfigDim::Heads},
+    {"encoder.block.0" HEDDLE_T5_DISTANCES, "enc.blk.0.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
+    {"decoder.block.0" HEDDLE_T5_DISTANCES, "dec.blk.0.attn_rel_b.weight", ConfigDim::Buckets, ConfigDim::Heads},
 };
 
 // A stack's layers but for their feed-forward blocks, and what stands before and behind them.
 inline constexpr TensorRule t5StackRules[] = {
-    {"shared.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden},
+    {"shared.weight", "token_embd.weight", ConfigDim::Vocab, ConfigDim::Hidden},
     {"encoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
     {"decoder.embed_tokens.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::OwnEmbeddings},
-    {"lm_head.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
-    {"encoder.block.%.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"encoder.block.%.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"encoder.block.%.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"encoder.block.%.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"encoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.0.SelfAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"decoder.block.#.layer.0.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.q.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.k.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.v.weight", nullptr, ConfigDim::Queries, ConfigDim::Hidden},
-    {"decoder.block.#.layer.1.EncDecAttention.o.weight", nullptr, ConfigDim::Hidden, ConfigDim::Queries},
-    {"decoder.block.#.layer.1.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.block.#.layer.2.layer_norm.weight", nullptr, ConfigDim::Hidden},
-    {"decoder.final_layer_norm.weight", nullptr, ConfigDim::Hidden},
+    {"lm_head.weight", "output.weight", ConfigDim::Vocab, ConfigDim::Hidden, When::Untied},
+    {"encoder.block.%.layer.0.SelfAttention.q.weight", "enc.blk.%.attn_q.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.k.weight", "enc.blk.%.attn_k.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.v.weight", "enc.blk.%.attn_v.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"encoder.block.%.layer.0.SelfAttention.o.weight", "enc.blk.%.attn_o.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"encoder.block.%.layer.0.layer_norm.weight", "enc.blk.%.attn_norm.weight", ConfigDim::Hidden},
+    {"encoder.block.%.layer.1.layer_norm.weight", "enc.blk.%.ffn_norm.weight", ConfigDim::Hidden},
+    {"encoder.final_layer_norm.weight", "enc.output_norm.weight", ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.q.weight", "dec.blk.#.attn_q.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.k.weight", "dec.blk.#.attn_k.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.v.weight", "dec.blk.#.attn_v.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.0.SelfAttention.o.weight", "dec.blk.#.attn_o.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"decoder.block.#.layer.0.layer_norm.weight", "dec.blk.#.attn_norm.weight", ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.q.weight", "dec.blk.#.cross_attn_q.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.k.weight", "dec.blk.#.cross_attn_k.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.v.weight", "dec.blk.#.cross_attn_v.weight", ConfigDim::Queries,
+     ConfigDim::Hidden},
+    {"decoder.block.#.layer.1.EncDecAttention.o.weight", "dec.blk.#.cross_attn_o.weight", ConfigDim::Hidden,
+     ConfigDim::Queries},
+    {"decoder.block.#.layer.1.layer_norm.weight", "dec.blk.#.cross_attn_norm.weight", ConfigDim::Hidden},
+    {"decoder.block.#.layer.2.layer_norm.weight", "dec.blk.#.ffn_norm.weight", ConfigDim::Hidden},
+    {"decoder.final_layer_norm.weight", "dec.output_norm.weight", ConfigDim::Hidden},
 };
 
 inline constexpr const char *t5EmbeddingCopies[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
 
 // A table of the first T5 files that its attention to the source never reads.
-inline constexpr UnreadTensor t5Unread[] = {{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}};
+inline constexpr UnreadTensor t5Unread[] = {{"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"},
+                                            {"dec.blk.#.cross_attn_rel_b.weight"}};
 
 inline constexpr KeyName t5KeyNames[] = {
     {"num_hidden_layers", "num_decoder_layers"},

@@ -32,7 +32,7 @@ static bool loadInteger(GgufType type, const uint8_t *data, int64_t &out) {
     out = load<uint8_t>(data);
     return true;
   case GgufType::I8:
-    out = load<int8_t>(data);
+    out = +load<int8_t>(data);
     return true;
   case GgufType::U16:
     out = load<uint16_t>(data);
@@ -182,9 +182,16 @@ Expected<std::vector<bool>> GgufFile::booleans(std::string_view key, const GgufC
   Expected<const GgufValue *> value = find(key, each);
   if (!value)
     return value.status();
+  std::vector<bool> out;
+  if (isInteger((*value)->type)) { // converters that copy a list of 0 and 1
+    Expected<std::vector<int64_t>> numbers = integers(key, each);
+    HEDDLE_RETURN_IF_ERROR(numbers.status());
+    for (int64_t number : *numbers)
+      out.push_back(number != 0);
+    return out;
+  }
   if ((*value)->type != GgufType::Bool)
     return wrongType(path(), key, **value, "an array of bool");
-  std::vector<bool> out;
   for (uint64_t i = 0; i < (*value)->count; ++i)
     out.push_back((*value)->data[i] != 0);
   return out;
@@ -314,8 +321,13 @@ Status GgufFile::readParts(ModelFiles &files) {
                   ", but the file is not named PREFIX-00001-of-00002.gguf, so that its other parts cannot be found");
   if (name.number < 1 || name.number > name.count)
     return errorIn(path, "its name says part " + std::to_string(name.number) + " of " + std::to_string(name.count));
+  auto partOf = [&](int64_t number) -> Expected<GgufPart> {
+    if (number == name.number)
+      return std::move(given);
+    return parsePart(files.open(partName(name, number)));
+  };
   for (int64_t number = 1; number <= name.count; ++number) {
-    Expected<GgufPart> part = number == name.number ? std::move(given) : parsePart(files.open(partName(name, number)));
+    Expected<GgufPart> part = partOf(number);
     if (!part)
       return Status(part.status())
           .saying(part.message() + " (part " + std::to_string(number) + " of " + std::to_string(name.count) +

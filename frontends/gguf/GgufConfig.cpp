@@ -146,18 +146,33 @@ std::vector<int64_t> ConfigReader::ofLayers(const char *key, int64_t fallback) {
 // Heads of keys and widths; the family adds what else differs.
 void ConfigReader::readShapes() {
   std::vector<int64_t> kvHeads = ofLayers("attention.head_count_kv", config.numHeads),
-                       widths = ofLayers("feed_forward_length", 0);
+                       widths = ofLayers("feed_forward_length", 0), heads = ofLayers("attention.head_count", 0);
+  if (family.layersMayNotAttend && std::find(heads.begin(), heads.end(), 0) != heads.end()) {
+    size_t first = 0; // whose shape stands for that of layers that have none
+    while (first + 1 < heads.size() && heads[first] == 0)
+      ++first;
+    for (size_t layer = 0; layer < heads.size(); ++layer) {
+      config.attending.push_back(heads[layer] != 0);
+      if (heads[layer] == 0)
+        heads[layer] = heads[first], kvHeads[layer] = kvHeads[first];
+    }
+  }
   config.numKvHeads = kvHeads.front();
   config.intermediateSize = widths.front();
+  config.numHeads = heads.front();
   auto areEqual = [](const std::vector<int64_t> &numbers) {
     return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) { return number == numbers.front(); });
   };
-  for (size_t layer = 0; layer < widths.size() && !(areEqual(kvHeads) && areEqual(widths)); ++layer) {
-    if (kvHeads[layer] < 1 || kvHeads[layer] > 1 << 16 || widths[layer] < 1 || widths[layer] > 1 << 24)
+  bool differ = !areEqual(kvHeads) || !areEqual(widths) || !areEqual(heads);
+  auto isCount = [](int64_t number) { return number >= 1 && number <= 1 << 16; };
+  for (size_t layer = 0; differ && layer < widths.size(); ++layer) {
+    if (!isCount(kvHeads[layer]) || !isCount(heads[layer]) || widths[layer] < 1 || widths[layer] > 1 << 24)
       return keys.fail(keys.full("block_count") + ": layer " + std::to_string(layer) + " has " +
-                       std::to_string(kvHeads[layer]) + " heads of keys and a width of " +
-                       std::to_string(widths[layer]) + ", expected 1 to 2^16 and 1 to 2^24");
-    config.layerShapes.push_back({kvHeads[layer], 0, widths[layer]}); // head_dim is known later
+                       std::to_string(heads[layer]) + " heads, " + std::to_string(kvHeads[layer]) +
+                       " of keys, and a width of " + std::to_string(widths[layer]) +
+                       ", expected 1 to 2^16 and 1 to 2^24");
+    // head_dim is known later
+    config.layerShapes.push_back({kvHeads[layer], 0, widths[layer], false, heads[layer]});
   }
 }
 
@@ -193,10 +208,10 @@ void ConfigReader::readSizes() {
   config.numHiddenLayers = keys.integer("block_count");
   if (knowsPrediction())
     readPredictionLayers();
-  config.numHeads = uniform("attention.head_count", 0);
   if (family.layersDiffer) {
     readShapes();
   } else {
+    config.numHeads = uniform("attention.head_count", 0);
     readUniformShapes();
   }
   // `keys` adds the prefix again.
@@ -251,18 +266,23 @@ void ConfigReader::readWindows() {
   config.layerWindow.assign(static_cast<size_t>(config.numHiddenLayers), window);
   // How many layers one that sees all tokens is the last of, or which layers see a window.
   const char *pattern = "attention.sliding_window_pattern";
-  if ((rules.statesFullEvery || rules.readsLayerTypes) && isArray(pattern)) {
-    Expected<std::vector<bool>> slides = file.booleans(keys.full(pattern), layers());
+  if ((rules.statesFullEvery || rules.readsLayerTypes || rules.ggufFullEvery) && isArray(pattern)) {
+    GgufCount each = layers(); // with those that predict, or without them
+    if (file.metadata().find(keys.full(pattern))->second.count == static_cast<uint64_t>(config.numHiddenLayers))
+      each.number = config.numHiddenLayers;
+    Expected<std::vector<bool>> slides = file.booleans(keys.full(pattern), each);
     keys.adopt(slides.status());
-    for (size_t layer = 0; slides && layer < slides->size(); ++layer)
+    for (size_t layer = 0; slides && layer < config.layerWindow.size(); ++layer)
       config.layerWindow[layer] = (*slides)[layer] ? window : 0;
     return;
   }
-  int64_t period = rules.statesFullEvery ? keys.integer(pattern, rules.fullEvery) : rules.fullEvery;
+  int64_t period = rules.ggufFullEvery     ? keys.integer(pattern, rules.ggufFullEvery)
+                   : rules.statesFullEvery ? keys.integer(pattern, rules.fullEvery)
+                                           : rules.fullEvery;
   if (period < 0)
     keys.fail(keys.full(pattern) + " is " + std::to_string(period) + ", expected a positive number");
   for (int64_t layer = 0; period > 0 && layer < config.numHiddenLayers; ++layer)
-    if ((layer + 1) % period == 0)
+    if ((layer + (rules.ggufFullFirst ? 0 : 1)) % period == 0)
       config.layerWindow[layer] = 0;
 }
 
@@ -332,7 +352,8 @@ void ConfigReader::readBiases() {
     for (const TensorRules &rules : family.rules)
       for (const TensorRule &rule : rules)
         if (rule.when == when)
-          return file.tensors().find(tensorName(rule.gguf, layer, 0)) != nullptr;
+          return file.tensors().find(tensorName(rule.gguf, layer, 0)) ||
+                 file.tensors().find(wholeName(tensorName(rule.gguf, layer, 0)));
     return false;
   };
   config.attentionBias = holds(When::AttentionBias);
@@ -533,7 +554,7 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &fam
     return name.status();
   GgufKeys keys(file, std::string(*name) + ".");
   bool hasExperts = keys.integer("expert_count", 0) > 0;
-  const Family *family = findGgufFamily(families, *name, hasExperts);
+  const Family *family = findGgufFamily(families, *name, hasExperts, file.tensors());
   if (!family)
     return errorIn(file.path(), "architecture '" + printable(*name, 64) +
                                     "' (general.architecture) is not supported; known " +

@@ -3,6 +3,8 @@
 #include "bytes/Status.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <set>
 
 namespace heddle {
@@ -15,6 +17,38 @@ TensorInfo expertOf(const TensorInfo &stacked, int64_t expert) {
   view.bytes = stacked.bytes / static_cast<uint64_t>(stacked.shape[0]);
   view.offset += static_cast<uint64_t>(expert) * view.bytes;
   view.shape.erase(view.shape.begin());
+  return view;
+}
+
+// What converters may write as one tensor: how its name and those of its parts go on behind the layer's, and how many rows each part has.
+struct WholeTensor {
+  const char *whole;
+  std::array<const char *, 3> parts;
+  std::array<ConfigDim, 3> rows;
+};
+constexpr WholeTensor wholes[] = {
+    {".attn_qkv.", {".attn_q.", ".attn_k.", ".attn_v."}, {ConfigDim::Queries, ConfigDim::KeyValues, ConfigDim::Values}},
+    {".ffn_gate_up_exps.",
+     {".ffn_gate_exps.", ".ffn_up_exps.", nullptr},
+     {ConfigDim::ExpertIntermediate, ConfigDim::ExpertIntermediate, ConfigDim::None}},
+};
+
+// The entry of `wholes` of which `name` is a part, and which; null if it is none.
+const WholeTensor *wholeOf(const std::string &name, size_t &part) {
+  for (const WholeTensor &whole : wholes)
+    for (part = 0; part < whole.parts.size() && whole.parts[part]; ++part)
+      if (name.find(whole.parts[part]) != std::string::npos)
+        return &whole;
+  return nullptr;
+}
+
+// `rows` of a tensor (rows, …) from `begin` on.
+TensorInfo rowsOf(const TensorInfo &tensor, int64_t begin, int64_t rows) {
+  TensorInfo view = tensor;
+  uint64_t rowBytes = tensor.bytes / static_cast<uint64_t>(tensor.shape[0]);
+  view.offset += static_cast<uint64_t>(begin) * rowBytes;
+  view.bytes = static_cast<uint64_t>(rows) * rowBytes;
+  view.shape[0] = rows;
   return view;
 }
 
@@ -37,6 +71,7 @@ public:
 
 private:
   Status renameOne(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out);
+  void renamePart(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out);
 
   const GgufFile &file;
   const ModelConfig &config;
@@ -51,8 +86,10 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
   bool isStacked = isExpert && found != tensors.end();
   if (isExpert && !isStacked)
     found = tensors.find(tensorName(unstackedPattern(rule.gguf).c_str(), layer, expert));
-  if (found == tensors.end())
+  if (found == tensors.end()) {
+    renamePart(rule, layer, expert, out);
     return Status(); // whether it may be missing is validate's to say
+  }
   used.insert(found->first);
   const TensorInfo &tensor = found->second;
   bool isVector = rule.columns == ConfigDim::None;
@@ -82,6 +119,34 @@ Status TensorRenamer::renameOne(const TensorRule &rule, int64_t layer, int64_t e
     renamed.shape = {renamed.shape[0] * renamed.shape[1]};
   out.tensors.emplace(tensorName(rule.name, layer, expert), std::move(renamed));
   return Status();
+}
+
+// Of a tensor that lies in another, of which a part has the rows that the config asks for; another size is left for validate to see.
+void TensorRenamer::renamePart(const TensorRule &rule, int64_t layer, int64_t expert, Checkpoint &out) {
+  std::string name = tensorName(rule.gguf, layer, expert);
+  size_t part = 0;
+  const WholeTensor *whole = wholeOf(name, part);
+  auto found = whole ? file.tensors().tensors.find(wholeName(name)) : file.tensors().tensors.end();
+  if (found == file.tensors().tensors.end())
+    return;
+  bool isExpert = std::string_view(rule.name).find('@') != std::string_view::npos;
+  TensorInfo tensor = found->second;
+  if (isExpert && (tensor.shape.size() != 3 || tensor.shape[0] != partsOf(rule, config, layer)))
+    return;
+  if (isExpert)
+    tensor = expertOf(tensor, expert);
+  int64_t begin = 0, all = 0;
+  for (size_t i = 0; i < whole->parts.size() && whole->parts[i]; ++i) {
+    int64_t rows = dimension(whole->rows[i], config, layer);
+    begin += i < part ? rows : 0;
+    all += rows;
+  }
+  if (tensor.shape.empty() || tensor.shape[0] != all)
+    return;
+  used.insert(found->first);
+  TensorInfo renamed = rowsOf(tensor, begin, dimension(whole->rows[part], config, layer));
+  renamed.storedAs = found->first;
+  out.tensors.emplace(tensorName(rule.name, layer, expert), std::move(renamed));
 }
 
 // What readGgufRopes reads: numbers of the config, not weights.
@@ -129,6 +194,13 @@ Status takeDense(Checkpoint &checkpoint, ModelConfig &config, Checkpoint &out) {
 }
 
 } // namespace
+
+std::string wholeName(const std::string &name) {
+  size_t part = 0;
+  const WholeTensor *whole = wholeOf(name, part);
+  std::string result = whole ? name : "";
+  return whole ? result.replace(name.find(whole->parts[part]), strlen(whole->parts[part]), whole->whole) : result;
+}
 
 Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderUse use) {
   Expected<GgufFile> file = GgufFile::open(files);

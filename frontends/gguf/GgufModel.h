@@ -17,6 +17,8 @@ Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderU
 // The config in the file's metadata. Sizes are checked, the rest is not. A decoder embeds texts where `use` says it, or where the file says how
 // tokens are pooled.
 Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families, DecoderUse use);
+// Converters may write some tensors side by side, in one: the name of that where `name` is such a part, else "".
+std::string wholeName(const std::string &name);
 // config.ropes and config.layerRope, after layerWindow.
 void readGgufRopes(GgufKeys &keys, ModelConfig &config);
 

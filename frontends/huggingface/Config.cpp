@@ -388,7 +388,7 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
   MoeConfig &moe = config.moe;
   std::string count = fieldName(config, "num_local_experts");
   moe.numExperts = object.integer(count.c_str()).value_or(numExperts);
-  moe.expertsPerToken = object.integer("num_experts_per_tok").value_or(expertsPerToken);
+  moe.expertsPerToken = object.integer(fieldName(config, "num_experts_per_tok").c_str()).value_or(expertsPerToken);
   if (moe.numExperts < 1)
     object.fail(count.c_str(), "is " + std::to_string(moe.numExperts) + ", expected at least 1");
 }

@@ -133,6 +133,8 @@ Status splitStackedExperts(const ModelConfig &config, Checkpoint &checkpoint) {
     for (bool isDown : {false, true})
       for (bool isBias : {false, true}) {
         std::string kind = isDown ? names.down : names.gateAndUp, name = block + kind + (isBias ? "_bias" : "");
+        if (!isBias && !checkpoint.find(name)) // as matrices of layers that are no experts
+          name += ".weight";
         const TensorInfo *found = checkpoint.find(name);
         if (!found)
           continue;

@@ -94,6 +94,13 @@ static const std::vector<Entry> &entries() {
       {{"deepseek-coder"}, {{R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)", CJK, R"(\p{N})"}}},
       {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"},
        {{R"(\p{N}{1,3})", IDEOGRAPHS_AND_KANA, DEEPSEEK3_WORD R"([\r\n]*)" SPACES}}},
+      // Runs of digits are cut by threes from their end; then several scripts without spaces.
+      {{"afmoe"},
+       {{R"(\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N})))",
+         R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF})"
+         R"(\x{E40}-\x{E7F}\x{E80}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF})"
+         R"(\x{AC00}-\x{D7AF}\x{1100}-\x{11FF}]+)",
+         DEEPSEEK3_WORD R"([\r\n]*)" SPACES}}},
       {{"spark2_5"}, {{R"(\p{N}{1,3})", IDEOGRAPHS_AND_KANA, DEEPSEEK3_WORD R"(|[\r\n]|\s+(?!\S)|\s+)", R"(\p{N})"}}},
       {{"tekken"}, {{CASED_WORD(UPPER, LOWER, "") R"(|\p{N})" CASED_TAIL}, Bos::ByDefault, ignoreMerges}},
       {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {{GPT4O}}},

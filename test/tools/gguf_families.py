@@ -390,11 +390,40 @@ def state_parts(c, name, shape, values):
             for part, rows in (("attn_qkv", order[:gates]), ("attn_gate", order[gates:]))]
 
 
+def slides(c):
+    return [kind == "sliding_attention" for kind in c["layer_types"]]
+
+
+def sigmoid_experts(c, scale, experts="num_experts"):
+    """Of DeepSeek-V3's kin."""
+    dense = c["mlp_layer_types"].index("sparse") if "mlp_layer_types" in c else c["num_dense_layers"]
+    return {"expert_count": c[experts], "expert_used_count": c["num_experts_per_tok"], "expert_feed_forward_length": c.get("moe_intermediate_size"), "expert_gating_func": 2,
+            "expert_weights_norm": c.get("norm_topk_prob", True), "expert_weights_scale": float(scale), "leading_dense_block_count": dense}
+
+
+def windows_apart(c):
+    """Rotations of each type of layer."""
+    full, window = (c["rope_parameters"][kind] for kind in ("full_attention", "sliding_attention"))
+    dim = lambda rope: int(c["head_dim"] * rope.get("partial_rotary_factor", 1.0))
+    return {"rope.freq_base": float(full["rope_theta"]), "rope.freq_base_swa": float(window["rope_theta"]), "rope.dimension_count": dim(full),
+            **({"rope.dimension_count_swa": dim(window)} if dim(full) != dim(window) else {}), "attention.sliding_window": c.get("sliding_window", c.get("local_attention")),
+            "attention.sliding_window_pattern": slides(c)}
+
+
+def t5(c):
+    return ({**rms_norm(c), "attention.key_length": c["d_kv"], "attention.value_length": c["d_kv"], "attention.relative_buckets_count": c["relative_attention_num_buckets"],
+             "decoder_start_token_id": c["decoder_start_token_id"], "decoder_block_count": c["num_decoder_layers"], "block_count": c["num_layers"],
+             "feed_forward_length": c["d_ff"]}, {})
+
+
 # Of each family: (its keys beside the common ones, what becomes of tensors whose names end so).
 FAMILIES = {
+    "afmoe": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), **sigmoid_experts(c, c["route_scale"]), "expert_shared_count": c["num_shared_experts"],
+                         "attention.sliding_window": c["sliding_window"], "attention.sliding_window_pattern": slides(c)}, {}),
     "apertus": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c)}, {}),
     "arcee": lambda c: ({**rotary(c), **rms_norm(c), **yarn(c)}, rotated_pairs(c)),
     "bert": lambda c: ({**layer_norm(c), "attention.causal": False}, {}),
+    "bitnet": lambda c: ({**rotary(c), **rms_norm(c), "hidden_activation": c["hidden_act"]}, {}),
     "bloom": lambda c: (layer_norm(c), {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                                         "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
     "falcon_h1": falcon_h1,
@@ -402,6 +431,9 @@ FAMILIES = {
                          {"query_key_value.weight": by_part(falcon_kv_heads(c), c["num_attention_heads"] // falcon_kv_heads(c))}),
     "cohere": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"]}, {}),
     "cohere2": lambda c: ({**rotary(c), **layer_norm(c), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"]}, {}),
+    "cohere2_moe": lambda c: ({**rotary(c), "attention.layer_norm_epsilon": c["layer_norm_eps"], **sigmoid_experts(c, 1), "logit_scale": c["logit_scale"], "attention.sliding_window": c["sliding_window"],
+                               "attention.sliding_window_pattern": slides(c), "expert_shared_count": c["num_shared_experts"],
+                               "expert_feed_forward_length": c["intermediate_size"], "feed_forward_length": c["prefix_dense_intermediate_size"]}, {}),
     "distilbert": lambda c: ({"attention.layer_norm_epsilon": 1e-12, "attention.causal": False, "embedding_length": c["dim"], "block_count": c["n_layers"],
                               "feed_forward_length": c["hidden_dim"], "attention.head_count": c["n_heads"], "attention.head_count_kv": c["n_heads"]}, {}),
     "dots1": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"],
@@ -413,6 +445,10 @@ FAMILIES = {
                                 "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["moe_num_shared_experts"],
                                 "expert_shared_feed_forward_length": c["intermediate_size"] // c["num_key_value_heads"]}, {}),
     "ernie4_5": lambda c: ({**rms_norm(c), **rotary(c), **lengths(c)}, {}),
+    "eurobert": lambda c: ({**rotary(c), **rms_norm(c), "attention.causal": False}, {}),
+    "exaone_moe": lambda c: ({**rotary(c), **rms_norm(c), **sigmoid_experts(c, c["routed_scaling_factor"]), "attention.sliding_window": c["sliding_window"],
+                              "attention.sliding_window_pattern": slides(c), "expert_shared_count": c["num_shared_experts"], "expert_group_count": c["n_group"],
+                              "expert_group_used_count": c["topk_group"], "expert_shared_feed_forward_length": c["moe_intermediate_size"]}, {}),
     "exaone": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "exaone4": lambda c: ({**rotary(c), **rms_norm(c), "attention.sliding_window": c["sliding_window"],
                            "attention.sliding_window_pattern": [kind == "sliding_attention" for kind in c["layer_types"]]}, {}),
@@ -421,6 +457,7 @@ FAMILIES = {
                                "rope.freq_base_swa": float(c["rope_parameters"]["sliding_attention"]["rope_theta"]),
                                "attention.sliding_window_pattern": 1 + c["layer_types"].index("full_attention")}, {"norm.weight": plus_one}),
     "gemma4_text": gemma4,
+    "glm": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "glm4": lambda c: ({**rotary(c), **rms_norm(c)}, {}),
     "gemma3n_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "altup.num_inputs": c["altup_num_inputs"], "feed_forward_length": c["intermediate_size"][0],
                                 "altup.active_idx": c["altup_active_idx"], "embedding_length_per_layer_input": c["hidden_size_per_layer_input"],
@@ -440,6 +477,8 @@ FAMILIES = {
                            {"query_key_value.weight": by_part(c["num_attention_heads"], 1),
                             "query_key_value.bias": by_part(c["num_attention_heads"], 1)}),
     "granite": granite,
+    "granite_swa": lambda c: ({**granite(c)[0], "rope.freq_base": max(c["layer_rope_theta"]), "attention.rope_pattern": [base > 0 for base in c["layer_rope_theta"]],
+                               "attention.sliding_window": c["sliding_window"], "attention.sliding_window_pattern": slides(c)}, rotated_pairs(c)),
     "granitemoe": granite_experts,
     "granitemoehybrid": granite_hybrid,
     "granitemoeshared": granite_experts,
@@ -449,6 +488,7 @@ FAMILIES = {
                                   "expert_shared_feed_forward_length": c["intermediate_size"]}, {}),
     "jais2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
     "jamba": jamba,
+    "jina_embeddings_v3": lambda c: ({**rotary(c), **layer_norm(c), "attention.causal": False}, {}),
     "kimi_linear": kimi_linear,
     "lfm2": lambda c: ({**lfm2(c), **lfm2_width(c)}, {}),
     "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
@@ -470,6 +510,7 @@ FAMILIES = {
                               "expert_gating_func": 2}, {}),
     "ministral3": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), **yarn(c), "attention.temperature_scale": c.rope("llama_4_scaling_beta"),
                               "rope.scaling.yarn_log_multiplier": c.rope("mscale_all_dim")}, rotated_pairs(c)),
+    "modernbert": lambda c: ({**windows_apart(c), **layer_norm(c), "attention.causal": False}, {}),
     "mpt": lambda c: ({**layer_norm(c), "attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"]),
                        **({"attention.clamp_kqv": c["attn_config"]["clip_qkv"]} if c["attn_config"]["clip_qkv"] else {})}, {}),
     "nemotron": lambda c: ({**rotary(c), **layer_norm(c)}, {"norm.weight": plus_one}),
@@ -501,6 +542,8 @@ FAMILIES = {
     "smollm3": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "stablelm": lambda c: ({**rotary(c), **layer_norm(c), "use_parallel_residual": c["use_parallel_residual"]}, {}),
     "starcoder2": lambda c: ({**rotary(c), **layer_norm(c)}, {}),
+    "t5": t5,
+    "umt5": t5,
     "xlm-roberta": roberta,
 }
 

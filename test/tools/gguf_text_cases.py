@@ -82,7 +82,7 @@ def main():
 
     for mark in WORD, "\u0120":
         refuse("tokens mark the spaces of another kind of vocabulary", "distil_embed", lambda keys, tensors: foreign(keys, mark))
-    for architecture in "jina-bert-v2", "jina-bert-v3", "nomic-bert-moe", "modern-bert", "neo-bert", "eurobert":
+    for architecture in "bert-of-tomorrow", "dream":
         refuse(f"architecture '{architecture}' (general.architecture) is not supported", "roberta_embed",
                lambda keys, tensors: renamed(keys, tensors, architecture))
     refuse("bert.pooling_type is 4, rank, which is not supported", "roberta_embed", lambda keys, tensors: keys.update({"bert.pooling_type": 4}))

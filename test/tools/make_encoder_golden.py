@@ -98,7 +98,8 @@ def main():
     about = {"family": config.model_type, "task": "encoder", "architecture": name, "model_type": config.model_type, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
     rotates = getattr(config, "position_embedding_type", "") == "rotary"
-    if hasattr(getattr(model.base_model, "embeddings", None), "padding_idx") and not rotates:  # positions begin behind that of padding
+    embeddings = getattr(model.base_model, "embeddings", None)
+    if hasattr(embeddings, "padding_idx") and not isinstance(embeddings, torch.nn.Embedding) and not rotates:  # positions begin behind that of padding
         about["position_offset"] = config.pad_token_id + 1
     (folder / "golden.json").write_text(json.dumps(about, indent=1) + "\n")
 

@@ -65,7 +65,9 @@ def gguf_name(names, name):
     name = re.sub(r"_projections\.\d+\.", "_projections.0.", name)
     for prefix in ("bert.", "model."):  # of a checkpoint without a head
         name = prefix + name if prefix + name in names else name
-    layer = re.search(r"\.(?:layers|h)\.(\d+)\.", name)
+    if name == "lm_head.weight":
+        return "output.weight"
+    layer = re.search(r"\.(?:layers|h|block)\.(\d+)\.", name)
     if name in names or not layer:
         return names[name]
     known = next(i for i in "012" if name[:layer.start(1)] + i + name[layer.end(1):] in names)
@@ -179,13 +181,17 @@ def kin_names(names, entry):
     return entry | {"names": {name: gguf for names in kin for name, gguf in names.items()} | entry["names"]}
 
 
+# Of an encoder's classes.
+HEADS = ("decoder.", "head.", "lm_head.")
+
+
 def convert(folder, texts=""):
     """Keys and tensors of a folder's file; with `tokens` or `texts` also what is said of tokens, with `texts` of pooling."""
     folder = pathlib.Path(folder)
     config = Config(json.loads((folder / "config.json").read_text()))
     family = config["model_type"]
     names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4, "gemma4_text_moe": GEMMA4}
-    kin = "bert" if family in ("distilbert", "roberta", "xlm-roberta") else "mamba" if family == "falcon_mamba" else family
+    kin = {"distilbert": "bert", "roberta": "bert", "xlm-roberta": "bert", "falcon_mamba": "mamba", "umt5": "t5"}.get(family, family)
     entry = names.get(folder.name) or kin_names(names, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)
@@ -197,7 +203,7 @@ def convert(folder, texts=""):
     stored = safetensors.load(folder / "model.safetensors").items()
     learned = {}  # what activations have learned: a number of each layer, under keys without the architecture's name
     for name, shape, values in (part for name, (_, shape, values) in stored for part in apart(entry["names"], name, shape, values, bool(config.get("num_local_experts", 1)))):
-        if "pooler." in name:
+        if "pooler." in name or (extra.get("attention.causal") is False and name.startswith(HEADS)):
             continue  # as the converter does
         if ".act_fn." in name:
             learned.setdefault("xielu." + name.rpartition(".")[2], []).append(values[0])

@@ -72,6 +72,7 @@ TEST(PreTokenizers, CutAsTheFilesOfTheModelsSay) {
       {"bloom", "Hello, (big) world!۔x  y", "Hello|, (|big|)| world|!۔|x| | y"},
       {"viking", "v12, x", "v|1|2|,| x"},
       {"chameleon", "IMGIMGABZ <sentinel:12>  a\tb!!", "IMGIMGABZ| |<|sentinel|:|1|2|>|  |a|\t|b|!|!"},
+      {"afmoe", "by 1234567 x12 \u4e2d\u6587abc!x", "by| |1|234|567| x|12| |\u4e2d\u6587|abc|!x"},
       {"superbpe", "by the way 1234567 x12", "by the way |1|234|567| x|12"},
       {"deepseek-v3", "日本 (ok)!\n\n1234", "日本| (|ok|)!\n\n|123|4"},
       {"spark2_5", "!\n\n1234", "!|\n|\n|1|2|3|4"},
