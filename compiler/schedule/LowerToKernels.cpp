@@ -4,6 +4,7 @@
 // This pass decides layouts and formats: which weights one kernel reads together, and as what type. Places are the matter of
 // pack-weights, which needs the whole module, where this one sees a function.
 
+#include "compiler/schedule/ActivationOf.h"
 #include "compiler/schedule/Passes.h"
 #include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
@@ -134,16 +135,6 @@ static arith::AddFOp residualOf(Operation *op, Value &residual) {
   return isLastUse && isThere && isWhole ? add : arith::AddFOp();
 }
 
-// The activation of `op`'s result, if nothing else reads that; a graph's may have its shape again before.
-static GluOp activationOf(Operation *op) {
-  auto onlyUser = [](Operation *value) { return value->hasOneUse() ? *value->user_begin() : nullptr; };
-  Operation *user = onlyUser(op);
-  if (isa_and_present<tensor::ExpandShapeOp>(user))
-    user = onlyUser(user);
-  auto glu = dyn_cast_if_present<GluOp>(user);
-  return glu && !glu.getUp() ? glu : GluOp();
-}
-
 namespace {
 
 // A gate, an up projection and what joins them, where the two are one product that nothing else reads.
@@ -248,11 +239,8 @@ LogicalResult KernelLowering::lowerLinear(LinearOp op) {
   Value residual;
   arith::AddFOp add = residualOf(op, residual);
   ActivationKindAttr activation;
-  if (GluOp glu = activationOf(op)) {
-    activation = glu.getActivationAttr();
-    glu.getResult().replaceAllUsesWith(glu.getGate());
-    glu.erase();
-  }
+  if (GluOp glu = activationOf(op))
+    activation = takeActivation(glu);
   b.setInsertionPoint(op);
   auto type = typeOf(op.getResult());
   Value init = residual;

@@ -2,8 +2,10 @@
 //
 // Windows that overlap hold an element of the image as often as the kernel has places: a row of windows for a matmul is several times the
 // image. They are written block by block instead, as many as a cache holds, and multiplied while they are there. Places of windows are
-// (n, o…); blocks are cut along the last dimension but one, or along the only one behind the batch, and hold whole steps of those within.
+// (n, o…); blocks are cut along the last dimension but one, or along the only one behind the batch, and hold whole steps of those within. What is activated
+// is so block by block.
 
+#include "compiler/schedule/ActivationOf.h"
 #include "compiler/schedule/Passes.h"
 
 #include "dialect/HeddleDialect.h"
@@ -66,6 +68,7 @@ private:
   int64_t mostElements;
   OpBuilder b;
   Location loc;
+  ActivationKindAttr activation; // of the product, while a block is there
   unsigned cut = 0;         // the place along which blocks are cut
   SmallVector<Value> sizes; // of places
   Value inner, block;       // windows in a step of `cut`, steps in a block
@@ -172,6 +175,8 @@ Value WindowTiling::buildBlock(Value done, ArrayRef<Value> begins, Value count) 
   int64_t width = shaped(done).getDimSize(1), numRows = shaped(rows).getDimSize(0);
   Value result =
       LinearOp::create(b, loc, shaped(done).clone({numRows, width}), rows, linear.getWeights(), linear.getBiases());
+  if (activation)
+    result = GluOp::create(b, loc, result.getType(), result, /*up=*/Value(), activation);
   OpFoldResult zero = b.getIndexAttr(0), one = b.getIndexAttr(1);
   SmallVector<OpFoldResult> offsets = {getAsOpFoldResult(row), zero},
                             lengths = {getAsOpFoldResult(multiply(count, inner)), b.getIndexAttr(width)},
@@ -210,6 +215,8 @@ void WindowTiling::run() {
   }
   block = blockSize();
   LinearOp linear = product.linear;
+  if (GluOp glu = activationOf(linear))
+    activation = takeActivation(glu);
   auto type = shaped(linear.getResult());
   SmallVector<OpFoldResult> rowSizes = {getAsOpFoldResult(total), b.getIndexAttr(type.getShape().back())};
   SmallVector<OpFoldResult> outSizes = tensor::getMixedSizes(b, loc, linear.getInput());

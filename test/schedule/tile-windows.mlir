@@ -28,6 +28,29 @@ func.func @along_the_sequence(%x: tensor<1x4x75xf32>) -> tensor<1x37x8xf32> {
   return %y : tensor<1x37x8xf32>
 }
 
+// An activation goes into the blocks, where the product applies it.
+// CHECK-LABEL: @activated
+// CHECK: scf.for
+// CHECK: %[[Y:.*]] = heddle.linear
+// CHECK: %[[Z:.*]] = heddle.glu <relu> %[[Y]] : tensor<?x8xf32>
+// CHECK: tensor.insert_slice %[[Z]]
+// CHECK: scf.yield
+// CHECK-NOT: heddle.glu
+func.func @activated(%x: tensor<1x4x75xf32>) -> tensor<1x37x2x4xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<8x12xf32>
+  %room = tensor.empty() : tensor<1x37x4x3xf32>
+  %windows = linalg.generic {indexing_maps = [#x1, #w1], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<1x4x75xf32>) outs(%room : tensor<1x37x4x3xf32>) {
+  ^bb0(%e: f32, %out: f32):
+    linalg.yield %e : f32
+  } -> tensor<1x37x4x3xf32>
+  %rows = tensor.collapse_shape %windows [[0], [1], [2, 3]] : tensor<1x37x4x3xf32> into tensor<1x37x12xf32>
+  %y = heddle.linear %rows, weights(%w : tensor<8x12xf32>) : tensor<1x37x12xf32> -> tensor<1x37x8xf32>
+  %split = tensor.expand_shape %y [[0], [1], [2, 3]] output_shape [1, 37, 2, 4] : tensor<1x37x8xf32> into tensor<1x37x2x4xf32>
+  %z = heddle.glu <relu> %split : tensor<1x37x2x4xf32>
+  return %z : tensor<1x37x2x4xf32>
+}
+
 // Images of any size and number: whole rows of places, as many as fit.
 // CHECK-LABEL: @rows_of_images
 // CHECK: scf.for
