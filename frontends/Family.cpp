@@ -193,7 +193,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::Projection:
     return config.projectionSize;
   case ConfigDim::Seen:
-    return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size());
+    return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size()) *
+           (config.seen.sideBySide ? config.seen.side * config.seen.side : 1);
   case ConfigDim::GateAndUp:
     return 2 * shape.intermediateSize;
   case ConfigDim::Experts:

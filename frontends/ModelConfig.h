@@ -198,6 +198,8 @@ struct ImageProcessing {
   int64_t height = 0, width = 0,
           shortestEdge = 0; // resized to that size, or so that the shorter side has its own; all 0: not resized
   int64_t filter = 0;       // by Pillow's number
+  int64_t longestEdge = 0;  // or so that the longer side has its own, as idefics3 rounds the other
+  bool tiles = false;       // then cut into squares of the model's size, beside the whole
   int64_t cropHeight = 0, cropWidth = 0; // 0: not cropped
   double factor = 1.0;
   std::vector<double> mean, deviation; // of each channel; none: not normalized
@@ -248,16 +250,29 @@ struct SpeechConfig {
   std::string language, task;   // that are asked for where nobody asks; empty: none
 };
 
+// How an image is written in a prompt: each `marker` becomes `whole`, in which the image's token stands once for all rows of it. Of an image that is cut
+// into tiles: `tile` for each, with {row} and {column}, `rowEnd` behind each row, then `behindTiles` and `whole`. No marker: its token stands for it.
+struct SeenText {
+  std::string marker, unmentioned; // what a prompt that mentions no image begins with
+  std::string whole, tile, rowEnd, behindTiles;
+};
+
 // What a decoder takes of a tower: some of its hidden states, side by side, as tokens of a prompt.
 struct SeenConfig {
   const Family *joint = nullptr; // the row that joins the two; null: the config is of no such tower
-  std::vector<int64_t> layers;   // of hidden states: 0 what the first layer reads, i what layer i - 1 gives
-  bool skipsFirst = false;       // all tokens but the first
-  int64_t token = 0;             // the id that stands for each of them in a prompt
+  std::vector<int64_t> layers; // of hidden states: 0 what the first layer reads, i what layer i - 1 gives; behind these
+                               // what the tower gives, behind its norm
+  bool skipsFirst = false;     // all tokens but the first
+  int64_t token = 0;           // the id that stands for each of them in a prompt
+  int64_t side = 1;            // patches on a side of those that become one token
+  bool sideBySide = false;     // which then has all their numbers, instead of one for each column
+  bool seesAhead = false;      // tokens of an image see each other, whichever comes first
+  SeenText text;
 };
 
 // What a decoder is read for. Stated: what the files beside it say.
-enum class DecoderUse : uint8_t { Stated, Generate, Encode };
+// Text: as Generate, without what sees images beside it.
+enum class DecoderUse : uint8_t { Stated, Generate, Encode, Text };
 
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 

@@ -134,7 +134,17 @@ static fb::Offset<package::ImageProcessing> imageProcessingTable(fb::FlatBufferB
   auto deviation = b.CreateVector(std::vector<float>(from.deviation.begin(), from.deviation.end()));
   return package::CreateImageProcessing(b, uint32_t(config.image.size), uint32_t(from.height), uint32_t(from.width),
                                         uint32_t(from.shortestEdge), uint8_t(from.filter), uint32_t(from.cropHeight),
-                                        uint32_t(from.cropWidth), from.factor, mean, deviation);
+                                        uint32_t(from.cropWidth), from.factor, mean, deviation,
+                                        uint32_t(from.longestEdge), from.tiles);
+}
+
+// How what a tower sees gets into prompts; each item gives `count` rows.
+static fb::Offset<package::GivenRows> givenTable(fb::FlatBufferBuilder &b, const SeenConfig &seen, uint32_t count) {
+  fb::Offset<package::GivenText> text;
+  if (const SeenText &from = seen.text; !from.marker.empty())
+    text = package::CreateGivenTextDirect(b, from.marker.c_str(), from.unmentioned.c_str(), from.whole.c_str(),
+                                          from.tile.c_str(), from.rowEnd.c_str(), from.behindTiles.c_str());
+  return package::CreateGivenRows(b, /*graph=*/0, count, int32_t(seen.token), seen.seesAhead, text);
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
@@ -378,8 +388,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   fb::Offset<package::GivenRows> given; // null where a session is given none
   if (hasRows) {
     if (config.tower)
-      given = package::CreateGivenRows(b, /*graph=*/0, uint32_t(signatures.front().outputs.front().dims[1]),
-                                       int32_t(config.tower->seen.token));
+      given = givenTable(b, config.tower->seen, uint32_t(signatures.front().outputs.front().dims[1]));
     memory = memoryPlan(module);
     kv = kvPlan(b, module);
     fb::Offset<package::KvPlan> cross = kvPlan(b, module, /*cross=*/true);

@@ -4,9 +4,8 @@
 // prompts through two linear layers. Decoder and tower are those of their own rows.
 
 #include "frontends/families/Families.h"
-#include "frontends/families/ModelBuilder.h"
+#include "frontends/families/Seen.h"
 #include "frontends/huggingface/Config.h"
-#include "frontends/huggingface/JsonObject.h"
 
 namespace heddle {
 
@@ -52,9 +51,7 @@ static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower)
     object.fail("projector_hidden_act",
                 "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
   tower.hasHeadBias = object.boolean("multimodal_projector_bias").value_or(true);
-  // Where a file has both names, the reference takes the newer one.
-  const char *key = object.has("image_token_id") ? "image_token_id" : "image_token_index";
-  tower.seen.token = object.bounded(key, object.integer(key).value_or(32000), 0, text.vocabSize - 1);
+  readImageToken(object, text, tower, 32000);
 }
 
 static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
@@ -65,11 +62,7 @@ static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
 // What the decoder is given of an image: (images, tokens, hidden_size).
 static void build(ModelBuilder &b) {
   const ModelConfig &c = b.config();
-  b.beginEntry("image", "images");
-  std::vector<TensorHandle> states = c.family->hiddenStates(b), chosen;
-  for (int64_t layer : c.seen.layers)
-    chosen.push_back(states[size_t(layer)]);
-  TensorHandle seen = chosen.size() > 1 ? b.sideBySide(chosen) : chosen.front();
+  TensorHandle seen = beginSeen(b);
   if (c.seen.skipsFirst) {
     std::vector<int32_t> tokens;
     for (int64_t token = 1; token < c.image.tokens(); ++token)

@@ -108,6 +108,8 @@ public:
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   // One whose weight is stored as it multiplies, whatever is added to those of others.
   virtual TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) = 0;
+  // One whose weight is stored less 1, whatever those of others are.
+  virtual TensorHandle rmsNormLessOne(TensorHandle x, const std::string &name, double eps) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
   virtual TensorHandle multiply(TensorHandle a, TensorHandle b) = 0; // element by element

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t mostOnSide = 1 << 14;
 
 // Pillow's numbers.
-constexpr int64_t bilinear = 2, bicubic = 3, lastFilter = 5;
+constexpr int64_t lanczos = 1, bilinear = 2, bicubic = 3, lastFilter = 5;
 
 using Colors = std::array<double, 3>;
 constexpr Colors halves = {0.5, 0.5, 0.5};
@@ -31,6 +31,7 @@ struct ProcessorClass {
   Colors mean, deviation;
   bool squares;        // a size that is one number is that of a square, else of the shorter side
   bool hasCropPercent; // the ConvNeXT paper's: an image below 384 pixels is cropped out of a larger one
+  int64_t tile = 0;    // an image becomes squares of that size, or one; 0: it stays one of any
 };
 constexpr ProcessorClass classes[] = {
     {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
@@ -39,6 +40,9 @@ constexpr ProcessorClass classes[] = {
     {"BitImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"CLIPImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"SiglipImageProcessor", bicubic, 224, 0, 0, halves, halves, false, false},
+    {"Gemma3ImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
+    {"Idefics3ImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
+    {"SmolVLMImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
     {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
 };
 
@@ -60,9 +64,15 @@ public:
     chooseClass();
     if (!kind)
       return;
-    readSizes();
+    if (kind->tile)
+      readTiles();
+    else
+      readSizes();
     object.boolean("do_convert_rgb"); // files are read as RGB
-    if (object.boolean("do_pad").value_or(false))
+    if (object.boolean("do_pan_and_scan").value_or(false))
+      object.unsupported("do_pan_and_scan", "is true, which is not supported");
+    // That of tiles fills a batch of images of different numbers of them.
+    if (object.boolean("do_pad").value_or(false) && !kind->tile)
       object.unsupported("do_pad", "is true, which is not supported");
     if (object.boolean("do_rescale").value_or(true))
       processing.factor = object.number("rescale_factor").value_or(1.0 / 255);
@@ -83,7 +93,10 @@ public:
 private:
   void chooseClass() {
     const char *key = object.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
-    std::string name = object.string(key).value_or(config.family->imageProcessor), known;
+    const Family *joint = config.seen.joint;
+    std::string name = object.string(key).value_or(joint && joint->imageProcessor ? joint->imageProcessor
+                                                                                  : config.family->imageProcessor),
+                known;
     for (const ProcessorClass &candidate : classes) {
       known += (known.empty() ? "" : ", ") + std::string(candidate.name);
       if (canonicalName(name) == candidate.name)
@@ -126,10 +139,41 @@ private:
     object.adopt(sides);
   }
 
-  void readSizes() {
+  void readFilter() {
     processing.filter = object.integer("resample").value_or(kind->filter);
     if (processing.filter < 0 || processing.filter > lastFilter)
       object.fail("resample", "is " + std::to_string(processing.filter) + ", expected 0 to 5, a filter of Pillow");
+  }
+
+  // The longest_edge of `key`, which has nothing else.
+  int64_t readLongest(const char *key, int64_t fallback) {
+    if (!object.has(key))
+      return fallback;
+    JsonObject sides = object.object(key);
+    if (!sides.has("longest_edge"))
+      object.unsupported(key, "has no longest_edge, which is expected of this image_processor_type");
+    int64_t edge = bounded(sides, "longest_edge", sides.integer("longest_edge").value_or(fallback));
+    object.adopt(sides);
+    return edge;
+  }
+
+  // An image's longer side is resized; then it is cut into squares, or made one.
+  void readTiles() {
+    readFilter();
+    int64_t side = readLongest("max_image_size", kind->tile);
+    int64_t edge = readLongest("size", kind->edge);
+    if (object.boolean("do_resize").value_or(true))
+      processing.longestEdge = edge;
+    processing.tiles = object.boolean("do_image_splitting").value_or(true);
+    if (!processing.tiles && !processing.longestEdge)
+      processing.height = processing.width = side;
+    if (side != config.image.size)
+      object.unsupported("max_image_size", "has longest_edge " + std::to_string(side) + ", config.json image_size " +
+                                               std::to_string(config.image.size) + ", expected the same");
+  }
+
+  void readSizes() {
+    readFilter();
     bool resizes = object.boolean("do_resize").value_or(true);
     if (resizes) {
       processing.height = processing.width = kind->side;

@@ -58,6 +58,7 @@ public:
   TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
                       int64_t rows) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle rmsNormLessOne(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;

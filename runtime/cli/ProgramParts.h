@@ -25,10 +25,17 @@ struct CommandPart {
   size_t numCommands;
 };
 
+// An image beside a prompt: its numbers, and how many rows and columns of tiles it was cut into; 0: none.
+struct PromptImage {
+  std::vector<float> pixels; // (images, 3, size, size), the tiles row by row, then the whole
+  std::vector<int64_t> shape;
+  int64_t rows = 0, columns = 0;
+};
+
 // Files of images beside a prompt.
 struct SightSupport {
-  // What the model sees of the command line's files, in their order.
-  Status (*addImages)(OpenedModel &program, GivenRows &given);
+  // The numbers of the command line's files, in their order.
+  Status (*readImages)(OpenedModel &program, std::vector<PromptImage> &outImages);
 };
 
 } // namespace heddle

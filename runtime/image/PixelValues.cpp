@@ -4,13 +4,31 @@
 #include "runtime/image/ImageDecoder.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle {
 namespace {
 
+// In f64 and rounded as idefics3's processor does.
+void resizedToLongest(const Image &image, double edge, double &width, double &height) {
+  constexpr double mostOnSide = 4096;
+  double ratio = double(image.width) / double(image.height);
+  auto toLonger = [&](double longer, bool isEven) {
+    bool isWide = image.width >= image.height;
+    auto shorter = int64_t(isWide ? longer / ratio : longer * ratio);
+    shorter = std::max<int64_t>(isEven ? shorter + shorter % 2 : shorter, 1);
+    width = isWide ? longer : double(shorter), height = isWide ? double(shorter) : longer;
+  };
+  toLonger(edge, /*isEven=*/true);
+  if (ratio = width / height; edge > mostOnSide)
+    toLonger(mostOnSide, /*isEven=*/false);
+}
+
 // The size that an image is resized to.
 void resizedSize(const Image &image, const PixelOptions &options, double &width, double &height) {
   width = double(options.width), height = double(options.height);
+  if (options.longestEdge)
+    return resizedToLongest(image, double(options.longestEdge), width, height);
   if (!options.shortestEdge)
     return;
   double shorter = double(std::min(image.width, image.height)), longer = double(std::max(image.width, image.height));
@@ -18,18 +36,55 @@ void resizedSize(const Image &image, const PixelOptions &options, double &width,
   (image.width > image.height ? width : height) = double(uint64_t(double(options.shortestEdge) * longer / shorter));
 }
 
-Status resize(const std::string &path, const PixelOptions &options, Image &image) {
-  if (!options.shortestEdge && !options.height)
-    return Status();
-  double width, height;
-  resizedSize(image, options, width, height);
+Status resizeTo(const std::string &path, double width, double height, Resampling filter, Image &image) {
   // What is between both passes counts as well.
   if (std::max(width, double(image.width)) * std::max(height, double(image.height)) > double(HEDDLE_MOST_PIXELS))
     return invalidInput(
         format("%s: an image of %lld by %lld pixels would be resized to %.0f by %.0f, which is too large", path.c_str(),
                (long long)image.width, (long long)image.height, width, height));
-  image = resized(image, int64_t(width), int64_t(height), options.filter);
+  image = resized(image, int64_t(width), int64_t(height), filter);
   return Status();
+}
+
+Status resize(const std::string &path, const PixelOptions &options, Image &image) {
+  if (!options.shortestEdge && !options.longestEdge && !options.height)
+    return Status();
+  double width, height;
+  resizedSize(image, options, width, height);
+  return resizeTo(path, width, height, options.filter, image);
+}
+
+// Both sides become multiples of `side`: the longer one at once, the other one from it.
+Status resizeToTiles(const std::string &path, const PixelOptions &options, int64_t side, Image &image) {
+  double ratio = double(image.width) / double(image.height);
+  auto rounded = [&](double size) { return std::ceil(size / double(side)) * double(side); };
+  double width = double(image.width), height = double(image.height);
+  if (image.width >= image.height) {
+    width = rounded(width);
+    height = rounded(double(int64_t(width / ratio)));
+  } else {
+    height = rounded(height);
+    width = rounded(double(int64_t(height * ratio)));
+  }
+  return resizeTo(path, width, height, options.filter, image);
+}
+
+// Appends the numbers of a square of the image, whose first row and column may lie outside of it.
+void appendSquare(const Image &image, const PixelOptions &options, int64_t top, int64_t left, int64_t side,
+                  std::vector<float> &values) {
+  for (int64_t channel = 0; channel < 3; ++channel) {
+    std::array<float, 256> valueOf;
+    for (int pixel = 0; pixel < 256; ++pixel) {
+      auto value = float(double(pixel) * options.factor);
+      valueOf[size_t(pixel)] =
+          options.normalizes ? (value - options.mean[size_t(channel)]) / options.deviation[size_t(channel)] : value;
+    }
+    for (int64_t y = top; y < top + side; ++y)
+      for (int64_t x = left; x < left + side; ++x) {
+        bool isInside = y >= 0 && y < image.height && x >= 0 && x < image.width;
+        values.push_back(valueOf[isInside ? image.rgb[size_t((y * image.width + x) * 3 + channel)] : 0]);
+      }
+  }
 }
 
 // Where the first of `cropped` pixels stands among `size`; below 0 where there are fewer.
@@ -48,22 +103,30 @@ Status computePixelValues(const std::string &path, const Image &original, const 
   if (height != side || width != side)
     return invalidInput(format("%s: the image becomes one of %lld by %lld pixels, the model sees %lld by %lld",
                                path.c_str(), (long long)width, (long long)height, (long long)side, (long long)side));
-  outValues.resize(size_t(3 * side * side));
-  int64_t top = cropBegin(image.height, side), left = cropBegin(image.width, side);
-  float *out = outValues.data();
-  for (int64_t channel = 0; channel < 3; ++channel) {
-    std::array<float, 256> values;
-    for (int pixel = 0; pixel < 256; ++pixel) {
-      auto value = float(double(pixel) * options.factor);
-      values[size_t(pixel)] =
-          options.normalizes ? (value - options.mean[size_t(channel)]) / options.deviation[size_t(channel)] : value;
-    }
-    for (int64_t y = top; y < top + side; ++y)
-      for (int64_t x = left; x < left + side; ++x) {
-        bool isInside = y >= 0 && y < image.height && x >= 0 && x < image.width;
-        *out++ = values[isInside ? image.rgb[size_t((y * image.width + x) * 3 + channel)] : 0];
-      }
+  outValues.clear();
+  outValues.reserve(size_t(3 * side * side));
+  appendSquare(image, options, cropBegin(image.height, side), cropBegin(image.width, side), side, outValues);
+  return Status();
+}
+
+Status computePixelTiles(const std::string &path, const Image &original, const PixelOptions &options, int64_t side,
+                         std::vector<float> &outValues, int64_t &outRows, int64_t &outColumns) {
+  outRows = outColumns = 0;
+  if (!options.longestEdge && !options.tiles)
+    return computePixelValues(path, original, options, side, outValues);
+  Image image = original;
+  HEDDLE_RETURN_IF_ERROR(resize(path, options, image));
+  outValues.clear();
+  if (options.tiles) {
+    HEDDLE_RETURN_IF_ERROR(resizeToTiles(path, options, side, image));
+    if (image.height > side || image.width > side)
+      outRows = image.height / side, outColumns = image.width / side;
+    outValues.reserve(size_t((outRows * outColumns + 1) * 3 * side * side));
+    for (int64_t tile = 0; tile < outRows * outColumns; ++tile)
+      appendSquare(image, options, tile / outColumns * side, tile % outColumns * side, side, outValues);
   }
+  HEDDLE_RETURN_IF_ERROR(resizeTo(path, double(side), double(side), options.filter, image));
+  appendSquare(image, options, 0, 0, side, outValues);
   return Status();
 }
 

@@ -408,19 +408,41 @@ Status Session::makeRoom(int32_t sequence, int64_t &count) {
   return status;
 }
 
+int64_t Session::upToGiven(const Run &run, int64_t count, int64_t rows) const {
+  const int32_t *idRow = idHistory.data() + run.sequence * contextLength;
+  bool isGiven = idRow[run.next] >= vocabSize;
+  int64_t end = run.next;
+  while (end < run.end && (idRow[end] >= vocabSize) == isGiven)
+    ++end;
+  int64_t whole = end - run.next;
+  return !isGiven ? std::min(whole, count) : rows && whole > count ? 0 : whole;
+}
+
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
 Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
+  const package::GivenRows *given = model.metadata().given();
+  bool seesAhead = given && given->sees_ahead();
   for (size_t i = 0; i < numRuns && chunk.rows < maxRows && chunk.outputs < maxOutputs; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
       continue;
-    mode = &run.mode;
     int64_t count =
         run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
+    if (seesAhead && !(count = upToGiven(run, count, chunk.rows)))
+      continue;
+    mode = &run.mode;
+    bool isImage = seesAhead && idHistory.data()[run.sequence * contextLength + run.next] >= vocabSize;
+    int64_t wanted = count;
+    if (count > maxRows - chunk.rows)
+      return Status(StatusCode::Unsupported, format("%lld rows see each other, a step takes at most %lld",
+                                                    (long long)count, (long long)maxRows));
     HEDDLE_RETURN_IF_ERROR(makeRoom(run.sequence, count));
-    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
+    if (isImage && count < wanted)
+      return Status(StatusCode::ContextFull,
+                    format("%lld rows that see each other find no room in the cache at once", (long long)wanted));
+    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), isImage, cache.pages(run.sequence)};
     // The pair past + num_rows is the length of what they attend to.
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,

@@ -179,6 +179,9 @@ private:
   Status runChunks(const RowSink *sink);
   void rollBack();
   Status fillChunk(Chunk &chunk);
+  // Of a model whose given rows see each other: how many of the next `count` tokens of the run a step takes of its sequence, which are a whole run of
+  // given rows side by side, or none of them; 0 where these have no room behind `rows` others.
+  int64_t upToGiven(const Run &run, int64_t count, int64_t rows) const;
   // In the cache, for `count` more tokens of the sequence; becomes how many have some.
   Status makeRoom(int32_t sequence, int64_t &count);
   Status compute(const Chunk &chunk);
