@@ -8,10 +8,14 @@
 namespace heddle {
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType) {
+  const Family *joint = nullptr; // whose texts alone may have a row of the same name
   for (const Family *family : families)
-    if (modelType == family->modelType)
-      return family;
-  return nullptr;
+    if (modelType == family->modelType) {
+      if (!family->towerModel)
+        return family;
+      joint = family;
+    }
+  return joint;
 }
 
 const char *embeddingOf(const ModelConfig &config, bool isDecoder) {

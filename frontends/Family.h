@@ -428,6 +428,7 @@ struct Family {
   const char *towerPrefix = "vision_tower.", *projectorPrefix = "multi_modal_projector.";
   // Of a tower: its model_type in older files of a larger model; null: there is none.
   const char *olderPart = nullptr;
+  bool mayBeFlat = false; // files may have the decoder's keys beside vision_config
 };
 
 using FamilyList = std::vector<const Family *>;

@@ -16,40 +16,10 @@ static constexpr TensorRule projectorRules[] = {
     {"multi_modal_projector.linear_2.bias", nullptr, ConfigDim::Projection, ConfigDim::None, When::HeadBias},
 };
 
-// Negative numbers of hidden states count from the last.
-static void readLayers(JsonObject &object, ModelConfig &tower) {
-  int64_t count = tower.encoder.numLayers + 1;
-  std::vector<int64_t> layers = object.integers("vision_feature_layer");
-  if (!object.has("vision_feature_layer"))
-    layers = {-2};
-  if (layers.empty() || layers.size() > 64)
-    object.fail("vision_feature_layer",
-                "has " + std::to_string(layers.size()) + " layers, expected one, or a list of 1 to 64");
-  for (int64_t layer : layers) {
-    if (layer < -count || layer >= count)
-      return object.fail("vision_feature_layer", "is " + std::to_string(layer) +
-                                                     ", expected a hidden state of vision_config's " +
-                                                     std::to_string(count - 1) + " layers, " + std::to_string(-count) +
-                                                     " to " + std::to_string(count - 1));
-    tower.seen.layers.push_back(layer < 0 ? layer + count : layer);
-  }
-}
-
 static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
-  readLayers(object, tower);
-  std::string strategy = object.string("vision_feature_select_strategy").value_or("default");
-  if (strategy != "default" && strategy != "full")
-    object.unsupported("vision_feature_select_strategy",
-                       "is '" + printable(strategy, 64) + "', which is not supported; expected default or full");
-  tower.seen.skipsFirst = strategy == "default";
-  if (tower.seen.skipsFirst && tower.image.tokens() < 2)
-    object.fail("vision_feature_select_strategy", "is default, which leaves no token of an image");
-  std::string activation = object.string("projector_hidden_act").value_or("gelu");
-  if (std::optional<Activation> known = activationNamed(activation))
-    tower.headActivation = *known;
-  else
-    object.fail("projector_hidden_act",
-                "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+  readSeenLayers(object, tower, -2);
+  readSeenStrategy(object, tower);
+  readSeenActivation(object, tower);
   tower.hasHeadBias = object.boolean("multimodal_projector_bias").value_or(true);
   readImageToken(object, text, tower, 32000);
 }

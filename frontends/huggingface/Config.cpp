@@ -406,9 +406,10 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
       isNamed = inner.equals(family->modelType);
     }
   isNested = wrapped != nullptr;
-  const Family *named = findFamily(families, type);
-  bool isWhole = named && named->towerModel && (!wrapped || top.has("vision_config"));
-  return wrapped && !isWhole ? wrapped : named;
+  for (const Family *family : families)
+    if (family->towerModel && type == family->modelType && top.has("vision_config"))
+      return family;
+  return wrapped ? wrapped : findFamily(families, type);
 }
 
 // The row that a part's model_type, or what stands for it, names.
@@ -429,7 +430,9 @@ static const Family *partOf(JsonObject &part, const FamilyList &families, const 
 // A decoder and the tower whose hidden states stand for tokens of its prompts, either read by its own row.
 static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, const FamilyList &families,
                                        DecoderUse use) {
-  JsonObject text = top.object("text_config"), vision = top.object("vision_config");
+  // Older files have what is of texts beside vision_config.
+  bool isFlat = joint.mayBeFlat && !top.has("text_config");
+  JsonObject text = isFlat ? top : top.object("text_config"), vision = top.object("vision_config");
   if (!top.has("vision_config"))
     top.fail("vision_config", "is missing");
   auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
@@ -467,7 +470,8 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
   top.adopt(text);
   joint.readers.huggingFaceJoint(top, *config, *config->tower);
-  refuseUnread(top, *config->tower);
+  if (!isFlat)
+    refuseUnread(top, *config->tower);
   HEDDLE_RETURN_IF_ERROR(top.status());
   return config;
 }

@@ -273,8 +273,10 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
       columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
   bool isOverFrames = columns % AudioConfig::taps == 0 &&
                       stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
+  bool isOverVolume = columns == image.patchWidth() &&
+                      stored == std::vector<int64_t>{rows, image.channels, image.frames, image.patch, image.patch};
   bool isOfChannels = stored == std::vector<int64_t>{rows, 1, columns};
-  if (stored == matrix || isVector || isConvolution || isOverFrames || isOfChannels)
+  if (stored == matrix || isVector || isConvolution || isOverVolume || isOverFrames || isOfChannels)
     tensor.shape = matrix;
   if (stored.empty() && rows == 1 && columns == 1) // a number
     tensor.shape = {1};

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace heddle {
 
@@ -32,6 +33,8 @@ struct ProcessorClass {
   bool squares;        // a size that is one number is that of a square, else of the shorter side
   bool hasCropPercent; // the ConvNeXT paper's: an image below 384 pixels is cropped out of a larger one
   int64_t tile = 0;    // an image becomes squares of that size, or one; 0: it stays one of any
+  int64_t leastPixels = 0, mostPixels = 0; // an image keeps its ratio, with so many pixels; 0: it does not
+  int64_t mostTiles = 0; // the grid of so many squares of its size that is nearest to its ratio; 0: it stays one image
 };
 constexpr ProcessorClass classes[] = {
     {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
@@ -43,6 +46,8 @@ constexpr ProcessorClass classes[] = {
     {"Gemma3ImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
     {"Idefics3ImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
     {"SmolVLMImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
+    {"Qwen2VLImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, false, false, 0, 56 * 56, 28 * 28 * 1280},
+    {"GotOcr2ImageProcessor", bicubic, 384, 0, 0, clipMean, clipDeviation, true, false, 0, 0, 0, 12},
     {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
 };
 
@@ -64,10 +69,14 @@ public:
     chooseClass();
     if (!kind)
       return;
-    if (kind->tile)
+    if (kind->mostPixels)
+      readPixels();
+    else if (kind->tile)
       readTiles();
     else
       readSizes();
+    if (kind->mostTiles)
+      readGrid();
     object.boolean("do_convert_rgb"); // files are read as RGB
     if (object.boolean("do_pan_and_scan").value_or(false))
       object.unsupported("do_pan_and_scan", "is true, which is not supported");
@@ -155,6 +164,51 @@ private:
     int64_t edge = bounded(sides, "longest_edge", sides.integer("longest_edge").value_or(fallback));
     object.adopt(sides);
     return edge;
+  }
+
+  // The nearest multiples of the model's size, by numbers of pixels that two keys of `size` name, or keys of their own.
+  void readPixels() {
+    readFilter();
+    int64_t least = kind->leastPixels, most = kind->mostPixels;
+    constexpr int64_t mostOfAll = int64_t(1) << 27;
+    auto read = [&](JsonObject &of, const char *key, int64_t &pixels) {
+      if (of.has(key) && !of.isNull(key))
+        pixels = of.bounded(key, of.integer(key).value_or(pixels), 1, mostOfAll);
+    };
+    JsonObject sizes = object.object("size");
+    bool hasEdges = sizes.has("shortest_edge") && sizes.has("longest_edge");
+    read(sizes, "shortest_edge", least), read(sizes, "longest_edge", most);
+    object.adopt(sizes);
+    bool hasPixels = object.has("min_pixels") && object.has("max_pixels");
+    if (object.has("size") && !object.isNull("size") && !hasEdges && !hasPixels)
+      object.unsupported("size", "has other keys than are supported; expected shortest_edge and longest_edge");
+    read(object, "min_pixels", least), read(object, "max_pixels", most);
+    if (least > most)
+      object.fail("size", "asks for at least " + std::to_string(least) + " pixels and at most " + std::to_string(most));
+    processing.leastPixels = least, processing.mostPixels = most;
+    if (!object.boolean("do_resize").value_or(true))
+      object.unsupported("do_resize", "is false, which is not supported");
+    const ImageConfig &image = config.image;
+    for (auto [key, fallback, size] : {std::tuple<const char *, int64_t, int64_t>{"patch_size", 14, image.patch},
+                                       {"temporal_patch_size", 2, image.frames},
+                                       {"merge_size", 2, config.seen.side}})
+      if (int64_t stated = object.integer(key).value_or(fallback); stated != size)
+        object.fail(key, "is " + std::to_string(stated) + ", config.json's vision_config has " + std::to_string(size));
+  }
+
+  // The reference's processor of prompts asks for tiles, whatever the file says of crop_to_patches.
+  void readGrid() {
+    constexpr int64_t mostTiles = 1 << 10;
+    object.pass("crop_to_patches");
+    processing.minTiles = object.bounded("min_patches", object.integer("min_patches").value_or(1), 1, mostTiles);
+    processing.maxTiles =
+        object.bounded("max_patches", object.integer("max_patches").value_or(kind->mostTiles), 1, mostTiles);
+    if (processing.minTiles > processing.maxTiles)
+      object.fail("min_patches", "is above max_patches (" + std::to_string(processing.maxTiles) + ")");
+    if (processing.maxTiles == 1)
+      processing.minTiles = processing.maxTiles = 0;
+    else if (!processing.height)
+      object.unsupported("do_resize", "is false, which is not supported");
   }
 
   // An image's longer side is resized; then it is cut into squares, or made one.

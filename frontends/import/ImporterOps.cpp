@@ -305,6 +305,37 @@ TensorHandle ModelImporter::meanToken(TensorHandle x) {
   return firstTokens(mergeHeads(wrap(means)));
 }
 
+TensorHandle ModelImporter::runs(const std::string &name, int64_t length, int64_t width) {
+  enter(name);
+  auto type = RankedTensorType::get({dynamic, length ? length : dynamic, width}, b.getF32Type());
+  return wrap(input(name, type, {batchName, length ? "" : "patches", ""}));
+}
+
+TensorHandle ModelImporter::joinRuns(TensorHandle x) {
+  enter("join_runs");
+  return wrap(runsJoined(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::splitRuns(TensorHandle x, int64_t length) {
+  enter("split_runs");
+  return wrap(runsSplit(b, loc, unwrap(x), length));
+}
+
+TensorHandle ModelImporter::groupTokens(TensorHandle x, int64_t group) {
+  enter("group_tokens");
+  return wrap(tokensGrouped(b, loc, unwrap(x), group));
+}
+
+TensorHandle ModelImporter::rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) {
+  enter("rotated");
+  return wrap(headsRotated(b, loc, unwrap(heads), unwrap(cosines), unwrap(sines)));
+}
+
+TensorHandle ModelImporter::keyBias(TensorHandle x) {
+  enter("key_bias");
+  return wrap(biasOfKeys(b, loc, unwrap(x)));
+}
+
 TensorHandle ModelImporter::addTable(TensorHandle x, const std::string &name) {
   enter(name);
   return wrap(tableAdded(b, loc, unwrap(x), weight(name)));

@@ -88,6 +88,12 @@ public:
                                const WindowTerms &terms) override;
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
   TensorHandle mergeHeads(TensorHandle x) override;
+  TensorHandle runs(const std::string &name, int64_t length, int64_t width) override;
+  TensorHandle joinRuns(TensorHandle x) override;
+  TensorHandle splitRuns(TensorHandle x, int64_t length) override;
+  TensorHandle groupTokens(TensorHandle x, int64_t group) override;
+  TensorHandle rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) override;
+  TensorHandle keyBias(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
   TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
   TensorHandle causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) override;

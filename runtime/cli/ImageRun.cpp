@@ -56,6 +56,12 @@ PixelReader::PixelReader(const package::Package &metadata) : size(metadata.image
   options.cropWidth = from.crop_width();
   options.longestEdge = from.longest_edge();
   options.tiles = from.tiles();
+  options.minTiles = from.min_tiles();
+  options.maxTiles = from.max_tiles();
+  options.leastPixels = int64_t(from.least_pixels());
+  options.mostPixels = int64_t(from.most_pixels());
+  if (const package::GivenGrid *grid = metadata.given() ? metadata.given()->grid() : nullptr)
+    shape = {grid->patch(), grid->frames(), grid->merge()};
   options.factor = from.factor();
   options.normalizes = from.mean() && from.mean()->size();
   for (unsigned i = 0; options.normalizes && i < 3; ++i) {
@@ -89,6 +95,13 @@ Status PixelReader::read(const std::string &file, PromptImage &outImage) const {
     return Status(StatusCode::Cancelled, "interrupted");
   Image image;
   HEDDLE_RETURN_IF_ERROR(readImageFile(file, image));
+  if (shape.patch) {
+    int64_t height = 0, width = 0;
+    HEDDLE_RETURN_IF_ERROR(computePatches(file, image, options, shape, outImage.pixels, height, width));
+    outImage.shape = {height * width, 3 * shape.frames * shape.patch * shape.patch};
+    outImage.grid = {1, height, width};
+    return Status();
+  }
   HEDDLE_RETURN_IF_ERROR(
       computePixelTiles(file, image, options, size, outImage.pixels, outImage.rows, outImage.columns));
   outImage.shape = {outImage.rows * outImage.columns + 1, 3, size, size};
@@ -123,13 +136,15 @@ static std::string numbered(std::string text, int64_t row, int64_t column) {
 }
 
 std::string PromptImages::written(const PromptImage &image) const {
-  std::string text;
+  std::string text = image.rows && format->before_tiles() ? format->before_tiles()->str() : "";
   for (int64_t row = 1; row <= image.rows; ++row) {
     for (int64_t column = 1; column <= image.columns; ++column)
       text += numbered(format->tile()->str(), row, column);
     text += format->row_end()->str();
   }
-  return text + (image.rows ? format->behind_tiles()->str() : "") + format->whole()->str();
+  if (image.rows)
+    text += format->behind_tiles()->str();
+  return text + (image.rows && format->tiled_whole() ? format->tiled_whole() : format->whole())->str();
 }
 
 Status PromptImages::write(const OpenedModel &program, std::string &text) const {
@@ -190,8 +205,11 @@ Status PromptImages::begin(OpenedModel &program, Session &session) {
   HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, session, given));
   for (size_t i = 0; i < images.size(); ++i) {
     PromptImage &image = images[i];
-    HEDDLE_RETURN_IF_ERROR(
-        given->add({floatTensor("pixel_values", image.shape, image.pixels)}, program.options.images[i]));
+    std::vector<StoredTensor> inputs = {floatTensor("pixel_values", image.shape, image.pixels)};
+    if (image.grid[0])
+      inputs.push_back(
+          {"image_grid_thw", "I64", {1, 3}, reinterpret_cast<const uint8_t *>(image.grid.data()), sizeof image.grid});
+    HEDDLE_RETURN_IF_ERROR(given->add(inputs, program.options.images[i]));
     std::vector<float>().swap(image.pixels);
   }
   return Status();

@@ -43,6 +43,7 @@ public:
 private:
   int64_t size;
   PixelOptions options;
+  PatchShape shape;          // of images of any size
   std::vector<float> pixels; // (3, size, size)
 };
 

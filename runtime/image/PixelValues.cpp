@@ -109,24 +109,107 @@ Status computePixelValues(const std::string &path, const Image &original, const 
   return Status();
 }
 
+// Columns and rows of the grid of tiles whose ratio is nearest to the image's; of several the largest that is at most twice the image.
+static std::pair<int64_t, int64_t> gridNearest(const Image &image, const PixelOptions &options, int64_t side) {
+  double ratio = double(image.width) / double(image.height), area = double(image.width) * double(image.height);
+  double least = INFINITY;
+  std::pair<int64_t, int64_t> best = {1, 1};
+  for (int64_t tiles = options.minTiles; tiles <= options.maxTiles; ++tiles)
+    for (int64_t columns = 1; columns <= tiles; ++columns) {
+      if (tiles % columns)
+        continue;
+      double difference = std::fabs(ratio - double(columns) / double(tiles / columns));
+      bool isLarge = area > 0.5 * double(side) * double(side) * double(tiles);
+      if (difference < least || (difference == least && isLarge))
+        best = {columns, tiles / columns};
+      least = std::min(least, difference);
+    }
+  return best;
+}
+
+// Appends so many tiles of an image, row by row.
+static void appendTiles(const Image &image, const PixelOptions &options, int64_t rows, int64_t columns, int64_t side,
+                        std::vector<float> &values) {
+  values.reserve(size_t((rows * columns + 1) * 3 * side * side));
+  for (int64_t tile = 0; tile < rows * columns; ++tile)
+    appendSquare(image, options, tile / columns * side, tile % columns * side, side, values);
+}
+
 Status computePixelTiles(const std::string &path, const Image &original, const PixelOptions &options, int64_t side,
                          std::vector<float> &outValues, int64_t &outRows, int64_t &outColumns) {
   outRows = outColumns = 0;
-  if (!options.longestEdge && !options.tiles)
+  if (!options.longestEdge && !options.tiles && !options.maxTiles)
     return computePixelValues(path, original, options, side, outValues);
   Image image = original;
+  if (options.maxTiles) {
+    outValues.clear();
+    auto [columns, rows] = gridNearest(image, options, side);
+    if (rows * columns > 1) {
+      HEDDLE_RETURN_IF_ERROR(resizeTo(path, double(columns * side), double(rows * side), options.filter, image));
+      appendTiles(image, options, rows, columns, side, outValues);
+      outRows = rows, outColumns = columns;
+      image = original;
+    }
+    HEDDLE_RETURN_IF_ERROR(resizeTo(path, double(side), double(side), options.filter, image));
+    appendSquare(image, options, 0, 0, side, outValues);
+    return Status();
+  }
   HEDDLE_RETURN_IF_ERROR(resize(path, options, image));
   outValues.clear();
   if (options.tiles) {
     HEDDLE_RETURN_IF_ERROR(resizeToTiles(path, options, side, image));
     if (image.height > side || image.width > side)
       outRows = image.height / side, outColumns = image.width / side;
-    outValues.reserve(size_t((outRows * outColumns + 1) * 3 * side * side));
-    for (int64_t tile = 0; tile < outRows * outColumns; ++tile)
-      appendSquare(image, options, tile / outColumns * side, tile % outColumns * side, side, outValues);
+    appendTiles(image, options, outRows, outColumns, side, outValues);
   }
   HEDDLE_RETURN_IF_ERROR(resizeTo(path, double(side), double(side), options.filter, image));
   appendSquare(image, options, 0, 0, side, outValues);
+  return Status();
+}
+
+// The sides, in f64 and rounded as qwen2_vl's processor does: half a multiple becomes an even one.
+static Status roundSides(const std::string &path, const Image &image, const PixelOptions &options, double unit,
+                         double &height, double &width) {
+  constexpr double mostRatio = 200;
+  double tall = double(image.height), wide = double(image.width);
+  if (std::max(tall, wide) / std::min(tall, wide) > mostRatio)
+    return invalidInput(
+        format("%s: an image of %.0f by %.0f pixels, expected at most 200 times as many on a side as on the other",
+               path.c_str(), wide, tall));
+  height = std::nearbyint(tall / unit) * unit, width = std::nearbyint(wide / unit) * unit;
+  if (height * width > double(options.mostPixels)) {
+    double factor = std::sqrt(tall * wide / double(options.mostPixels));
+    height = std::max(unit, std::floor(tall / factor / unit) * unit);
+    width = std::max(unit, std::floor(wide / factor / unit) * unit);
+  } else if (height * width < double(options.leastPixels)) {
+    double factor = std::sqrt(double(options.leastPixels) / (tall * wide));
+    height = std::ceil(tall * factor / unit) * unit;
+    width = std::ceil(wide * factor / unit) * unit;
+  }
+  return Status();
+}
+
+Status computePatches(const std::string &path, const Image &original, const PixelOptions &options,
+                      const PatchShape &shape, std::vector<float> &outValues, int64_t &outHeight, int64_t &outWidth) {
+  double height, width;
+  HEDDLE_RETURN_IF_ERROR(roundSides(path, original, options, double(shape.patch * shape.merge), height, width));
+  Image image = original;
+  HEDDLE_RETURN_IF_ERROR(resizeTo(path, width, height, options.filter, image));
+  int64_t patch = shape.patch, merge = shape.merge;
+  outHeight = image.height / patch, outWidth = image.width / patch;
+  outValues.clear();
+  outValues.reserve(size_t(image.height * image.width * 3 * shape.frames));
+  std::vector<float> square; // (3, patch, patch)
+  for (int64_t top = 0; top < outHeight; top += merge)
+    for (int64_t left = 0; left < outWidth; left += merge)
+      for (int64_t part = 0; part < merge * merge; ++part) {
+        square.clear();
+        appendSquare(image, options, (top + part / merge) * patch, (left + part % merge) * patch, patch, square);
+        for (int64_t channel = 0; channel < 3; ++channel)
+          for (int64_t frame = 0; frame < shape.frames; ++frame)
+            outValues.insert(outValues.end(), square.begin() + channel * patch * patch,
+                             square.begin() + (channel + 1) * patch * patch);
+      }
   return Status();
 }
 

@@ -66,6 +66,9 @@ class Llava:
         """What --io takes of `count` images."""
         return {"pixel_values": torch.randn(count, 3, 28, 28)}
 
+    def first(self, pixels):
+        return {key: value[:1] for key, value in pixels.items()}
+
     def expand(self, ids, count=None):
         return [token for token in ids for _ in range((count or self.rows) if token == self.image else 1)]
 
@@ -162,6 +165,86 @@ class SmolVlm(Idefics3):
         return transformers.Idefics3Processor(image_processor=processor, tokenizer=tokenizer, image_seq_len=self.rows)
 
 
+class Qwen2VL(OfProcessor):
+    """Images of any size."""
+    architecture = "Qwen2VLForConditionalGeneration"
+    specials = ["<s>", "</s>", "<|image_pad|>", "<pad>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]
+    rows = 6
+    marker = "<|image_pad|>"
+    prompts = [("user\n<|vision_start|><|image_pad|><|vision_end|>What?", ["photo.png"]),
+               ("a<|image_pad|>b<|image_pad|>c", ["scan.png", "photo.png"]), ("No image", [])]
+    template = Llava.template.replace("<image>\n", "<|vision_start|><|image_pad|><|vision_end|>")
+    grids = [(4, 6), (4, 6), (6, 4)]  # of --io
+
+    def vision(self):
+        return {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 2, "mlp_ratio": 2, "patch_size": 4}
+
+    def config(self):
+        text = llama(hidden_size=32, rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [1, 1, 2]}, vocab_size=264)
+        return getattr(transformers, self.architecture.replace("ForConditionalGeneration", "Config"))(
+            vision_config=self.vision(), text_config=text, image_token_id=self.image, video_token_id=262, vision_start_token_id=260, vision_end_token_id=261)
+
+    def processor(self):
+        return processor_of("Qwen2VL", "qwen2_vl")(size={"shortest_edge": 16 * 16, "longest_edge": 40 * 32}, patch_size=4)
+
+    def pixels(self, count):
+        grids = self.grids[:count]
+        return {"pixel_values": torch.randn(sum(h * w for h, w in grids), 3 * 2 * 16), "image_grid_thw": torch.tensor([[1, h, w] for h, w in grids])}
+
+    def first(self, pixels):
+        h, w = self.grids[0]
+        return {"pixel_values": pixels["pixel_values"][:h * w], "image_grid_thw": pixels["image_grid_thw"][:1]}
+
+    def inputs(self, inputs):
+        return inputs | {"mm_token_type_ids": (inputs["input_ids"] == self.image).int()}
+
+    def read(self, tokenizer, processor, text, images):
+        # The family's own processor begins by asking for one of videos.
+        pixels = dict(processor(images=images, return_tensors="pt")) if images else {}
+        counts = iter([int(grid.prod()) // 4 for grid in pixels.get("image_grid_thw", [])])
+        ids = tokenizer.encode("".join(part + "<|image_pad|>" * next(counts, 0) for part in text.split("<|image_pad|>"))).ids
+        return {"input_ids": torch.tensor([ids])} | pixels
+
+
+class Qwen25VL(Qwen2VL):
+    architecture = "Qwen2_5_VLForConditionalGeneration"
+
+    def vision(self):
+        return {"depth": 2, "hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 40, "num_heads": 2, "patch_size": 4, "window_size": 16,
+                "fullatt_block_indexes": [1]}
+
+
+class InternVL(OfProcessor):
+    """Images are cut into tiles of the grid that is nearest to their ratio."""
+    architecture = "InternVLForConditionalGeneration"
+    specials = ["<s>", "</s>", "<IMG_CONTEXT>", "<pad>", "<img>", "</img>", "<video>"]
+    rows = 4
+    marker = "<IMG_CONTEXT>"
+    prompts = [("user\n<IMG_CONTEXT>\nWhat?", ["photo.png"]), ("a<IMG_CONTEXT>b<IMG_CONTEXT>", ["scan.png", "photo.png"]),
+               ("<IMG_CONTEXT>", ["small.png"]), ("No image", [])]
+    template = Llava.template.replace("<image>\n", "<IMG_CONTEXT>\n")
+    about = {"extra_special_tokens": {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>", "video_token": "<video>"}}
+
+    def config(self):
+        module = importlib.import_module("transformers.models.internvl.configuration_internvl")
+        vision = module.InternVLVisionConfig(**siglip(image_size=[28, 28], patch_size=[7, 7], attention_bias=True, use_qk_norm=True))
+        text = transformers.Qwen2Config(**llama(hidden_size=32))
+        return transformers.InternVLConfig(vision_config=vision.to_dict(), text_config=text.to_dict(), image_token_id=self.image, image_seq_length=self.rows,
+                                           tie_word_embeddings=False)
+
+    def processor(self):
+        return processor_of("GotOcr2", "got_ocr2")(size={"height": 28, "width": 28}, max_patches=4)
+
+    def read(self, tokenizer, processor, text, images):
+        # The family's own processor begins by asking for one of videos.
+        got = processor(images=images, crop_to_patches=True) if images else {}
+        counts = iter(got.get("num_patches", []))
+        parts = text.split(self.marker)
+        text = parts[0] + "".join("<img>" + self.marker * int(next(counts)) * self.rows + "</img>" + part for part in parts[1:])
+        ids = torch.tensor([tokenizer.encode(text).ids])
+        return {"input_ids": ids} | ({"pixel_values": torch.tensor(numpy.stack(got["pixel_values"]))} if images else {})
+
+
 def make_model(kind):
     torch.manual_seed(11)
     config = kind.config()
@@ -229,7 +312,7 @@ def main():
     with torch.no_grad():
         noise, image = kind.pixels(3), kind.expand([kind.image])
         forward("text", [[BOS, 65, 66, 67, 200]], {})
-        forward("image", [[BOS, 70] + image + [71, 72]], {key: value[:1] for key, value in noise.items()})
+        forward("image", [[BOS, 70] + image + [71, 72]], kind.first(noise))
         forward("batch", [[BOS, 65] + image + [66], [BOS] + image + [77, 78] + image + [79]], noise)
         ids = torch.tensor([[BOS, 65, 66, 67]])
         got = model.generate(input_ids=ids, max_new_tokens=8, do_sample=False, eos_token_id=None, pad_token_id=PAD, output_logits=True,
