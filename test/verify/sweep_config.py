@@ -378,7 +378,7 @@ def check_config(heddle, folder, raw):
         given = inputs_of(model)
         wanted, following = dict(flat(model(**for_reference(model, given)))), continued(model, given)
         if model.can_generate() and not model.config.is_encoder_decoder and "last_hidden_state" not in wanted:  # of what attends ahead, which generates nothing
-            wanted |= {"last_hidden_state": model.base_model(**given).last_hidden_state.float().numpy()}
+            wanted |= {"last_hidden_state": model.base_model(**for_reference(model, given)).last_hidden_state.float().numpy()}
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     if not all(numpy.isfinite(each).all() for name, each in wanted.items() if "mask" not in name):
