@@ -71,6 +71,7 @@ static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
   const EncoderConfig &stack = c.encoder;
   TensorHandle patches = b.linear(b.pixelPatches(), "vision.embeddings.patch_embeddings.projection");
   std::vector<int32_t> tokens; // the class token, then all patches
+  tokens.reserve(size_t(stack.contextLength));
   for (int64_t token = 0; token < stack.contextLength; ++token)
     tokens.push_back(int32_t(token - 1));
   TensorHandle x = b.gatherTokens(patches, tokens, /*group=*/1, "vision.embeddings.cls_token");

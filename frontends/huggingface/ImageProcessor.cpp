@@ -44,9 +44,9 @@ constexpr ProcessorClass classes[] = {
     {"CLIPImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"SiglipImageProcessor", bicubic, 224, 0, 0, halves, halves, false, false},
     {"Gemma3ImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
-    {"Idefics3ImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
-    {"SmolVLMImageProcessor", lanczos, 0, 4 * 364, 0, halves, halves, false, false, 364},
-    {"Qwen2VLImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, false, false, 0, 56 * 56, 28 * 28 * 1280},
+    {"Idefics3ImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
+    {"SmolVLMImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
+    {"Qwen2VLImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, false, false, 0, 3136, 1003520},
     {"GotOcr2ImageProcessor", bicubic, 384, 0, 0, clipMean, clipDeviation, true, false, 0, 0, 0, 12},
     {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
 };

@@ -118,10 +118,11 @@ static std::pair<int64_t, int64_t> gridNearest(const Image &image, const PixelOp
     for (int64_t columns = 1; columns <= tiles; ++columns) {
       if (tiles % columns)
         continue;
-      double difference = std::fabs(ratio - double(columns) / double(tiles / columns));
+      int64_t rows = tiles / columns;
+      double difference = std::fabs(ratio - double(columns) / double(rows));
       bool isLarge = area > 0.5 * double(side) * double(side) * double(tiles);
       if (difference < least || (difference == least && isLarge))
-        best = {columns, tiles / columns};
+        best = {columns, rows};
       least = std::min(least, difference);
     }
   return best;

@@ -452,7 +452,9 @@ Status Session::fillChunk(Chunk &chunk) {
       continue;
     int64_t count =
         run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
-    if (seesAhead && !(count = upToGiven(run, count, chunk.rows)))
+    if (seesAhead)
+      count = upToGiven(run, count, chunk.rows);
+    if (count == 0)
       continue;
     mode = &run.mode;
     bool isImage = seesAhead && idHistory.data()[run.sequence * contextLength + run.next] >= vocabSize;
