@@ -9,6 +9,7 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle {
 
@@ -50,9 +51,11 @@ static int64_t readSide(JsonObject &object, const char *key, int64_t fallback) {
 static void readTower(JsonObject &object, ModelConfig &config, const char *width, int64_t hidden,
                       const char *activation) {
   EncoderConfig &stack = config.encoder;
-  stack.numLayers = readBounded(object, "depth", 32, 4096);
+  // The reference takes the common names for its own, and they count.
+  auto named = [&](const char *common, const char *own) { return object.has(common) ? common : own; };
+  stack.numLayers = readBounded(object, named("num_hidden_layers", "depth"), 32, 4096);
   stack.hiddenSize = readBounded(object, width, hidden, 1 << 20);
-  stack.numHeads = readBounded(object, "num_heads", 16, 1 << 16);
+  stack.numHeads = readBounded(object, named("num_attention_heads", "num_heads"), 16, 1 << 16);
   stack.normEps = 1e-6;
   TowerDefaults defaults;
   defaults.activation = activation;
@@ -68,8 +71,13 @@ static void readTower(JsonObject &object, ModelConfig &config, const char *width
   if (object.status().isOk() && stack.hiddenSize % (4 * stack.numHeads))
     object.fail(width, "(" + std::to_string(stack.hiddenSize) + ") must be a multiple of four times num_heads (" +
                            std::to_string(stack.numHeads) + ")");
-  JsonObject rope = object.object("rope_parameters");
-  config.seen.theta = rope.number("rope_theta").value_or(10000.0);
+  if (object.has("head_dim") && object.integer("head_dim").value_or(0) * stack.numHeads != stack.hiddenSize)
+    object.unsupported("head_dim", "is not what num_heads leaves of a patch, which is not supported");
+  JsonObject rope =
+      object.object(object.has("rope_scaling") && !object.isNull("rope_scaling") ? "rope_scaling" : "rope_parameters");
+  config.seen.theta = rope.number("rope_theta").value_or(object.number("rope_theta").value_or(10000.0));
+  if (!(config.seen.theta > 0) || !std::isfinite(config.seen.theta))
+    object.fail("rope_theta", "is not a number above 0");
   if (std::string type = rope.string("rope_type").value_or("axial"); type != "axial" && type != "default")
     object.unsupported("rope_parameters", "has rope_type '" + printable(type, 64) + "', expected axial");
   object.adopt(rope);

@@ -444,9 +444,11 @@ Status checkGrid(const package::Package &root, const package::GivenGrid &grid, c
                              {"given.grid.head_dim", grid.head_dim()}})
     if (value == 0 || value > mostOnSide)
       return wrong(path, name, value, "1 … 1024");
-  if (grid.channels() != 3 || grid.head_dim() % 4 || !(grid.theta() > 0) || !std::isfinite(grid.theta()))
-    return wrong(path, "given.grid.channels", grid.channels(),
-                 "3, beside heads of a multiple of 4 and a theta above 0");
+  constexpr uint32_t mostChannels = 64, colors = 3;
+  if (grid.channels() == 0 || grid.channels() > mostChannels || (root.image_processing() && grid.channels() != colors))
+    return wrong(path, "given.grid.channels", grid.channels(), "1 … 64, 3 where files of images are read");
+  if (grid.head_dim() % 4 || !(grid.theta() > 0) || !std::isfinite(grid.theta()))
+    return wrong(path, "given.grid.head_dim", grid.head_dim(), "a multiple of 4, beside a theta above 0");
   if (grid.window() > mostFrames)
     return wrong(path, "given.grid.window", grid.window(), "at most 1024");
   if (const package::ImageProcessing *processing = root.image_processing())

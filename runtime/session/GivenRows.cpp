@@ -69,7 +69,9 @@ Status GivenRows::addGrids(const std::vector<StoredTensor> &inputs, const std::s
 
 Status GivenRows::expand(std::vector<int32_t> &ids) const {
   int64_t tokens = std::count(ids.begin(), ids.end(), tokenId), items = int64_t(rowCounts.size());
-  if (tokens != items)
+  // As a processor writes it: a token for each row.
+  bool isExpanded = tokens != items && tokens == numRows();
+  if (tokens != items && !isExpanded)
     return invalidInput(format("the prompt has %lld times the token of an image (id %d), but there %s %lld image%s",
                                (long long)tokens, tokenId, items == 1 ? "is" : "are", (long long)items,
                                items == 1 ? "" : "s"));
@@ -77,6 +79,11 @@ Status GivenRows::expand(std::vector<int32_t> &ids) const {
   for (int32_t id : ids)
     if (id >= vocabSize)
       return invalidInput(format("token id %d of the prompt is not in [0, %lld)", id, (long long)vocabSize));
+  if (isExpanded) {
+    size_t next = 0;
+    replace(ids, next);
+    return Status();
+  }
   std::vector<int32_t> expanded;
   expanded.reserve(ids.size() + rowIds.size());
   auto next = rowIds.begin();

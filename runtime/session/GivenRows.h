@@ -23,7 +23,8 @@ public:
   // What add() takes: the inputs of the graph, or those that it is made of (gridInputs()).
   const std::vector<std::string> &inputs() const { return inputNames; }
 
-  // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item.
+  // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item, or
+  // one for each row.
   virtual Status expand(std::vector<int32_t> &ids) const;
   // Each of these tokens in `ids` becomes the id of a row, from row `next` on, which then is the next one.
   virtual void replace(std::vector<int32_t> &ids, size_t &next) const;
