@@ -47,6 +47,7 @@ struct CompileOptions {
   // Auto: checkpoints generate, encode or do one after the other, as their family does; ONNX files and MLIR modules that are causal decoders generate, others
   // are graphs.
   Task task = Task::Auto;
+  bool textOnly = false;       // of a model that sees images: without what does
   std::vector<GivenSize> dims; // of an ONNX file's inputs, which leave them open
   std::string target = "native";
   Precision precision = Precision::Fast;

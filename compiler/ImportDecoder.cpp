@@ -25,9 +25,10 @@ using namespace heddle;
 static constexpr int64_t defaultContext = 8192;
 
 DecoderUse heddle::decoderUse(const CompileOptions &options) {
-  return options.task == Task::Generate ? DecoderUse::Generate
-         : options.task == Task::Encode ? DecoderUse::Encode
-                                        : DecoderUse::Stated;
+  return options.textOnly                 ? DecoderUse::Text
+         : options.task == Task::Generate ? DecoderUse::Generate
+         : options.task == Task::Encode   ? DecoderUse::Encode
+                                          : DecoderUse::Stated;
 }
 
 int64_t heddle::contextOf(const CompileOptions &options, const ModelConfig &config) {
@@ -172,7 +173,8 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
            std::to_string(kvBlockColumns);
   if (target.isDevice() && !graphEntries(module).empty())
     return options.model + ": target " + target.name + " has no kernels for " +
-           (isEncoder(module) ? "dense layers behind pooling" : "models that see images");
+           (isEncoder(module) ? "dense layers behind pooling"
+                              : "models that see images; --text-only compiles what reads texts");
   if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
     return options.model + ": target " + target.name + " has no kernel for " + missing;
   if (!target.isDevice())

@@ -56,18 +56,21 @@ def Heddle_MaskAttr : Heddle_Attr<"Mask", "mask"> {
     Key j is visible to query i if j <= i (causal; keys and queries counted from the start of the sequence), with a
     window i - window < j, and with `ahead` j < i + ahead. `#heddle.mask<full>` lets every query see every key of its sequence. A causal
     mask has no `ahead`. With `chunk`, which only a causal mask has, and no window beside it, keys are those of the query's chunk:
-    j / chunk = i / chunk, in whole numbers (Llama 4).
+    j / chunk = i / chunk, in whole numbers (Llama 4). With `given`, which only a causal mask has, rows that a session is given and that stand side by
+    side, as those of an image, see each other in both directions: j is also visible to i, within the window, where both are of one such run (Gemma 3).
 
     ```mlir
     func.func private @sliding_window() attributes {mask = #heddle.mask<causal, window = 4096>}
     func.func private @on_both_sides() attributes {mask = #heddle.mask<full, window = 257, ahead = 257>}
     func.func private @from_the_chunk_on() attributes {mask = #heddle.mask<causal, chunk = 8192>}
+    func.func private @within_images() attributes {mask = #heddle.mask<causal, window = 1024, given>}
     ```
   }];
   let parameters = (ins "bool":$causal, "int64_t":$window, DefaultValuedParameter<"int64_t", "0">:$ahead,
-                        DefaultValuedParameter<"int64_t", "0">:$chunk);
-  let builders = [AttrBuilder<(ins "bool":$causal, "int64_t":$window, CArg<"int64_t", "0">:$ahead, CArg<"int64_t", "0">:$chunk), [{
-    return $_get($_ctxt, causal, window, ahead, chunk);
+                        DefaultValuedParameter<"int64_t", "0">:$chunk, DefaultValuedParameter<"bool", "false">:$given);
+  let builders = [AttrBuilder<(ins "bool":$causal, "int64_t":$window, CArg<"int64_t", "0">:$ahead, CArg<"int64_t", "0">:$chunk,
+                                   CArg<"bool", "false">:$given), [{
+    return $_get($_ctxt, causal, window, ahead, chunk, given);
   }]>];
   let extraClassDeclaration = [{
     // Tokens that the newest sees at most, itself included; 0: all.

@@ -127,6 +127,7 @@ void HeddleDialect::initialize() {
 Attribute MaskAttr::parse(AsmParser &parser, Type) {
   StringRef kind;
   int64_t window = 0, ahead = 0, chunk = 0;
+  bool given = false;
   SMLoc loc = parser.getCurrentLocation();
   if (parser.parseLess() || parser.parseKeyword(&kind))
     return {};
@@ -135,17 +136,22 @@ Attribute MaskAttr::parse(AsmParser &parser, Type) {
   while (succeeded(parser.parseOptionalComma())) {
     StringRef side;
     SMLoc place = parser.getCurrentLocation();
-    if (parser.parseKeyword(&side) || parser.parseEqual())
+    if (parser.parseKeyword(&side))
       return {};
+    if (side == "given") {
+      given = true;
+      continue;
+    }
     if (side != "window" && side != "ahead" && side != "chunk")
-      return parser.emitError(place, "expected 'window', 'ahead' or 'chunk', got '") << side << "'", Attribute();
-    if (parser.parseInteger(side == "window" ? window : side == "ahead" ? ahead : chunk))
+      return parser.emitError(place, "expected 'window', 'ahead', 'chunk' or 'given', got '") << side << "'",
+             Attribute();
+    if (parser.parseEqual() || parser.parseInteger(side == "window" ? window : side == "ahead" ? ahead : chunk))
       return {};
   }
   if (parser.parseGreater())
     return {};
   return MaskAttr::getChecked([&] { return parser.emitError(loc); }, parser.getContext(), kind == "causal", window,
-                              ahead, chunk);
+                              ahead, chunk, given);
 }
 
 void MaskAttr::print(AsmPrinter &printer) const {
@@ -156,17 +162,21 @@ void MaskAttr::print(AsmPrinter &printer) const {
     printer << ", ahead = " << getAhead();
   if (getChunk())
     printer << ", chunk = " << getChunk();
+  if (getGiven())
+    printer << ", given";
   printer << ">";
 }
 
 LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError, bool causal, int64_t window, int64_t ahead,
-                               int64_t chunk) {
+                               int64_t chunk, bool given) {
   if (window < 0)
     return emitError() << "window (" << window << ") must not be negative";
   if (ahead < 0 || (causal && ahead))
     return emitError() << "ahead (" << ahead << ") must not be negative, and 0 where the mask is causal";
   if (chunk < 0 || (chunk && (!causal || window)))
     return emitError() << "chunk (" << chunk << ") must not be negative, and is of a causal mask without a window";
+  if (given && (!causal || chunk))
+    return emitError() << "given is of a causal mask without chunks";
   return success();
 }
 

@@ -8,10 +8,14 @@
 namespace heddle {
 
 const Family *findFamily(const FamilyList &families, std::string_view modelType) {
+  const Family *joint = nullptr; // whose texts alone may have a row of the same name
   for (const Family *family : families)
-    if (!family->isGgufOnly && modelType == family->modelType)
-      return family;
-  return nullptr;
+    if (!family->isGgufOnly && modelType == family->modelType) {
+      if (!family->towerModel)
+        return family;
+      joint = family;
+    }
+  return joint;
 }
 
 const char *embeddingOf(const ModelConfig &config, bool isDecoder) {
@@ -199,7 +203,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
   case ConfigDim::Projection:
     return config.projectionSize;
   case ConfigDim::Seen:
-    return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size());
+    return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size()) *
+           (config.seen.sideBySide ? config.seen.side * config.seen.side : 1);
   case ConfigDim::GateAndUp:
     return 2 * shape.intermediateSize;
   case ConfigDim::Experts:

@@ -433,6 +433,11 @@ struct Family {
   std::vector<TensorHandle> (*hiddenStates)(ModelBuilder &b) = nullptr;
   // Of a row that joins a tower to a decoder: what either is where the config does not say it. Its first head is what stands between them.
   const char *textModel = nullptr, *towerModel = nullptr;
+  // What names of its tensors begin with, or the same behind "model.": those of the tower, and of what stands between.
+  const char *towerPrefix = "vision_tower.", *projectorPrefix = "multi_modal_projector.";
+  // Of a tower: its model_type in older files of a larger model; null: there is none.
+  const char *olderPart = nullptr;
+  bool mayBeFlat = false; // files may have the decoder's keys beside vision_config
 };
 
 using FamilyList = std::vector<const Family *>;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <optional>
+#include <set>
 
 namespace heddle {
 
@@ -44,6 +45,8 @@ struct RopeConfig {
   std::vector<double> shortFactor, longFactor;
   // (rotary_dim / 2) where a graph, or a layer that does not rotate, says the frequencies themselves: they are used as they are, with attentionFactor.
   std::vector<float> stated;
+  // How many frequencies rotate by an image's time, row and column, in turn (Qwen2-VL, arXiv:2409.12191); empty: all by one position.
+  std::vector<int64_t> sections;
 
   // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied.
   // `longContext` selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to
@@ -185,7 +188,9 @@ struct ImageConfig {
   int64_t specialTokens = 0;
   bool padsPatches = false; // zeros fill patches that the image fills in part; else no token sees its last pixels
   int64_t window = 0;       // patches on a side of what a patch attends to within; 0: it attends to all
-  int64_t patchWidth() const { return channels * patch * patch; }
+  int64_t frames = 1;       // that a patch is of
+  bool hasAnySize = false;  // `size` is what the sides of an image are multiples of
+  int64_t patchWidth() const { return channels * frames * patch * patch; }
   // What a token is given as: the numbers of its patch, then 1 where it is each special token, or a patch; else zeros.
   int64_t rowWidth() const { return patchWidth() + specialTokens + 1; }
   // Patches on a side.
@@ -198,7 +203,12 @@ struct ImageProcessing {
   int64_t height = 0, width = 0,
           shortestEdge = 0; // resized to that size, or so that the shorter side has its own; all 0: not resized
   int64_t filter = 0;       // by Pillow's number
-  int64_t cropHeight = 0, cropWidth = 0; // 0: not cropped
+  int64_t longestEdge = 0;  // or so that the longer side has its own, as idefics3 rounds the other
+  bool tiles = false;       // then cut into squares of the model's size, beside the whole
+  int64_t minTiles = 0,
+          maxTiles = 0; // or to the grid of so many such squares that is nearest to its ratio, beside the whole
+  int64_t leastPixels = 0, mostPixels = 0; // or to the nearest multiples of the model's size within these
+  int64_t cropHeight = 0, cropWidth = 0;   // 0: not cropped
   double factor = 1.0;
   std::vector<double> mean, deviation; // of each channel; none: not normalized
 };
@@ -248,16 +258,32 @@ struct SpeechConfig {
   std::string language, task;   // that are asked for where nobody asks; empty: none
 };
 
+// How an image is written in a prompt: each `marker` becomes `whole`, in which the image's token stands once for all rows of it. Of an image that is cut
+// into tiles: `tile` for each, with {row} and {column}, `rowEnd` behind each row, then `behindTiles` and `whole`. No marker: its token stands for it.
+struct SeenText {
+  std::string marker, unmentioned; // what a prompt that mentions no image begins with
+  std::string whole, tile, rowEnd, behindTiles;
+  std::string beforeTiles, tiledWhole; // the latter instead of `whole`, unless it is empty
+};
+
 // What a decoder takes of a tower: some of its hidden states, side by side, as tokens of a prompt.
 struct SeenConfig {
   const Family *joint = nullptr; // the row that joins the two; null: the config is of no such tower
-  std::vector<int64_t> layers;   // of hidden states: 0 what the first layer reads, i what layer i - 1 gives
-  bool skipsFirst = false;       // all tokens but the first
-  int64_t token = 0;             // the id that stands for each of them in a prompt
+  std::vector<int64_t> layers; // of hidden states: 0 what the first layer reads, i what layer i - 1 gives; behind these
+                               // what the tower gives, behind its norm
+  bool skipsFirst = false;     // all tokens but the first
+  int64_t token = 0;           // the id that stands for each of them in a prompt
+  int64_t side = 1;            // patches on a side of those that become one token
+  bool sideBySide = false;     // which then has all their numbers, instead of one for each column
+  bool seesAhead = false;      // tokens of an image see each other, whichever comes first
+  double theta = 0;            // of the rotation by a patch's place, of images of any size
+  std::set<int64_t> layersOfAll; // where patches attend within windows: the layers in which they attend to all
+  SeenText text;
 };
 
 // What a decoder is read for. Stated: what the files beside it say.
-enum class DecoderUse : uint8_t { Stated, Generate, Encode };
+// Text: as Generate, without what sees images beside it.
+enum class DecoderUse : uint8_t { Stated, Generate, Encode, Text };
 
 constexpr int64_t defaultTopK = 50; // of Hugging Face's generate, where a model asks for samples and names no top_k
 

@@ -77,9 +77,15 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
   } else if (rope.scaling == RopeScalingKind::Dynamic) {
     scaling = package::RopeScaling::Dynamic;
   }
+  std::vector<uint8_t> axes;
+  for (size_t section = 0; section < rope.sections.size(); ++section)
+    axes.insert(axes.end(), size_t(rope.sections[section]), uint8_t(section % 3));
+  fb::Offset<fb::Vector<uint8_t>> axesVector;
+  if (config.tower && !axes.empty())
+    axesVector = b.CreateVector(axes);
   return package::CreateRopeTable(b, frequency.size() * 2, b.CreateVector(frequency), b.CreateVector(longFrequency),
                                   factor, longFactor, scaling, rope.originalContext, rope.theta, rope.factor,
-                                  rope.growth, rope.floor);
+                                  rope.growth, rope.floor, axesVector);
 }
 
 // Of the last hidden state: what a decoder's head reads, which is as narrow as its embeddings.
@@ -134,7 +140,28 @@ static fb::Offset<package::ImageProcessing> imageProcessingTable(fb::FlatBufferB
   auto deviation = b.CreateVector(std::vector<float>(from.deviation.begin(), from.deviation.end()));
   return package::CreateImageProcessing(b, uint32_t(config.image.size), uint32_t(from.height), uint32_t(from.width),
                                         uint32_t(from.shortestEdge), uint8_t(from.filter), uint32_t(from.cropHeight),
-                                        uint32_t(from.cropWidth), from.factor, mean, deviation);
+                                        uint32_t(from.cropWidth), from.factor, mean, deviation,
+                                        uint32_t(from.longestEdge), from.tiles, uint32_t(from.minTiles),
+                                        uint32_t(from.maxTiles), uint64_t(from.leastPixels), uint64_t(from.mostPixels));
+}
+
+// How what a tower sees gets into prompts; each item gives `count` rows.
+static fb::Offset<package::GivenRows> givenTable(fb::FlatBufferBuilder &b, const ModelConfig &tower, int64_t count) {
+  const SeenConfig &seen = tower.seen;
+  const ImageConfig &image = tower.image;
+  fb::Offset<package::GivenGrid> grid;
+  if (image.hasAnySize)
+    grid = package::CreateGivenGrid(b, uint32_t(image.patch), uint32_t(image.frames), uint32_t(seen.side),
+                                    uint32_t(image.channels), uint32_t(tower.headDim), seen.theta,
+                                    uint32_t(image.window / seen.side));
+  fb::Offset<package::GivenText> text;
+  if (const SeenText &from = seen.text; !from.marker.empty())
+    text = package::CreateGivenTextDirect(b, from.marker.c_str(), from.unmentioned.c_str(), from.whole.c_str(),
+                                          from.tile.c_str(), from.rowEnd.c_str(), from.behindTiles.c_str(),
+                                          from.beforeTiles.c_str(),
+                                          from.tiledWhole.empty() ? nullptr : from.tiledWhole.c_str());
+  return package::CreateGivenRows(b, /*graph=*/0, image.hasAnySize ? 0 : uint32_t(count), int32_t(seen.token),
+                                  seen.seesAhead, text, grid);
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {
@@ -378,8 +405,7 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   fb::Offset<package::GivenRows> given; // null where a session is given none
   if (hasRows) {
     if (config.tower)
-      given = package::CreateGivenRows(b, /*graph=*/0, uint32_t(signatures.front().outputs.front().dims[1]),
-                                       int32_t(config.tower->seen.token));
+      given = givenTable(b, *config.tower, signatures.front().outputs.front().dims[1]);
     memory = memoryPlan(module);
     kv = kvPlan(b, module);
     fb::Offset<package::KvPlan> cross = kvPlan(b, module, /*cross=*/true);

@@ -190,6 +190,8 @@ static std::vector<FlagGroup> makeFlags() {
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
        "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
+      {"--text-only", "", "of a model that sees images beside its prompts: what reads texts alone",
+       SET(arguments.options.textOnly = true)},
       {"--dim", "=NAME=SIZE",
        "of an ONNX file: the inputs' dimension NAME, or INPUT:AXIS, has this size in every run; repeatable. Loops are "
        "made for it, and what the graph decides by it is decided now",

@@ -108,6 +108,8 @@ public:
   virtual TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   // One whose weight is stored as it multiplies, whatever is added to those of others.
   virtual TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) = 0;
+  // One whose weight is stored less 1, whatever those of others are.
+  virtual TensorHandle rmsNormLessOne(TensorHandle x, const std::string &name, double eps) = 0;
   virtual TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps = 0) = 0;
   virtual TensorHandle add(TensorHandle a, TensorHandle b) = 0;
   virtual TensorHandle multiply(TensorHandle a, TensorHandle b) = 0; // element by element
@@ -147,6 +149,16 @@ public:
   virtual TensorHandle sideBySide(const std::vector<TensorHandle> &parts) = 0;
   // All columns so many times side by side: (batch, sequence, times * width).
   virtual TensorHandle repeatColumns(TensorHandle x, int64_t times) = 0;
+  // Of a graph that takes runs of patches, any number of runs of one length: its input `name`, (runs, patches, width), whose length is `length`, or of the
+  // call (0). All runs as one, (1, runs * patches, width), and back; and so many tokens of a run side by side as one.
+  virtual TensorHandle runs(const std::string &name, int64_t length, int64_t width) = 0;
+  virtual TensorHandle joinRuns(TensorHandle x) = 0;
+  virtual TensorHandle splitRuns(TensorHandle x, int64_t length) = 0;
+  virtual TensorHandle groupTokens(TensorHandle x, int64_t group) = 0;
+  // (runs, heads, patches, head_dim) rotated by halves, whose cosines and sines, those of the first half less than 0, are (runs, patches, head_dim);
+  // and a number of each patch, (runs, patches, 1), as what scores get for it as a key.
+  virtual TensorHandle rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) = 0;
+  virtual TensorHandle keyBias(TensorHandle x) = 0;
   // Each row divided by its Euclidean length; and x y^T times e to the power of the stored number `scale`, plus the stored number `bias` unless it is
   // empty, (rows of x, rows of y).
   virtual TensorHandle unitRows(TensorHandle x) = 0;

@@ -63,6 +63,8 @@ static void readSectionedRope(JsonObject &object, ModelConfig &config) {
   plain.theta = rope.number("rope_theta").value_or(theta);
   plain.rotaryDim = config.headDim;
   config.ropes = {rope.find(key).equals("mrope") ? plain : readRope(rope, object, config, theta)};
+  if (rope.has("mrope_section"))
+    config.ropes[0].sections = rope.integers("mrope_section");
   object.adopt(rope);
 }
 
@@ -73,8 +75,9 @@ static void readGgufSections(GgufKeys &keys, ModelConfig &config) {
 }
 
 // Published files keep the keys of the text part beside vision_config, or in text_config.
-static constexpr Family describeSeeing(const char *modelType, const char *gguf, Family row) {
+static constexpr Family describeSeeing(const char *modelType, const char *part, const char *gguf, Family row) {
   row.modelType = row.wrapper = modelType;
+  row.olderPart = part; // of newer files
   row.gguf = gguf;
   row.unread = imageTensors;
   row.headIfStored = true;
@@ -83,8 +86,8 @@ static constexpr Family describeSeeing(const char *modelType, const char *gguf, 
   return row;
 }
 
-static constexpr Family describeQwen2Vl(const char *modelType, const char *gguf) {
-  Family row = describeSeeing(modelType, gguf, describeQwen2());
+static constexpr Family describeQwen2Vl(const char *modelType, const char *part, const char *gguf) {
+  Family row = describeSeeing(modelType, part, gguf, describeQwen2());
   row.defaults.vocabSize = 152064;
   row.defaults.numKvHeads = 8;
   row.defaults.normEps = 1e-5;
@@ -92,11 +95,11 @@ static constexpr Family describeQwen2Vl(const char *modelType, const char *gguf)
   row.windows.fullLayersFirst = 80;
   return row;
 }
-const Family family::qwen2Vl = describeQwen2Vl("qwen2_vl", "qwen2vl");
-const Family family::qwen25Vl = describeQwen2Vl("qwen2_5_vl", nullptr);
+const Family family::qwen2Vl = describeQwen2Vl("qwen2_vl", "qwen2_vl_text", "qwen2vl");
+const Family family::qwen25Vl = describeQwen2Vl("qwen2_5_vl", "qwen2_5_vl_text", nullptr);
 
 static constexpr Family describeQwen3Vl() {
-  Family row = describeSeeing("qwen3_vl", "qwen3vl", describeQwen3());
+  Family row = describeSeeing("qwen3_vl", "qwen3_vl_text", "qwen3vl", describeQwen3());
   row.defaults.context = 128000;
   row.defaults.ropeTheta = 500000.0;
   row.windows = {};

@@ -111,15 +111,18 @@ static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
   return b.firstTokens(b.add(attended, wide));
 }
 
-// What each layer of the vision tower reads, and the last one gives.
+// What each layer of the vision tower reads, and the last one gives, and that behind its norm.
 static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
   TensorHandle x = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
-  return visionHiddenStates(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
+  std::vector<TensorHandle> states =
+      visionHiddenStates(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
+  states.push_back(b.layerNorm(states.back(), "vision_model.post_layernorm", b.config().encoder.normEps));
+  return states;
 }
 
 // The states of the vision tower behind its norm, and what stands for an image; nothing does in a model without a head.
 static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
-  TensorHandle x = b.layerNorm(hiddenStates(b).back(), "vision_model.post_layernorm", b.config().encoder.normEps);
+  TensorHandle x = hiddenStates(b).back();
   if (b.config().hasPooler)
     pooled = poolPatches(b, x);
   return x;
@@ -195,5 +198,35 @@ static constexpr Family describeVision() {
   return row;
 }
 const Family family::siglipVisionModel = describeVision();
+
+// The tower of Idefics3 and SmolVLM: no head, and other sizes where the config says none. Where an image of the tower's own size has its patches is
+// computed from fractions of its sides, which rounding moves for some numbers of patches.
+static void readIdefics3Sizes(JsonObject &object, ModelConfig &config) {
+  TowerDefaults defaults = defaultsOf();
+  defaults.hiddenSize = 1152, defaults.numHeads = 16, defaults.patch = 32;
+  readVisionAlone(object, config, defaults);
+  int64_t side = config.image.patch ? config.image.grid() : 0;
+  std::vector<float> bounds;
+  auto step = 1.0F / float(side);
+  for (int64_t i = 1; i < side; ++i)
+    bounds.push_back(float(1.0 / double(side) + double(i - 1) * (1.0 / double(side))));
+  for (int64_t i = 0; i < side; ++i)
+    if (float place = std::min(float(i) * step, float(1.0 - 1e-6));
+        std::upper_bound(bounds.begin(), bounds.end(), place) - bounds.begin() != i)
+      return object.unsupported("image_size", "has " + std::to_string(side) +
+                                                  " patches on a side, whose positions rounding moves in the "
+                                                  "reference, which is not supported");
+}
+
+static constexpr Family describeIdefics3Vision(const char *modelType, const char *older) {
+  Family row = describeVision();
+  row.modelType = modelType;
+  row.olderPart = older;
+  row.pooler = nullptr;
+  row.readers.huggingFaceAllSizes = readIdefics3Sizes;
+  return row;
+}
+const Family family::idefics3Vision = describeIdefics3Vision("idefics3_vision", "idefics3");
+const Family family::smolvlmVision = describeIdefics3Vision("smolvlm_vision", "smolvlm");
 
 } // namespace heddle

@@ -44,8 +44,7 @@ static void readStack(JsonObject &tower, EncoderConfig &stack, const TowerDefaul
                                   std::to_string(stack.numHeads) + ")");
 }
 
-// What the config says elsewhere of a stack.
-static void adoptStack(ModelConfig &config, const EncoderConfig &stack) {
+void adoptStack(ModelConfig &config, const EncoderConfig &stack) {
   config.hiddenSize = stack.hiddenSize;
   config.intermediateSize = stack.intermediateSize;
   config.numHiddenLayers = stack.numLayers;

@@ -62,6 +62,8 @@ void adoptTower(JsonObject &object, JsonObject &tower, const ModelConfig &config
 int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_t high);
 // hidden_act, or the default's.
 Activation readTowerActivation(JsonObject &tower, const TowerDefaults &defaults);
+// What the config says elsewhere of the one stack of a tower alone.
+void adoptStack(ModelConfig &config, const EncoderConfig &stack);
 // The sizes of either tower.
 void readTextTower(JsonObject &text, ModelConfig &config, const TowerDefaults &defaults);
 void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults);

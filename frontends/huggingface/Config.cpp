@@ -394,7 +394,7 @@ void readExpertCounts(JsonObject &object, ModelConfig &config, int64_t numExpert
 }
 
 // The family of a config, and whether its keys stand in text_config, whose model_type tells families with one wrapper apart: it is the last of them
-// where it names none.
+// where it names none. What also sees images is a family of its own, where the files say of what.
 static const Family *familyOf(const JsonObject &top, const FamilyList &families, const std::string &type,
                               bool &isNested) {
   JsonValue inner = top.find("text_config").find("model_type");
@@ -406,6 +406,9 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
       isNamed = inner.equals(family->modelType);
     }
   isNested = wrapped != nullptr;
+  for (const Family *family : families)
+    if (family->towerModel && type == family->modelType && top.has("vision_config"))
+      return family;
   return wrapped ? wrapped : findFamily(families, type);
 }
 
@@ -416,7 +419,8 @@ static const Family *partOf(JsonObject &part, const FamilyList &families, const 
   for (const Family *family : families) {
     if (fits(*family))
       known += (known.empty() ? "" : ", ") + std::string(family->modelType);
-    if (fits(*family) && (type == family->modelType || (family->wrapper && type == family->wrapper)))
+    if (fits(*family) && (type == family->modelType || (family->wrapper && type == family->wrapper) ||
+                          (family->olderPart && type == family->olderPart)))
       return family;
   }
   part.unsupported("model_type", "is '" + printable(type, 64) + "', which is not supported; known: " + known);
@@ -424,8 +428,11 @@ static const Family *partOf(JsonObject &part, const FamilyList &families, const 
 }
 
 // A decoder and the tower whose hidden states stand for tokens of its prompts, either read by its own row.
-static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, const FamilyList &families) {
-  JsonObject text = top.object("text_config"), vision = top.object("vision_config");
+static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, const FamilyList &families,
+                                       DecoderUse use) {
+  // Older files have what is of texts beside vision_config.
+  bool isFlat = joint.mayBeFlat && !top.has("text_config");
+  JsonObject text = isFlat ? top : top.object("text_config"), vision = top.object("vision_config");
   if (!top.has("vision_config"))
     top.fail("vision_config", "is missing");
   auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
@@ -434,9 +441,15 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   for (const JsonObject *part : {&text, &vision})
     top.adopt(*part);
   HEDDLE_RETURN_IF_ERROR(top.status());
-  Expected<ModelConfig> config = ConfigReader(text, *decoder).read();
+  bool encodes = use == DecoderUse::Encode;
+  Expected<ModelConfig> config =
+      ConfigReader(text, *decoder, encodes ? DecoderUse::Encode : DecoderUse::Generate).read();
   if (!config)
     return config;
+  if (encodes || use == DecoderUse::Text) {
+    config->seen.joint = &joint;
+    return config;
+  }
   Expected<ModelConfig> seeing = ConfigReader(vision, *tower).read();
   if (!seeing)
     return seeing;
@@ -457,6 +470,8 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
   top.adopt(text);
   joint.readers.huggingFaceJoint(top, *config, *config->tower);
+  if (!isFlat)
+    refuseUnread(top, *config->tower);
   HEDDLE_RETURN_IF_ERROR(top.status());
   return config;
 }
@@ -470,7 +485,8 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
   std::string type = top.string("model_type").value_or("");
   bool isNested = false;
   const Family *family = familyOf(top, families, type, isNested);
-  JsonObject object = isNested ? top.object("text_config") : top;
+  bool isWhole = family && family->towerModel;
+  JsonObject object = isNested && !isWhole ? top.object("text_config") : top;
   HEDDLE_RETURN_IF_ERROR(top.status());
   if (type.empty())
     return errorIn(path, "model_type is missing; known architectures: " + knownFamilies(families));
@@ -482,7 +498,7 @@ Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList 
   if (use == DecoderUse::Stated)
     use = isSentenceTransformer(files) ? DecoderUse::Encode : DecoderUse::Generate;
   Expected<ModelConfig> config =
-      family->towerModel ? readJoint(top, *family, families) : ConfigReader(object, *family, use).read();
+      family->towerModel ? readJoint(top, *family, families, use) : ConfigReader(object, *family, use).read();
   if (!config)
     return config;
   bool generates = !family->isGraph && !config->encodes();

@@ -18,7 +18,8 @@ namespace {
 
 // What stands before the names of a checkpoint's tensors instead of the canonical "model." or "transformer."; "new." is of the releases before GTE had
 // a name.
-constexpr const char *otherPrefixes[] = {"language_model.model.", "model.language_model.", "new.", ""};
+constexpr const char *otherPrefixes[] = {"language_model.model.", "model.language_model.", "model.text_model.", "new.",
+                                         ""};
 
 // Gives the tensors their canonical names; one that is taken keeps its tensor. The embedding tells the prefix of all.
 void canonicalizeNames(const Family &family, Checkpoint &checkpoint) {
@@ -53,21 +54,25 @@ bool holdsCorrection(const ModelConfig &config, const Checkpoint &checkpoint) {
 
 // The same of a decoder with a tower, each of which has names of its own.
 void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
-  if (!config.tower)
+  if (!config.tower && !config.seen.joint)
     return canonicalizeNames(*config.family, checkpoint);
+  const Family &joint = config.tower ? *config.tower->seen.joint : *config.seen.joint;
+  std::string model = "model.", tower = joint.towerPrefix, projector = joint.projectorPrefix;
   Checkpoint ofTower, others;
   for (; !checkpoint.tensors.empty();) {
     auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
     std::string &name = node.key();
     auto begins = [&](std::string_view prefix) { return name.compare(0, prefix.size(), prefix) == 0; };
-    if (begins("model.vision_tower.") || begins("model.multi_modal_projector."))
-      name.erase(0, strlen("model."));
-    bool isSeeing = begins("vision_tower.");
+    if (begins(model + tower) || begins(model + projector))
+      name.erase(0, model.size());
+    bool isSeeing = begins(tower);
     if (isSeeing)
-      name.erase(0, strlen("vision_tower."));
-    (isSeeing ? ofTower : others).tensors.insert(std::move(node));
+      name.erase(0, tower.size());
+    if (config.tower || (!isSeeing && !begins(projector))) // whose texts alone are asked for
+      (isSeeing ? ofTower : others).tensors.insert(std::move(node));
   }
-  canonicalizeNames(*config.tower->family, ofTower);
+  if (config.tower)
+    canonicalizeNames(*config.tower->family, ofTower);
   canonicalizeNames(*config.family, others);
   checkpoint.tensors = std::move(others.tensors);
   checkpoint.tensors.merge(ofTower.tensors);
@@ -270,8 +275,10 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
       columns == image.patchWidth() && stored == std::vector<int64_t>{rows, image.channels, image.patch, image.patch};
   bool isOverFrames = columns % AudioConfig::taps == 0 &&
                       stored == std::vector<int64_t>{rows, columns / AudioConfig::taps, AudioConfig::taps};
+  bool isOverVolume = columns == image.patchWidth() &&
+                      stored == std::vector<int64_t>{rows, image.channels, image.frames, image.patch, image.patch};
   bool isOfChannels = stored == std::vector<int64_t>{rows, 1, columns};
-  if (stored == matrix || isVector || isConvolution || isOverFrames || isOfChannels)
+  if (stored == matrix || isVector || isConvolution || isOverVolume || isOverFrames || isOfChannels)
     tensor.shape = matrix;
   if (stored.empty() && rows == 1 && columns == 1) // a number
     tensor.shape = {1};

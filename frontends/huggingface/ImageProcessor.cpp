@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace heddle {
 
@@ -18,7 +19,7 @@ namespace {
 constexpr int64_t mostOnSide = 1 << 14;
 
 // Pillow's numbers.
-constexpr int64_t bilinear = 2, bicubic = 3, lastFilter = 5;
+constexpr int64_t lanczos = 1, bilinear = 2, bicubic = 3, lastFilter = 5;
 
 using Colors = std::array<double, 3>;
 constexpr Colors halves = {0.5, 0.5, 0.5};
@@ -31,6 +32,9 @@ struct ProcessorClass {
   Colors mean, deviation;
   bool squares;        // a size that is one number is that of a square, else of the shorter side
   bool hasCropPercent; // the ConvNeXT paper's: an image below 384 pixels is cropped out of a larger one
+  int64_t tile = 0;    // an image becomes squares of that size, or one; 0: it stays one of any
+  int64_t leastPixels = 0, mostPixels = 0; // an image keeps its ratio, with so many pixels; 0: it does not
+  int64_t mostTiles = 0; // the grid of so many squares of its size that is nearest to its ratio; 0: it stays one image
 };
 constexpr ProcessorClass classes[] = {
     {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
@@ -39,6 +43,11 @@ constexpr ProcessorClass classes[] = {
     {"BitImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"CLIPImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"SiglipImageProcessor", bicubic, 224, 0, 0, halves, halves, false, false},
+    {"Gemma3ImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
+    {"Idefics3ImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
+    {"SmolVLMImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
+    {"Qwen2VLImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, false, false, 0, 3136, 1003520},
+    {"GotOcr2ImageProcessor", bicubic, 384, 0, 0, clipMean, clipDeviation, true, false, 0, 0, 0, 12},
     {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
 };
 
@@ -60,9 +69,19 @@ public:
     chooseClass();
     if (!kind)
       return;
-    readSizes();
+    if (kind->mostPixels)
+      readPixels();
+    else if (kind->tile)
+      readTiles();
+    else
+      readSizes();
+    if (kind->mostTiles)
+      readGrid();
     object.boolean("do_convert_rgb"); // files are read as RGB
-    if (object.boolean("do_pad").value_or(false))
+    if (object.boolean("do_pan_and_scan").value_or(false))
+      object.unsupported("do_pan_and_scan", "is true, which is not supported");
+    // That of tiles fills a batch of images of different numbers of them.
+    if (object.boolean("do_pad").value_or(false) && !kind->tile)
       object.unsupported("do_pad", "is true, which is not supported");
     if (object.boolean("do_rescale").value_or(true))
       processing.factor = object.number("rescale_factor").value_or(1.0 / 255);
@@ -83,7 +102,10 @@ public:
 private:
   void chooseClass() {
     const char *key = object.has("image_processor_type") ? "image_processor_type" : "feature_extractor_type";
-    std::string name = object.string(key).value_or(config.family->imageProcessor), known;
+    const Family *joint = config.seen.joint;
+    std::string name = object.string(key).value_or(joint && joint->imageProcessor ? joint->imageProcessor
+                                                                                  : config.family->imageProcessor),
+                known;
     for (const ProcessorClass &candidate : classes) {
       known += (known.empty() ? "" : ", ") + std::string(candidate.name);
       if (canonicalName(name) == candidate.name)
@@ -126,10 +148,86 @@ private:
     object.adopt(sides);
   }
 
-  void readSizes() {
+  void readFilter() {
     processing.filter = object.integer("resample").value_or(kind->filter);
     if (processing.filter < 0 || processing.filter > lastFilter)
       object.fail("resample", "is " + std::to_string(processing.filter) + ", expected 0 to 5, a filter of Pillow");
+  }
+
+  // The longest_edge of `key`, which has nothing else.
+  int64_t readLongest(const char *key, int64_t fallback) {
+    if (!object.has(key))
+      return fallback;
+    JsonObject sides = object.object(key);
+    if (!sides.has("longest_edge"))
+      object.unsupported(key, "has no longest_edge, which is expected of this image_processor_type");
+    int64_t edge = bounded(sides, "longest_edge", sides.integer("longest_edge").value_or(fallback));
+    object.adopt(sides);
+    return edge;
+  }
+
+  // The nearest multiples of the model's size, by numbers of pixels that two keys of `size` name, or keys of their own.
+  void readPixels() {
+    readFilter();
+    int64_t least = kind->leastPixels, most = kind->mostPixels;
+    constexpr int64_t mostOfAll = int64_t(1) << 27;
+    auto read = [&](JsonObject &of, const char *key, int64_t &pixels) {
+      if (of.has(key) && !of.isNull(key))
+        pixels = of.bounded(key, of.integer(key).value_or(pixels), 1, mostOfAll);
+    };
+    JsonObject sizes = object.object("size");
+    bool hasEdges = sizes.has("shortest_edge") && sizes.has("longest_edge");
+    read(sizes, "shortest_edge", least), read(sizes, "longest_edge", most);
+    object.adopt(sizes);
+    bool hasPixels = object.has("min_pixels") && object.has("max_pixels");
+    if (object.has("size") && !object.isNull("size") && !hasEdges && !hasPixels)
+      object.unsupported("size", "has other keys than are supported; expected shortest_edge and longest_edge");
+    read(object, "min_pixels", least), read(object, "max_pixels", most);
+    if (least > most)
+      object.fail("size", "asks for at least " + std::to_string(least) + " pixels and at most " + std::to_string(most));
+    processing.leastPixels = least, processing.mostPixels = most;
+    if (!object.boolean("do_resize").value_or(true))
+      object.unsupported("do_resize", "is false, which is not supported");
+    const ImageConfig &image = config.image;
+    for (auto [key, fallback, size] : {std::tuple<const char *, int64_t, int64_t>{"patch_size", 14, image.patch},
+                                       {"temporal_patch_size", 2, image.frames},
+                                       {"merge_size", 2, config.seen.side}})
+      if (int64_t stated = object.integer(key).value_or(fallback); stated != size)
+        object.fail(key, "is " + std::to_string(stated) + ", config.json's vision_config has " + std::to_string(size));
+  }
+
+  // The reference's processor of prompts asks for tiles, whatever the file says of crop_to_patches.
+  void readGrid() {
+    constexpr int64_t mostTiles = 1 << 10;
+    object.pass("crop_to_patches");
+    processing.minTiles = object.bounded("min_patches", object.integer("min_patches").value_or(1), 1, mostTiles);
+    processing.maxTiles =
+        object.bounded("max_patches", object.integer("max_patches").value_or(kind->mostTiles), 1, mostTiles);
+    if (processing.minTiles > processing.maxTiles)
+      object.fail("min_patches", "is above max_patches (" + std::to_string(processing.maxTiles) + ")");
+    if (processing.maxTiles == 1)
+      processing.minTiles = processing.maxTiles = 0;
+    else if (!processing.height)
+      object.unsupported("do_resize", "is false, which is not supported");
+  }
+
+  // An image's longer side is resized; then it is cut into squares, or made one.
+  void readTiles() {
+    readFilter();
+    int64_t side = readLongest("max_image_size", kind->tile);
+    int64_t edge = readLongest("size", kind->edge);
+    if (object.boolean("do_resize").value_or(true))
+      processing.longestEdge = edge;
+    processing.tiles = object.boolean("do_image_splitting").value_or(true);
+    if (!processing.tiles && !processing.longestEdge)
+      processing.height = processing.width = side;
+    if (side != config.image.size)
+      object.unsupported("max_image_size", "has longest_edge " + std::to_string(side) + ", config.json image_size " +
+                                               std::to_string(config.image.size) + ", expected the same");
+  }
+
+  void readSizes() {
+    readFilter();
     bool resizes = object.boolean("do_resize").value_or(true);
     if (resizes) {
       processing.height = processing.width = kind->side;

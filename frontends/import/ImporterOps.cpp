@@ -80,6 +80,10 @@ TensorHandle ModelImporter::rmsNorm(TensorHandle x, const std::string &name, dou
   return rmsNormed(x, name, eps, config().normWeightOffset);
 }
 
+TensorHandle ModelImporter::rmsNormLessOne(TensorHandle x, const std::string &name, double eps) {
+  return rmsNormed(x, name, eps, 1.0);
+}
+
 TensorHandle ModelImporter::rmsNormAsStored(TensorHandle x, const std::string &name) {
   return rmsNormed(x, name, config().normEps, 0.0);
 }
@@ -224,7 +228,9 @@ TensorHandle ModelImporter::columns(TensorHandle input, int64_t begin, int64_t e
   SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
   offsets.back() = b.getIndexAttr(begin);
   sizes.back() = b.getIndexAttr(end - begin);
-  return wrap(tensor::ExtractSliceOp::create(b, loc, activations(end - begin), x, offsets, sizes, strides));
+  SmallVector<int64_t> shape(typeOf(x).getShape());
+  shape.back() = end - begin;
+  return wrap(tensor::ExtractSliceOp::create(b, loc, typeOf(x).clone(shape), x, offsets, sizes, strides));
 }
 
 TensorHandle ModelImporter::tokensAt(TensorHandle input, int64_t place) {
@@ -297,6 +303,37 @@ TensorHandle ModelImporter::meanToken(TensorHandle x) {
                                     Value(), Value(), ValueRange(), seesAll, b.getF64FloatAttr(0.0),
                                     b.getF64FloatAttr(0.0), DenseI64ArrayAttr(), DenseI64ArrayAttr());
   return firstTokens(mergeHeads(wrap(means)));
+}
+
+TensorHandle ModelImporter::runs(const std::string &name, int64_t length, int64_t width) {
+  enter(name);
+  auto type = RankedTensorType::get({dynamic, length ? length : dynamic, width}, b.getF32Type());
+  return wrap(input(name, type, {batchName, length ? "" : "patches", ""}));
+}
+
+TensorHandle ModelImporter::joinRuns(TensorHandle x) {
+  enter("join_runs");
+  return wrap(runsJoined(b, loc, unwrap(x)));
+}
+
+TensorHandle ModelImporter::splitRuns(TensorHandle x, int64_t length) {
+  enter("split_runs");
+  return wrap(runsSplit(b, loc, unwrap(x), length));
+}
+
+TensorHandle ModelImporter::groupTokens(TensorHandle x, int64_t group) {
+  enter("group_tokens");
+  return wrap(tokensGrouped(b, loc, unwrap(x), group));
+}
+
+TensorHandle ModelImporter::rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) {
+  enter("rotated");
+  return wrap(headsRotated(b, loc, unwrap(heads), unwrap(cosines), unwrap(sines)));
+}
+
+TensorHandle ModelImporter::keyBias(TensorHandle x) {
+  enter("key_bias");
+  return wrap(biasOfKeys(b, loc, unwrap(x)));
 }
 
 TensorHandle ModelImporter::addTable(TensorHandle x, const std::string &name) {
@@ -384,7 +421,8 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, Ten
       !isGraph && !config().family->isEncoderDecoder && layerIndex >= 0; // before the first layer there is none
   int64_t window = hasWindow ? config().layerWindow[layerIndex] : 0;
   int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
-  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk);
+  auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk,
+                            /*given=*/!seesAll && config().tower && config().tower->seen.seesAhead);
   Value globals;
   if (!terms.global.empty()) {
     layerOperands.push_back({{}, entry.getArguments().back()});

@@ -58,6 +58,7 @@ public:
   TensorHandle linear(TensorHandle x, const std::string &weight, const std::string &bias, int64_t begin,
                       int64_t rows) override;
   TensorHandle rmsNorm(TensorHandle x, const std::string &name, double eps) override;
+  TensorHandle rmsNormLessOne(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle rmsNormAsStored(TensorHandle x, const std::string &name) override;
   TensorHandle layerNorm(TensorHandle x, const std::string &name, double eps) override;
   TensorHandle add(TensorHandle a, TensorHandle b) override;
@@ -87,6 +88,12 @@ public:
                                const WindowTerms &terms) override;
   TensorHandle splitHeads(TensorHandle x, int64_t heads) override;
   TensorHandle mergeHeads(TensorHandle x) override;
+  TensorHandle runs(const std::string &name, int64_t length, int64_t width) override;
+  TensorHandle joinRuns(TensorHandle x) override;
+  TensorHandle splitRuns(TensorHandle x, int64_t length) override;
+  TensorHandle groupTokens(TensorHandle x, int64_t group) override;
+  TensorHandle rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) override;
+  TensorHandle keyBias(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;
   TensorHandle attention(TensorHandle q, TensorHandle k, TensorHandle v, const AttentionTerms &terms) override;
   TensorHandle causalConv(TensorHandle x, const std::string &name, std::optional<Activation> activation) override;

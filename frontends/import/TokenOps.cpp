@@ -516,6 +516,71 @@ static Value biasOf(OpBuilder &b, Location loc, int64_t heads, Value table, cons
   return expand(b, loc, flat, {1, windows * heads, n, n}, {{0, 1}, {2}, {3}});
 }
 
+// The size of x along `axis`, divided.
+static OpFoldResult dividedSize(OpBuilder &b, Location loc, Value x, int64_t axis, int64_t by) {
+  if (int64_t size = typeOf(x).getDimSize(axis); !ShapedType::isDynamic(size))
+    return b.getIndexAttr(size / by);
+  Value size = tensor::DimOp::create(b, loc, x, axis), divisor = arith::ConstantIndexOp::create(b, loc, by);
+  return arith::DivUIOp::create(b, loc, size, divisor).getResult();
+}
+
+static Value rowsAs(OpBuilder &b, Location loc, Value x, ArrayRef<int64_t> shape, ArrayRef<OpFoldResult> sizes) {
+  SmallVector<ReassociationIndices> groups = {{0, 1}, {2}};
+  return tensor::ExpandShapeOp::create(b, loc, typeOf(x).clone(shape), x, groups, sizes);
+}
+
+Value heddle::runsJoined(OpBuilder &b, Location loc, Value x) {
+  Value rows = collapse(b, loc, x, {{0, 1}, {2}});
+  int64_t width = typeOf(x).getDimSize(2);
+  return rowsAs(b, loc, rows, {1, dynamic, width},
+                {b.getIndexAttr(1), tensor::getMixedSize(b, loc, rows, 0), b.getIndexAttr(width)});
+}
+
+Value heddle::runsSplit(OpBuilder &b, Location loc, Value x, int64_t length) {
+  Value rows = collapse(b, loc, x, {{0, 1}, {2}});
+  int64_t width = typeOf(x).getDimSize(2);
+  return rowsAs(b, loc, rows, {dynamic, length, width},
+                {dividedSize(b, loc, rows, 0, length), b.getIndexAttr(length), b.getIndexAttr(width)});
+}
+
+Value heddle::tokensGrouped(OpBuilder &b, Location loc, Value x, int64_t group) {
+  int64_t width = typeOf(x).getDimSize(2), tokens = typeOf(x).getDimSize(1);
+  SmallVector<OpFoldResult> sizes = {tensor::getMixedSize(b, loc, x, 0), dividedSize(b, loc, x, 1, group),
+                                     b.getIndexAttr(group), b.getIndexAttr(width)};
+  SmallVector<ReassociationIndices> groups = {{0}, {1, 2}, {3}};
+  auto type =
+      typeOf(x).clone({typeOf(x).getDimSize(0), ShapedType::isDynamic(tokens) ? tokens : tokens / group, group, width});
+  Value grouped = tensor::ExpandShapeOp::create(b, loc, type, x, groups, sizes);
+  return collapse(b, loc, grouped, {{0}, {1}, {2, 3}});
+}
+
+// y[i] = x[i] cos[i] + x[(i + d / 2) mod d] sin[i], the sines of the first half being less than 0.
+Value heddle::headsRotated(OpBuilder &b, Location loc, Value x, Value cosines, Value sines) {
+  int64_t dim = typeOf(x).getDimSize(3);
+  AffineMap ofToken = mapOf(b, 4, {0, 2, 3});
+  return generic(b, loc, roomLike(b, loc, x), {x, cosines, sines}, {b.getMultiDimIdentityMap(4), ofToken, ofToken},
+                 [&](OpBuilder &b, ValueRange elements) -> Value {
+                   Value half = arith::ConstantIndexOp::create(b, loc, dim / 2),
+                         all = arith::ConstantIndexOp::create(b, loc, dim);
+                   Value column = linalg::IndexOp::create(b, loc, 3);
+                   Value other = arith::RemUIOp::create(b, loc, arith::AddIOp::create(b, loc, column, half), all);
+                   SmallVector<Value> place = {linalg::IndexOp::create(b, loc, 0), linalg::IndexOp::create(b, loc, 1),
+                                               linalg::IndexOp::create(b, loc, 2), other};
+                   Value partner = tensor::ExtractOp::create(b, loc, x, place);
+                   return arith::AddFOp::create(b, loc, arith::MulFOp::create(b, loc, elements[0], elements[1]),
+                                                arith::MulFOp::create(b, loc, partner, elements[2]));
+                 });
+}
+
+Value heddle::biasOfKeys(OpBuilder &b, Location loc, Value x) {
+  Value rows = collapse(b, loc, x, {{0}, {1, 2}});
+  SmallVector<OpFoldResult> sizes = {tensor::getMixedSize(b, loc, rows, 0), b.getIndexAttr(1), b.getIndexAttr(1),
+                                     tensor::getMixedSize(b, loc, rows, 1)};
+  SmallVector<ReassociationIndices> groups = {{0, 1, 2}, {3}};
+  auto type = typeOf(x).clone({typeOf(rows).getDimSize(0), 1, 1, typeOf(rows).getDimSize(1)});
+  return tensor::ExpandShapeOp::create(b, loc, type, rows, groups, sizes);
+}
+
 Value heddle::attentionWithin(OpBuilder &b, Location loc, const QueryKeyValue &rows, int64_t heads, Value table,
                               const WindowTerms &terms) {
   int64_t n = terms.tokens, windows = typeOf(rows.q).getDimSize(1) / n, dim = typeOf(rows.q).getDimSize(2) / heads;

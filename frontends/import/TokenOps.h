@@ -60,6 +60,13 @@ mlir::Value headsScaled(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, m
 // (batch, sequence, times * width): all columns so many times.
 mlir::Value columnsRepeated(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t times);
 
+// What ModelBuilder::joinRuns(), splitRuns(), groupTokens(), rotated() and keyBias() describe.
+mlir::Value runsJoined(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+mlir::Value runsSplit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t length);
+mlir::Value tokensGrouped(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t group);
+mlir::Value headsRotated(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value cosines, mlir::Value sines);
+mlir::Value biasOfKeys(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
+
 struct QueryKeyValue {
   mlir::Value q, k, v;
 };

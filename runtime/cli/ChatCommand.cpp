@@ -65,7 +65,8 @@ Status Chat::run() {
   HEDDLE_RETURN_IF_ERROR(lines.open());
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(), session));
   session->setProgress(promptProgress());
-  HEDDLE_RETURN_IF_ERROR(images.create(program, *session));
+  HEDDLE_RETURN_IF_ERROR(images.read(program));
+  HEDDLE_RETURN_IF_ERROR(images.begin(program, *session));
   HEDDLE_RETURN_IF_ERROR(reset());
   if (isTerminal)
     program.note("this is " + modelName(program.metadata()) + "; /help says what can be typed");
@@ -233,8 +234,11 @@ Status Chat::render(size_t first, bool asParts, std::vector<int32_t> &ids) const
       hasImages |= messages[i].hasImages;
     }
   std::string text;
+  RewriteChat writeImages = [](const void *user, RenderedChat &rendered) {
+    static_cast<const PromptImages *>(user)->write(rendered);
+  };
   if (!encodeChat(*conversation, *program.tokenizer, "{\"messages\":[" + list + "],\"add_generation_prompt\":true}",
-                  /*parseSpecial=*/true, text, ids, error))
+                  /*parseSpecial=*/true, text, ids, error, hasImages ? writeImages : nullptr, &images))
     return invalidInput(program.package->path() + ": " + error);
   if (ids.empty())
     return invalidInput("the conversation renders to nothing");

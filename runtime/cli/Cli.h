@@ -126,8 +126,9 @@ void fillWithNoise(std::vector<float> &numbers);
 // What is left of `file`, called `name`, if it is not too much for a text.
 Status readAll(FILE *file, const std::string &name, std::string &text);
 
-// The ids of the prompt: --prompt-ids, the argument, or standard input.
-Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids);
+// The ids of the prompt: --prompt-ids, the argument, or standard input. `images`: those beside it; null: there are none.
+class PromptImages;
+Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids, const PromptImages *images = nullptr);
 
 // Writes all of `text` to stdout at once; fails where the disk is full or the reader has gone.
 Status writeOut(const std::string &text);

@@ -23,7 +23,7 @@ Status readAll(FILE *file, const std::string &name, std::string &text) {
   return ferror(file) ? Status::failure(name + ": cannot be read") : Status();
 }
 
-Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids) {
+Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids, const PromptImages *images) {
   const CliOptions &options = program.options;
   if (options.promptIds) {
     ids = *options.promptIds;
@@ -42,13 +42,9 @@ Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids) {
     if (!text.empty() && text.back() == '\n')
       text.pop_back();
   }
-  // Images that the prompt does not mention come first, a line each, as LLaVA was trained to read them.
-  std::string images;
-  if (const package::GivenRows *given = options.images.empty() ? nullptr : program.metadata().given())
-    if (std::string token = program.tokenText(given->token()); text.find(token) == text.npos)
-      for (size_t i = 0; i < options.images.size(); ++i)
-        images += token + "\n";
-  HEDDLE_RETURN_IF_ERROR(program.encode(images + text, ids));
+  if (images)
+    HEDDLE_RETURN_IF_ERROR(images->write(program, text));
+  HEDDLE_RETURN_IF_ERROR(program.encode(text, ids));
   return ids.empty() ? invalidInput("the prompt is empty") : Status();
 }
 
@@ -85,19 +81,18 @@ std::string describeToken(const OpenedModel &program, int32_t id, const float *l
 }
 
 // A session, and in the prompt what the model sees of the images beside it.
-Status beginSession(OpenedModel &program, int32_t maxSequences, std::unique_ptr<Session> &session,
+Status beginSession(OpenedModel &program, int32_t maxSequences, std::unique_ptr<Session> &session, PromptImages &images,
                     std::vector<int32_t> &prompt) {
   HEDDLE_RETURN_IF_ERROR(Session::create(*program.package, program.sessionOptions(maxSequences), session));
   session->setProgress(promptProgress());
-  PromptImages images;
-  HEDDLE_RETURN_IF_ERROR(images.create(program, *session));
+  HEDDLE_RETURN_IF_ERROR(images.begin(program, *session));
   return images.place(prompt);
 }
 
-Status printBeams(OpenedModel &program, std::vector<int32_t> &prompt) {
+Status printBeams(OpenedModel &program, PromptImages &images, std::vector<int32_t> &prompt) {
   const CliOptions &options = program.options;
   std::unique_ptr<Session> session;
-  HEDDLE_RETURN_IF_ERROR(beginSession(program, options.beams, session, prompt));
+  HEDDLE_RETURN_IF_ERROR(beginSession(program, options.beams, session, images, prompt));
   int64_t promptTokens = session->tokensOfPrompt(int64_t(prompt.size()));
   BeamOptions beam = program.beamOptions(program.newTokens(*session, promptTokens));
   std::vector<BeamResult> results;
@@ -127,14 +122,16 @@ Status printBeams(OpenedModel &program, std::vector<int32_t> &prompt) {
 Status runGenerate(OpenedModel &program) {
   const CliOptions &options = program.options;
   std::vector<int32_t> prompt;
-  HEDDLE_RETURN_IF_ERROR(readPrompt(program, prompt));
+  PromptImages images;
+  HEDDLE_RETURN_IF_ERROR(images.read(program));
+  HEDDLE_RETURN_IF_ERROR(readPrompt(program, prompt, &images));
   const package::Encoder *encoder = program.metadata().encoder(); // which reads the prompt, where there is one
   if (uint32_t limit = encoder ? encoder->context() : program.metadata().context(); prompt.size() > limit)
     return invalidInput(format("the prompt has %zu tokens, the context %u", prompt.size(), limit));
   if (options.beams > 1)
-    return printBeams(program, prompt);
+    return printBeams(program, images, prompt);
   std::unique_ptr<Session> session;
-  HEDDLE_RETURN_IF_ERROR(beginSession(program, /*maxSequences=*/1, session, prompt));
+  HEDDLE_RETURN_IF_ERROR(beginSession(program, /*maxSequences=*/1, session, images, prompt));
 
   struct Printer {
     const OpenedModel &program;

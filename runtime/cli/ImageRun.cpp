@@ -5,6 +5,7 @@
 #include "runtime/cli/TextRun.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace heddle {
 namespace {
@@ -53,6 +54,14 @@ PixelReader::PixelReader(const package::Package &metadata) : size(metadata.image
   options.filter = Resampling(from.filter());
   options.cropHeight = from.crop_height();
   options.cropWidth = from.crop_width();
+  options.longestEdge = from.longest_edge();
+  options.tiles = from.tiles();
+  options.minTiles = from.min_tiles();
+  options.maxTiles = from.max_tiles();
+  options.leastPixels = int64_t(from.least_pixels());
+  options.mostPixels = int64_t(from.most_pixels());
+  if (const package::GivenGrid *grid = metadata.given() ? metadata.given()->grid() : nullptr)
+    shape = {grid->patch(), grid->frames(), grid->merge()};
   options.factor = from.factor();
   options.normalizes = from.mean() && from.mean()->size();
   for (unsigned i = 0; options.normalizes && i < 3; ++i) {
@@ -81,23 +90,127 @@ Status ImageTower::see(const std::string &file, std::vector<float> &outValues) {
   return tower.call(file, {values}, outValues);
 }
 
-Status PromptImages::create(OpenedModel &program, Session &session) {
+Status PixelReader::read(const std::string &file, PromptImage &outImage) const {
+  if (wasInterrupted())
+    return Status(StatusCode::Cancelled, "interrupted");
+  Image image;
+  HEDDLE_RETURN_IF_ERROR(readImageFile(file, image));
+  if (shape.patch) {
+    int64_t height = 0, width = 0;
+    HEDDLE_RETURN_IF_ERROR(computePatches(file, image, options, shape, outImage.pixels, height, width));
+    outImage.shape = {height * width, 3 * shape.frames * shape.patch * shape.patch};
+    outImage.grid = {1, height, width};
+    return Status();
+  }
+  HEDDLE_RETURN_IF_ERROR(
+      computePixelTiles(file, image, options, size, outImage.pixels, outImage.rows, outImage.columns));
+  outImage.shape = {outImage.rows * outImage.columns + 1, 3, size, size};
+  return Status();
+}
+
+static Status readImages(OpenedModel &program, std::vector<PromptImage> &outImages) {
+  PixelReader pixels(program.metadata());
+  for (const std::string &file : program.options.images) {
+    outImages.emplace_back();
+    HEDDLE_RETURN_IF_ERROR(pixels.read(file, outImages.back()));
+  }
+  return Status();
+}
+
+Status PromptImages::read(OpenedModel &program) {
+  const package::GivenRows *table = program.metadata().given();
+  if (!table || program.options.images.empty())
+    return Status();
+  format = table->text();
+  if (!heddle_program_parts.sight)
+    return Status::failure("this program was linked without what reads images");
+  return heddle_program_parts.sight->readImages(program, images);
+}
+
+// `text` with numbers in the places of {row} and {column}.
+static std::string numbered(std::string text, int64_t row, int64_t column) {
+  for (auto [place, number] : {std::pair{"{row}", row}, {"{column}", column}})
+    if (size_t at = text.find(place); at != std::string::npos)
+      text.replace(at, strlen(place), std::to_string(number));
+  return text;
+}
+
+std::string PromptImages::written(const PromptImage &image) const {
+  std::string text = image.rows && format->before_tiles() ? format->before_tiles()->str() : "";
+  for (int64_t row = 1; row <= image.rows; ++row) {
+    for (int64_t column = 1; column <= image.columns; ++column)
+      text += numbered(format->tile()->str(), row, column);
+    text += format->row_end()->str();
+  }
+  if (image.rows)
+    text += format->behind_tiles()->str();
+  return text + (image.rows && format->tiled_whole() ? format->tiled_whole() : format->whole())->str();
+}
+
+Status PromptImages::write(const OpenedModel &program, std::string &text) const {
+  if (images.empty())
+    return Status();
+  std::string marker = format ? format->marker()->str() : program.tokenText(program.metadata().given()->token());
+  if (text.find(marker) == text.npos) {
+    std::string before;
+    for (size_t i = 0; i < images.size(); ++i)
+      before += format ? format->unmentioned()->str() : marker + "\n"; // a line each, as LLaVA was trained to read them
+    text.insert(0, before);
+  }
+  if (!format)
+    return Status();
+  RenderedChat rendered = {text, {}};
+  size_t mentioned = 0;
+  for (size_t at = text.find(marker); at != text.npos; at = text.find(marker, at + marker.size()))
+    ++mentioned;
+  if (mentioned != images.size())
+    return invalidInput(heddle::format("the prompt has %zu times %s, but there %s %zu image%s", mentioned,
+                                       marker.c_str(), images.size() == 1 ? "is" : "are", images.size(),
+                                       images.size() == 1 ? "" : "s"));
+  write(rendered);
+  text = std::move(rendered.text);
+  return Status();
+}
+
+void PromptImages::write(RenderedChat &rendered) const {
+  if (!format)
+    return;
+  const std::string marker = format->marker()->str(), &from = rendered.text;
+  RenderedChat out;
+  size_t done = 0, range = 0, next = 0; // of the text, of what users wrote, of the images
+  auto copyUpTo = [&](size_t end) {
+    for (; range < rendered.untrusted.size() && rendered.untrusted[range].end <= end; ++range)
+      out.untrusted.push_back({uint32_t(rendered.untrusted[range].begin - done + out.text.size()),
+                               uint32_t(rendered.untrusted[range].end - done + out.text.size())});
+    out.text.append(from, done, end - done);
+    done = end;
+  };
+  for (size_t at = from.find(marker); at != from.npos && next < images.size(); at = from.find(marker, at + 1)) {
+    bool isTyped = std::any_of(rendered.untrusted.begin(), rendered.untrusted.end(), [&](const TextRange &typed) {
+      return at < typed.end && at + marker.size() > typed.begin;
+    });
+    if (isTyped || at < done)
+      continue;
+    copyUpTo(at);
+    out.text += written(images[next++]);
+    done += marker.size();
+  }
+  copyUpTo(from.size());
+  rendered = std::move(out);
+}
+
+Status PromptImages::begin(OpenedModel &program, Session &session) {
   if (!program.metadata().given())
     return Status();
   HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, session, given));
-  if (program.options.images.empty())
-    return Status();
-  if (!heddle_program_parts.sight)
-    return Status::failure("this program was linked without what reads images");
-  return heddle_program_parts.sight->addImages(program, *given);
-}
-
-static Status addImages(OpenedModel &program, GivenRows &given) {
-  PixelReader pixels(program.metadata());
-  for (const std::string &file : program.options.images) {
-    StoredTensor values;
-    HEDDLE_RETURN_IF_ERROR(pixels.read(file, values));
-    HEDDLE_RETURN_IF_ERROR(given.add({values}, file));
+  for (size_t i = 0; i < images.size(); ++i) {
+    PromptImage &image = images[i];
+    std::vector<StoredTensor> inputs = {floatTensor("pixel_values", image.shape, image.pixels)};
+    if (image.grid[0])
+      inputs.push_back(
+          {"image_grid_thw", "I64", {1, 3}, reinterpret_cast<const uint8_t *>(image.grid.data()), sizeof image.grid});
+    HEDDLE_RETURN_IF_ERROR(given->add(inputs, program.options.images[i]));
+    std::vector<float>().swap(image.pixels);
   }
   return Status();
 }
@@ -130,4 +243,4 @@ Status TextTower::read(const std::string &text, size_t index, std::vector<float>
 
 } // namespace heddle
 
-const heddle::SightSupport heddle_part_sight = {heddle::addImages};
+const heddle::SightSupport heddle_part_sight = {heddle::readImages};

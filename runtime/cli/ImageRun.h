@@ -5,9 +5,11 @@
 #define HEDDLE_RUNTIME_CLI_IMAGERUN_H
 
 #include "runtime/cli/Cli.h"
+#include "runtime/cli/ProgramParts.h"
 #include "runtime/image/PixelValues.h"
 #include "runtime/session/GivenRows.h"
 #include "runtime/session/TensorFunction.h"
+#include "runtime/text/template/Template.h"
 
 namespace heddle {
 
@@ -35,10 +37,13 @@ public:
   explicit PixelReader(const package::Package &metadata);
   // The pixel_values of one image, (1, 3, size, size), valid until the next.
   Status read(const std::string &file, StoredTensor &outPixels);
+  // The same with its tiles.
+  Status read(const std::string &file, PromptImage &outImage) const;
 
 private:
   int64_t size;
   PixelOptions options;
+  PatchShape shape;          // of images of any size
   std::vector<float> pixels; // (3, size, size)
 };
 
@@ -58,11 +63,21 @@ private:
 class PromptImages {
 public:
   // Reads the files; nothing where the model sees none.
-  Status create(OpenedModel &program, Session &session);
+  Status read(OpenedModel &program);
+  // Writes the images into a prompt: where it mentions them, or before it where it mentions none.
+  Status write(const OpenedModel &program, std::string &text) const;
+  // The same of a conversation, whose template mentions them; what users wrote does not.
+  void write(RenderedChat &rendered) const;
+  // Shows the images to the model; their numbers are not needed any more.
+  Status begin(OpenedModel &program, Session &session);
   // Each token of an image in a prompt becomes the ids of what the model sees of the next one.
   Status place(std::vector<int32_t> &ids) const { return given ? given->expand(ids) : Status(); }
 
 private:
+  std::string written(const PromptImage &image) const;
+
+  const package::GivenText *format = nullptr; // null: a token stands for an image
+  std::vector<PromptImage> images;
   std::unique_ptr<GivenRows> given;
 };
 

@@ -104,8 +104,8 @@ private:
     HEDDLE_RETURN_IF_ERROR(GivenRows::create(*program.package, *session, given));
     std::vector<StoredTensor> inputs;
     for (const StoredTensor &tensor : tensors)
-      for (const TensorDeclaration &input : given->inputs())
-        if (tensor.name == input.name)
+      for (const std::string &input : given->inputs())
+        if (tensor.name == input)
           inputs.push_back(tensor);
     if (inputs.empty())
       return Status();

@@ -8,6 +8,7 @@
 #include "runtime/cli/Cli.h"
 #include "runtime/session/GivenRows.h"
 
+#include <array>
 #include <initializer_list>
 
 namespace heddle {
@@ -25,10 +26,19 @@ struct CommandPart {
   size_t numCommands;
 };
 
+// An image beside a prompt: its numbers, and how many rows and columns of tiles it was cut into; 0: none.
+struct PromptImage {
+  std::vector<float>
+      pixels; // (images, 3, size, size), the tiles row by row, then the whole; of images of any size (patches, patch width)
+  std::vector<int64_t> shape;
+  int64_t rows = 0, columns = 0;
+  std::array<int64_t, 3> grid = {}; // of an image of any size: 1, rows and columns of patches
+};
+
 // Files of images beside a prompt.
 struct SightSupport {
-  // What the model sees of the command line's files, in their order.
-  Status (*addImages)(OpenedModel &program, GivenRows &given);
+  // The numbers of the command line's files, in their order.
+  Status (*readImages)(OpenedModel &program, std::vector<PromptImage> &outImages);
 };
 
 } // namespace heddle

@@ -30,10 +30,10 @@ extern "C" {
 
 // One sequence of a step. Its tokens are cached at positions [0, past + num_rows) when the step ends.
 typedef struct heddle_sequence {
-  int32_t first_row; // its first row in the step
-  int32_t num_rows;  // its tokens in this step
-  int32_t past;      // its tokens in the cache before this step
-  int32_t reserved;
+  int32_t first_row;     // its first row in the step
+  int32_t num_rows;      // its tokens in this step
+  int32_t past;          // its tokens in the cache before this step
+  int32_t sees_ahead;    // not 0: under a mask that says so of given rows, its rows see each other in both directions
   uint8_t *const *pages; // (ceil(context / 64)): page p holds tokens [64 p, 64 p + 64) of every layer. Inside a page, a
                          // layer's K lies at a fixed offset as (num_kv_heads, 64, head_dim), its V after it likewise;
                          // of latent attention (64, kv_lora_rank + qk_rope_head_dim).

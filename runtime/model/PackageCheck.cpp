@@ -34,6 +34,11 @@ Status checkRope(const std::string &path, const package::RopeTable &rope, uint32
   if (rotaryDim == 0 || rotaryDim % 2 != 0 || rotaryDim > 65536)
     return wrong(path, "rope.rotary_dim", rotaryDim, "an even number up to 65536");
   HEDDLE_RETURN_IF_ERROR(checkFrequencies(path, "rope.inverse_frequency", rope.inverse_frequency(), rotaryDim));
+  constexpr uint8_t mostAxes = 3;
+  if (const auto *axes = rope.axes())
+    if (axes->size() != rotaryDim / 2 ||
+        std::any_of(axes->begin(), axes->end(), [](uint8_t axis) { return axis >= mostAxes; }))
+      return wrong(path, "rope.axes", axes->size(), "half of rotary_dim, each below 3");
   if (!std::isfinite(rope.attention_factor()) || !std::isfinite(rope.long_attention_factor()))
     return wrong(path, "rope.attention_factor", rope.attention_factor(), "a finite number");
   if (!std::isfinite(rope.growth()))
@@ -269,6 +274,9 @@ Status checkImageProcessing(const package::Package &root, const std::string &pat
     return wrong(path, "image_processing.height", processing->height(), "beside a width, without a shortest edge");
   if (!processing->crop_height() != !processing->crop_width())
     return wrong(path, "image_processing.crop_height", processing->crop_height(), "beside a width");
+  constexpr uint32_t mostTiles = 1 << 10;
+  if (processing->max_tiles() > mostTiles || processing->min_tiles() > processing->max_tiles())
+    return wrong(path, "image_processing.max_tiles", processing->max_tiles(), "at most 1024, and min_tiles or more");
   if (processing->filter() >= mostFilters)
     return wrong(path, "image_processing.filter", processing->filter(), "0 … 5");
   if (!std::isfinite(processing->factor()))
@@ -415,6 +423,41 @@ Status checkDense(const package::Package &root, const std::string &path) {
   return Status();
 }
 
+// Each part of a text is there, and a marker is not empty.
+Status checkGivenText(const package::GivenRows &given, const std::string &path) {
+  const package::GivenText *text = given.text();
+  if (!text)
+    return Status();
+  for (const flatbuffers::String *part :
+       {text->marker(), text->unmentioned(), text->whole(), text->tile(), text->row_end(), text->behind_tiles()})
+    if (!part)
+      return damagedFile(path + ": package: given.text lacks a part");
+  return text->marker()->size() ? Status() : damagedFile(path + ": package: given.text.marker is empty");
+}
+
+// Sizes that patches are cut and rotated by.
+Status checkGrid(const package::Package &root, const package::GivenGrid &grid, const std::string &path) {
+  constexpr uint32_t mostOnSide = 1 << 10, mostFrames = 1 << 10;
+  for (auto [name, value] : {std::pair{"given.grid.patch", grid.patch()},
+                             {"given.grid.merge", grid.merge()},
+                             {"given.grid.frames", grid.frames()},
+                             {"given.grid.head_dim", grid.head_dim()}})
+    if (value == 0 || value > mostOnSide)
+      return wrong(path, name, value, "1 … 1024");
+  constexpr uint32_t mostChannels = 64, colors = 3;
+  if (grid.channels() == 0 || grid.channels() > mostChannels || (root.image_processing() && grid.channels() != colors))
+    return wrong(path, "given.grid.channels", grid.channels(), "1 … 64, 3 where files of images are read");
+  if (grid.head_dim() % 4 || !(grid.theta() > 0) || !std::isfinite(grid.theta()))
+    return wrong(path, "given.grid.head_dim", grid.head_dim(), "a multiple of 4, beside a theta above 0");
+  if (grid.window() > mostFrames)
+    return wrong(path, "given.grid.window", grid.window(), "at most 1024");
+  if (const package::ImageProcessing *processing = root.image_processing())
+    if (!processing->most_pixels() || processing->least_pixels() > processing->most_pixels() ||
+        processing->most_pixels() > uint64_t(1) << 27)
+      return wrong(path, "image_processing.most_pixels", processing->most_pixels(), "1 … 2^27, least_pixels or more");
+  return Status();
+}
+
 // What a session is given is what its graph gives.
 Status checkGiven(const package::Package &root, const std::string &path) {
   const package::GivenRows *given = root.given();
@@ -424,11 +467,15 @@ Status checkGiven(const package::Package &root, const std::string &path) {
     return wrong(path, "given.graph", given->graph(), "one of the graphs");
   const auto *outputs = root.graphs()->Get(given->graph())->outputs();
   const package::GraphTensor *rows = outputs && outputs->size() == 1 ? outputs->Get(0) : nullptr;
+  const package::GivenGrid *grid = given->grid();
   if (!rows || rows->type() != package::DataType::F32 || !rows->dims() || rows->dims()->size() != 3 ||
-      rows->dims()->Get(1) != int64_t(given->count()) || rows->dims()->Get(2) != int64_t(root.hidden_size()))
+      (!grid && rows->dims()->Get(1) != int64_t(given->count())) || rows->dims()->Get(2) != int64_t(root.hidden_size()))
     return wrong(path, "given.count", given->count(), "that of the graph's one output, of hidden_size numbers each");
-  if (given->count() == 0 || given->count() > maxContext)
+  if (!grid && (given->count() == 0 || given->count() > maxContext))
     return wrong(path, "given.count", given->count(), "1 … 2^26");
+  HEDDLE_RETURN_IF_ERROR(checkGivenText(*given, path));
+  if (grid)
+    HEDDLE_RETURN_IF_ERROR(checkGrid(root, *grid, path));
   return checkToken(path, "given.token", given->token(), root.vocab_size());
 }
 

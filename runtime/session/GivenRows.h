@@ -20,10 +20,11 @@ public:
 
   // Computes the rows of all items of `inputs` and gives them to the session. `where` begins messages.
   virtual Status add(const std::vector<StoredTensor> &inputs, const std::string &where);
-  // The inputs of the graph.
-  const std::vector<TensorDeclaration> &inputs() const { return function->inputs(); }
+  // What add() takes: the inputs of the graph, or those that it is made of (gridInputs()).
+  const std::vector<std::string> &inputs() const { return inputNames; }
 
-  // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item.
+  // In `ids`, a prompt as its tokenizer makes it, each token that stands for an item becomes the ids of its rows; it has one for each item, or
+  // one for each row.
   virtual Status expand(std::vector<int32_t> &ids) const;
   // Each of these tokens in `ids` becomes the id of a row, from row `next` on, which then is the next one.
   virtual void replace(std::vector<int32_t> &ids, size_t &next) const;
@@ -32,13 +33,17 @@ public:
 
 private:
   GivenRows(const package::GivenRows &table, Session &session)
-      : session(session), tokenId(table.token()), count(table.count()) {}
+      : session(session), table(table), tokenId(table.token()) {}
+  Status addGrids(const std::vector<StoredTensor> &inputs, const std::string &where);
+  Status give(const float *rows, int64_t count, int64_t columns);
 
   Session &session;
+  const package::GivenRows &table;
   const int32_t tokenId;
-  const int64_t count; // rows of an item
+  std::vector<std::string> inputNames;
   std::unique_ptr<TensorFunction> function;
-  std::vector<int32_t> rowIds; // of all items
+  std::vector<int32_t> rowIds;    // of all items
+  std::vector<int64_t> rowCounts; // of each
 };
 
 // How many tokens of `ids` stand for what the model is given.

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/RopeTables.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace heddle {
@@ -21,6 +22,11 @@ Status RopeTables::create(const package::Package &package, int64_t context) {
   const auto *sources = package.rope();
   if (!sources)
     return Status();
+  contextLength = context;
+  for (const package::RopeTable *source : *sources)
+    if (source->axes())
+      mostPlaces = 2 * context;
+  context += mostPlaces;
   uint64_t size = 0;
   for (const package::RopeTable *source : *sources)
     size += 2 * context * (source->rotary_dim() * sizeof(float) + sizeof(int64_t)) + 256;
@@ -79,14 +85,31 @@ void RopeTables::fillRow(Table &table, const Mode &mode, int64_t position) {
     factor *= 1 + source.growth() * std::log1p(double(steps));
   }
   int64_t half = source.rotary_dim() / 2;
+  const Place *place = placeOf(position);
+  const auto *axes = place ? source.axes() : nullptr;
   float *row = table.rows[isLong] + position * 2 * half;
   for (int64_t i = 0; i < half; ++i) {
     // The reference multiplies in f32: at long distances this rounding is visible in the result.
-    float angle = float(position) * frequencies[i];
+    float angle = float(!place ? position : place->positions[axes ? axes->Get(unsigned(i)) : 0]) * frequencies[i];
     row[i] = float(std::cos(double(angle)) * factor);
     row[half + i] = float(std::sin(double(angle)) * factor);
   }
   table.filled[isLong][position] = mark;
+}
+
+int32_t RopeTables::numberOf(const Place &place) {
+  auto isSame = [&](const Place &other) {
+    return other.first == place.first && other.next == place.next && other.positions == place.positions;
+  };
+  if (lastPlace + 1 < places.size() && isSame(places[lastPlace + 1]))
+    ++lastPlace;
+  else
+    lastPlace = size_t(std::find_if(places.begin(), places.end(), isSame) - places.begin());
+  if (lastPlace == places.size() && int64_t(lastPlace) >= mostPlaces)
+    return -1;
+  if (lastPlace == places.size())
+    places.push_back(place);
+  return int32_t(contextLength + int64_t(lastPlace));
 }
 
 void RopeTables::select(const Mode &mode) {

@@ -11,6 +11,7 @@
 #include "runtime/session/Package.h"
 #include "runtime/session/Reserved.h"
 
+#include <array>
 #include <vector>
 
 namespace heddle {
@@ -25,6 +26,17 @@ public:
   };
 
   Status create(const package::Package &package, int64_t context);
+  // Rows of an image rotate by positions of their own where tables have axes: the number, from `context` on, that stands for these as a position; -1
+  // where there are too many. And what such a number stands for.
+  struct Place {
+    int32_t first;                    // of the image
+    std::array<int32_t, 3> positions; // time, row, column
+    int32_t next;                     // of the token behind the image
+  };
+  int32_t numberOf(const Place &place);
+  const Place *placeOf(int64_t position) const {
+    return position < contextLength ? nullptr : &places[size_t(position - contextLength)];
+  }
 
   bool dependsOnLength() const { return originalContext != 0; }
   Mode modeOf(int64_t length) const;
@@ -51,6 +63,9 @@ private:
   void select(const Mode &mode);
   void fillRow(Table &table, const Mode &mode, int64_t position);
 
+  int64_t contextLength = 0, mostPlaces = 0;
+  std::vector<Place> places;
+  size_t lastPlace = 0; // that was asked for: those of an image follow each other
   std::vector<Table> all;
   std::vector<const float *> current;
   Mode currentMode;

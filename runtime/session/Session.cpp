@@ -122,7 +122,7 @@ Status Session::allocate(const SessionOptions &options) {
   return Status();
 }
 
-Status Session::give(const float *rows, int64_t count, int32_t &outFirst) {
+Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_t columns) {
   if (!model.metadata().given())
     return invalidInput("this model is given no rows: it takes ids of its vocabulary");
   int64_t most = INT32_MAX / std::max<int64_t>(hiddenSize, 1) - vocabSize;
@@ -137,6 +137,9 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst) {
     memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
   memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
   givenRows = std::move(all);
+  for (int64_t i = 0; columns && i < count; ++i)
+    gridPlaces.push_back(
+        {int32_t(i / columns), int32_t(i % columns), int32_t(std::max(columns, (count + columns - 1) / columns))});
   outFirst = int32_t(idLimit());
   numGiven += count;
   return Status();
@@ -305,7 +308,7 @@ void Session::beginWithVirtual(int32_t sequence) {
 // Writes the feeds behind the histories and states the runs. A sequence whose keys were rotated for another length class, or that
 // lost keys of its window, is computed again from its start, one whose computing was broken off from there; only its new tokens
 // have outputs.
-void Session::begin(const Feed *feeds, size_t numFeeds) {
+Status Session::begin(const Feed *feeds, size_t numFeeds) {
   numRuns = 0;
   outputsDone = 0;
   for (size_t i = 0; i < numFeeds; ++i) {
@@ -324,9 +327,10 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
                      [&](int32_t id) { return id < vocabSize ? id : given->token(); });
     // Without ids, positions continue from the last one: left padding and explicit ids shift a whole sequence.
     for (int64_t token = past; token < end; ++token)
-      positionRow[token] = feed.positions ? feed.positions[token - past] + int32_t(own)
-                           : token == 0   ? 0
-                                          : std::min<int32_t>(positionRow[token - 1] + 1, contextLength - 1);
+      if (feed.positions)
+        positionRow[token] = feed.positions[token - past] + int32_t(own);
+      else
+        HEDDLE_RETURN_IF_ERROR(nextPosition(idRow[token], token ? positionRow[token - 1] : -1, positionRow[token]));
     RopeTables::Mode mode = rope.modeOf(longestPosition(feed.sequence, end));
     if (cached > 0 && (mode.isLong != modes[feed.sequence].isLong || !cache.holdsWindow(feed.sequence)))
       cache.setLength(feed.sequence, cached = 0);
@@ -334,6 +338,24 @@ void Session::begin(const Feed *feeds, size_t numFeeds) {
     runs[numRuns++] = {i, feed.sequence, cached, cached, end, past, mode, feed.rows, feed.choice};
     outputOfFeed[i] = -1;
   }
+  return Status();
+}
+
+// All rows of an image begin with the position behind what stands before it; what follows goes on behind the larger of its sides.
+Status Session::nextPosition(int32_t id, int32_t last, int32_t &outPosition) {
+  auto limit = int32_t(contextLength - 1);
+  const RopeTables::Place *before = last < 0 ? nullptr : rope.placeOf(last);
+  int32_t next = std::min(before ? before->next : last + 1, limit);
+  outPosition = next;
+  if (id < vocabSize || gridPlaces.empty())
+    return Status();
+  const GridPlace &place = gridPlaces[size_t(id - vocabSize)];
+  bool isFirst = place.row == 0 && place.column == 0;
+  int32_t first = before && !isFirst ? before->first : next;
+  outPosition = rope.numberOf({first, {first, first + place.row, first + place.column}, first + place.span});
+  return outPosition >= 0
+             ? Status()
+             : Status(StatusCode::ContextFull, "images have been shown at too many positions: expected a new session");
 }
 
 Status Session::checkProcess() const {
@@ -348,7 +370,7 @@ Status Session::run(const Feed *feeds, size_t numFeeds, const RowSink *sink) {
   areLogitsKept = false;
   HEDDLE_RETURN_IF_ERROR(checkProcess());
   HEDDLE_RETURN_IF_ERROR(checkFeeds(feeds, numFeeds, sink));
-  begin(feeds, numFeeds);
+  HEDDLE_RETURN_IF_ERROR(begin(feeds, numFeeds));
   if (Status status = runChunks(sink); !status.isOk()) {
     rollBack();
     return status;
@@ -408,19 +430,43 @@ Status Session::makeRoom(int32_t sequence, int64_t &count) {
   return status;
 }
 
+int64_t Session::upToGiven(const Run &run, int64_t count, int64_t rows) const {
+  const int32_t *idRow = idHistory.data() + run.sequence * contextLength;
+  bool isGiven = idRow[run.next] >= vocabSize;
+  int64_t end = run.next;
+  while (end < run.end && (idRow[end] >= vocabSize) == isGiven)
+    ++end;
+  int64_t whole = end - run.next;
+  return !isGiven ? std::min(whole, count) : rows && whole > count ? 0 : whole;
+}
+
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
 Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
+  const package::GivenRows *given = model.metadata().given();
+  bool seesAhead = given && given->sees_ahead();
   for (size_t i = 0; i < numRuns && chunk.rows < maxRows && chunk.outputs < maxOutputs; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
       continue;
-    mode = &run.mode;
     int64_t count =
         run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
+    if (seesAhead)
+      count = upToGiven(run, count, chunk.rows);
+    if (count == 0)
+      continue;
+    mode = &run.mode;
+    bool isImage = seesAhead && idHistory.data()[run.sequence * contextLength + run.next] >= vocabSize;
+    int64_t wanted = count;
+    if (count > maxRows - chunk.rows)
+      return Status(StatusCode::Unsupported, format("%lld rows see each other, a step takes at most %lld",
+                                                    (long long)count, (long long)maxRows));
     HEDDLE_RETURN_IF_ERROR(makeRoom(run.sequence, count));
-    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), 0, cache.pages(run.sequence)};
+    if (isImage && count < wanted)
+      return Status(StatusCode::ContextFull,
+                    format("%lld rows that see each other find no room in the cache at once", (long long)wanted));
+    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), isImage, cache.pages(run.sequence)};
     // The pair past + num_rows is the length of what they attend to.
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,

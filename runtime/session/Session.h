@@ -81,7 +81,8 @@ public:
                 const heddle_token_choice &choice = {});
   // Of a model that is told things otherwise than by ids of its vocabulary: `rows` (count, hidden_size) get the ids from `outFirst` on, which prompts of
   // all sequences may name as long as the session lives.
-  Status give(const float *rows, int64_t count, int32_t &outFirst);
+  // Of an image of any size they are a grid of `columns` on a side, rows one behind another, where each rotates by its place; 0: they are not.
+  Status give(const float *rows, int64_t count, int32_t &outFirst, int64_t columns = 0);
   // Of an encoder-decoder: input i becomes the source of sequence `sequences[i]`, which loses its tokens. `take` null: nobody asks for what the
   // encoder gives.
   Status encode(const EncoderInput *inputs, const int32_t *sequences, size_t numInputs, TakeEncoding take = nullptr,
@@ -174,11 +175,14 @@ private:
   bool isAnswered(size_t feed) const { return feed < answeredFeeds && outputOfFeed[feed] >= 0; }
   Status checkProcess() const; // that the threads are there
   Status checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) const;
-  void begin(const Feed *feeds, size_t numFeeds);
+  Status begin(const Feed *feeds, size_t numFeeds);
   Status run(const Feed *feeds, size_t numFeeds, const RowSink *sink);
   Status runChunks(const RowSink *sink);
   void rollBack();
   Status fillChunk(Chunk &chunk);
+  // Of a model whose given rows see each other: how many of the next `count` tokens of the run a step takes of its sequence, which are a whole run of
+  // given rows side by side, or none of them; 0 where these have no room behind `rows` others.
+  int64_t upToGiven(const Run &run, int64_t count, int64_t rows) const;
   // In the cache, for `count` more tokens of the sequence; becomes how many have some.
   Status makeRoom(int32_t sequence, int64_t &count);
   Status compute(const Chunk &chunk);
@@ -198,6 +202,8 @@ private:
     return int32_t(number);
   }
   void beginWithVirtual(int32_t sequence);
+  // Of a token without a position of its own, behind one with `last`, -1: none.
+  Status nextPosition(int32_t id, int32_t last, int32_t &outPosition);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
 
   Package &model;
@@ -241,6 +247,11 @@ private:
   size_t answeredFeeds = 0;                        // of the last step, if it was one and succeeded
   std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven, hiddenSize); null where there are none
   int64_t numGiven = 0;
+  // (numGiven), where rows rotate by their place in an image: its row and column there, and how many positions the image takes.
+  struct GridPlace {
+    int32_t row, column, span;
+  };
+  std::vector<GridPlace> gridPlaces;
   ReservedArray<float> lastHidden; // (maxSequences, hiddenSize)
   StepProfile profile;
   Status profileStatus;    // of waitForKernel

@@ -63,7 +63,9 @@ std::vector<const char *> inputNames(const package::Package &metadata) {
     std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
     if (metadata.adapters())
       names.push_back("adapter_ids");
-    if (metadata.given())
+    if (metadata.given() && metadata.given()->grid())
+      names.insert(names.end(), {"pixel_values", "image_grid_thw"});
+    else if (metadata.given())
       for (const package::GraphTensor *input : *metadata.graphs()->Get(metadata.given()->graph())->inputs())
         names.push_back(input->name()->c_str());
     return names;

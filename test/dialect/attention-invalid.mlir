@@ -103,7 +103,17 @@ func.func private @mask_chunk_window() attributes {mask = #heddle.mask<causal, w
 
 // -----
 
-// expected-error @+1 {{expected 'window', 'ahead' or 'chunk', got 'behind'}}
+// expected-error @+1 {{given is of a causal mask without chunks}}
+func.func private @given_of_all() attributes {mask = #heddle.mask<full, given>}
+
+// -----
+
+// expected-error @+1 {{given is of a causal mask without chunks}}
+func.func private @given_in_chunks() attributes {mask = #heddle.mask<causal, chunk = 3, given>}
+
+// -----
+
+// expected-error @+1 {{expected 'window', 'ahead', 'chunk' or 'given', got 'behind'}}
 func.func private @mask_side() attributes {mask = #heddle.mask<full, behind = 3>}
 
 // -----

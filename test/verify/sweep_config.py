@@ -222,6 +222,45 @@ def make_model(folder, raw):
     return model.eval()
 
 
+def sees_beside(model):
+    """Whether it is a decoder whose prompts have images."""
+    return model.can_generate() and hasattr(model.config, "vision_config") and "pixel_values" in inspect.signature(model.forward).parameters
+
+
+def for_reference(model, given):
+    """What transformers takes of what a program does."""
+    if not sees_beside(model) or "pixel_values" not in given:
+        return given
+    names, image = inspect.signature(model.forward).parameters, given["input_ids"] == model.config.image_token_id
+    if model.config.model_type in ("idefics3", "smolvlm"):
+        given = given | {"pixel_values": given["pixel_values"][None]}
+    return given | {key: image.int() for key in ("token_type_ids", "mm_token_type_ids") if key in names}
+
+
+def image_inputs(model, ids, draw):
+    """A text with one image."""
+    config = model.config
+    seen = config.vision_config
+    if "image_grid_thw" in inspect.signature(model.forward).parameters:
+        merge, patch = seen.spatial_merge_size, seen.patch_size
+        sides = [3 * merge, 2 * merge]
+        pixels = {"pixel_values": torch.randn(sides[0] * sides[1], seen.in_channels * seen.temporal_patch_size * patch**2, generator=draw),
+                  "image_grid_thw": torch.tensor([[1, *sides]])}
+    else:
+        side = seen.image_size if isinstance(seen.image_size, int) else seen.image_size[0]
+        pixels = {"pixel_values": torch.randn(1, seen.num_channels, side, side, generator=draw)}
+    taken = for_reference(model, pixels | {"input_ids": ids})
+    features = model.get_image_features(**{key: taken[key] for key in pixels})
+    features = getattr(features, "pooler_output", features)
+    features = torch.cat(list(features)) if isinstance(features, (list, tuple)) else features
+    rows = features.numel() // features.shape[-1]
+    if rows > 256:
+        raise ValueError("an image has too many tokens")
+    ids = torch.where(ids == config.image_token_id, 5, ids)
+    image = torch.full((1, rows), config.image_token_id)
+    return {"input_ids": torch.cat([ids[:, :6], image, ids[:, 6:11]], 1)} | pixels
+
+
 def inputs_of(model):
     """Texts of two lengths where a mask says so, one text of a decoder, two images, sound."""
     config, draw, names = model.config, torch.Generator().manual_seed(3), inspect.signature(model.forward).parameters
@@ -244,6 +283,8 @@ def inputs_of(model):
             given["input_ids"][1, length - 4:] = pad if isinstance(pad, int) and 0 <= pad < text.vocab_size else 1
     if config.is_encoder_decoder:
         given["decoder_input_ids"] = ids(len(next(iter(given.values()))), 7)
+    if sees_beside(model):
+        return image_inputs(model, given["input_ids"], draw)
     if "pixel_values" in names:
         seen = getattr(config, "vision_config", config)
         given["pixel_values"] = torch.randn(2, seen.num_channels, seen.image_size, seen.image_size, generator=draw)
@@ -335,9 +376,9 @@ def check_config(heddle, folder, raw):
     try:
         model = make_model(folder, raw)
         given = inputs_of(model)
-        wanted, following = dict(flat(model(**given))), continued(model, given)
+        wanted, following = dict(flat(model(**for_reference(model, given)))), continued(model, given)
         if model.can_generate() and not model.config.is_encoder_decoder and "last_hidden_state" not in wanted:  # of what attends ahead, which generates nothing
-            wanted |= {"last_hidden_state": model.base_model(**given).last_hidden_state.float().numpy()}
+            wanted |= {"last_hidden_state": model.base_model(**for_reference(model, given)).last_hidden_state.float().numpy()}
     except Exception as error:
         return None, f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
     if not all(numpy.isfinite(each).all() for name, each in wanted.items() if "mask" not in name):

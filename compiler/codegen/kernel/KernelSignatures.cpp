@@ -256,6 +256,7 @@ static AttentionSpec attentionSpec(KvCacheType cache, int64_t numHeads, MaskAttr
   spec.ahead = mask.getAhead();
   spec.chunk = mask.getChunk();
   spec.causal = mask.getCausal();
+  spec.given = mask.getGiven();
   spec.kv = kvTypeOf(cache);
   spec.hasSinks = hasSinks;
   return spec;
@@ -317,12 +318,12 @@ static std::string positionsName(const PositionSpec &spec) {
 
 static std::string attentionName(StringRef prefix, const AttentionSpec &spec) {
   return llvm::formatv(
-      "{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}{12}{13}", prefix, spec.numHeads, spec.numKvHeads,
+      "{0}_h{1}_kv{2}_d{3}_w{4}_s{5}_c{6}{7}{8}{9}{10}{11}{12}{13}{14}", prefix, spec.numHeads, spec.numKvHeads,
       spec.headDim, spec.window, llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.scale)),
       llvm::utohexstr(llvm::bit_cast<uint64_t>(spec.softcap)), spec.causal ? "" : "_full",
       spec.hasSinks ? "_sinks" : "", spec.shareKvHeads ? "" : "_unshared", spec.storesScores ? "_stored" : "",
       positionsName(spec.positions), spec.ahead ? "_a" + std::to_string(spec.ahead) : "",
-      spec.chunk ? "_chunk" + std::to_string(spec.chunk) : "");
+      spec.chunk ? "_chunk" + std::to_string(spec.chunk) : "", spec.given ? "_given" : "");
 }
 
 std::string heddle::signatureOf(OnlineAttentionOp op) {

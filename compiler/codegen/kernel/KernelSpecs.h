@@ -117,6 +117,7 @@ struct AttentionSpec {
   int64_t chunk =
       0; // causal alone, without a window: query i sees keys of its own chunk, j / chunk = i / chunk; 0: none
   bool causal = true; // j <= i; false: every token of the sequence
+  bool given = false; // causal: in a sequence of the step whose rows see each other, up to its last row instead
   KvType kv = KvType::BF16;
   Products products = Products::F32;
   KvType rows = KvType::F32;                 // queries and the output of `buildFlashAttention`; elsewhere they are f32

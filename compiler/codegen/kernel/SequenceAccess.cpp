@@ -17,6 +17,7 @@ SequenceValues heddle::loadSequence(RawBuilder &b, Value sequences, Value index)
   sequence.past = b.loadIndex(b.at(base, offsetof(heddle_sequence, past)));
   sequence.length = b.add(sequence.past, sequence.numRows);
   sequence.pages = b.load(b.pointerType(), b.at(base, offsetof(heddle_sequence, pages)));
+  sequence.seesAhead = b.loadIndex(b.at(base, offsetof(heddle_sequence, sees_ahead)));
   return sequence;
 }
 

@@ -11,8 +11,9 @@ namespace heddle {
 // One sequence of the step; numbers are i64.
 struct SequenceValues {
   mlir::Value firstRow, numRows, past;
-  mlir::Value length; // past + numRows
-  mlir::Value pages;  // array of page pointers
+  mlir::Value length;    // past + numRows
+  mlir::Value pages;     // array of page pointers
+  mlir::Value seesAhead; // not 0: its rows see each other in both directions; null where it is read as tensors
 };
 
 // sequences[index]

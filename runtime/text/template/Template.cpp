@@ -88,10 +88,13 @@ std::vector<TemplateVariable> specialTokenVariables(const Tokenizer &tokenizer) 
 }
 
 bool encodeChat(const ChatTemplate &chat, const Tokenizer &tokenizer, std::string_view input, bool parseSpecial,
-                std::string &text, std::vector<int32_t> &ids, std::string &error) {
+                std::string &text, std::vector<int32_t> &ids, std::string &error, RewriteChat rewrite,
+                const void *user) {
   RenderedChat rendered;
   if (!chat.render(input, specialTokenVariables(tokenizer), rendered, error))
     return false;
+  if (rewrite)
+    rewrite(user, rendered);
   EncodeOptions options;
   options.parseSpecial = parseSpecial;
   options.addSpecial = false;

@@ -50,8 +50,11 @@ std::vector<TemplateVariable> specialTokenVariables(const Tokenizer &tokenizer);
 
 // Renders the conversation `input` and encodes it: `text` becomes what the template says, `ids` its tokens. The template spells special
 // tokens itself, BOS too; what a user wrote holds none, and nothing does where `parseSpecial` is false.
+// `rewrite` not null: changes what was rendered before it is encoded.
+using RewriteChat = void (*)(const void *user, RenderedChat &rendered);
 bool encodeChat(const ChatTemplate &chat, const Tokenizer &tokenizer, std::string_view input, bool parseSpecial,
-                std::string &text, std::vector<int32_t> &ids, std::string &error);
+                std::string &text, std::vector<int32_t> &ids, std::string &error, RewriteChat rewrite = nullptr,
+                const void *user = nullptr);
 
 } // namespace heddle
 

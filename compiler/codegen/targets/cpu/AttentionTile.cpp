@@ -124,6 +124,8 @@ std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequenc
     end = spec.isDense ? b.max(b.add(last, 1), b.constant(0)) : b.add(last, 1);
   else if (spec.ahead)
     end = b.min(end, b.max(b.add(last, spec.ahead), b.constant(0)));
+  if (spec.given)
+    end = b.select(b.equal(sequence.seesAhead, b.constant(0)), end, sequence.length);
   return {begin, end};
 }
 

@@ -45,6 +45,8 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("attention on tensor cores has no positions");
   if (spec.chunk)
     return fail("attention on tensor cores has no chunks");
+  if (spec.given)
+    return fail("attention on tensor cores has no given rows that see each other");
   if (spec.splitKv < 1 || spec.splitKv % pageTokens)
     return fail("splits of " + Twine(spec.splitKv) + " keys must be whole pages of " + Twine(pageTokens));
   // A pass of the threads copies no more rows than a page has (planCopies).
