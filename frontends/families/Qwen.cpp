@@ -183,7 +183,7 @@ static void readGgufVlExperts(GgufKeys &keys, ModelConfig &config) {
 }
 
 static constexpr Family describeQwen3VlMoe() {
-  Family row = describeSeeing("qwen3_vl_moe", "qwen3vlmoe", describeQwen3Moe());
+  Family row = describeSeeing("qwen3_vl_moe", "qwen3_vl_moe_text", "qwen3vlmoe", describeQwen3Moe());
   row.rules[6] = stackedRules;
   row.defaults.numKvHeads = 16;
   row.defaults.context = 128000;
