@@ -275,8 +275,10 @@ void Convolution::findBias() {
     return;
   // The sum is what the product with a bias gives: its readers take the other summand.
   add.getResult().replaceAllUsesWith(sum);
-  if (op->isBeforeInBlock(bias.getDefiningOp()))
-    bias.getDefiningOp()->moveBefore(op);
+  // Where it is stored around the op's branch, it stays.
+  Operation *made = bias.getDefiningOp(), *inBlock = op->getBlock()->findAncestorOpInBlock(*made);
+  if (inBlock && op->isBeforeInBlock(inBlock))
+    made->moveBefore(op);
 }
 
 // (before…, after, channels) as the op's result has them.
