@@ -236,6 +236,10 @@ Value Convolution::windows() {
                                         })
                   .getResult(0);
   }
+  // What reads x as it lies may know more, or less, of its sizes than the result says.
+  SmallVector<int64_t> shape = decomposeMixedValues(sizes).first;
+  if (auto type = RankedTensorType::get(shape, b.getF32Type()); windows.getType() != type)
+    windows = tensor::CastOp::create(b, loc, type, windows);
   SmallVector<ReassociationIndices> joined;
   int64_t next = 0;
   for (size_t i = 0; i < before.size(); ++i)
