@@ -220,6 +220,7 @@ void TransposeSinker::sinkCollapse(tensor::CollapseShapeOp op) {
   }
   SmallVector<ReassociationIndices> newGroups;
   ReassociationIndices leading; // single steps before the first group
+  int64_t current = -1;
   Order order(groups.size());
   SmallVector<int64_t> shape;
   for (auto [at, dim] : llvm::enumerate(owner)) {
@@ -231,8 +232,11 @@ void TransposeSinker::sinkCollapse(tensor::CollapseShapeOp op) {
       shape.push_back(op.getResultType().getDimSize(dim));
       newGroups.push_back(std::exchange(leading, {}));
       newGroups.back().push_back(at);
-    } else {
+      current = dim;
+    } else if (dim < 0 || dim == current) {
       newGroups.back().push_back(at);
+    } else {
+      return; // a single step that is a dimension of its own lies between
     }
   }
   if (newGroups.size() != groups.size())

@@ -236,6 +236,10 @@ Value Convolution::windows() {
                                         })
                   .getResult(0);
   }
+  // What reads x as it lies may know more, or less, of its sizes than the result says.
+  SmallVector<int64_t> shape = decomposeMixedValues(sizes).first;
+  if (auto type = RankedTensorType::get(shape, b.getF32Type()); windows.getType() != type)
+    windows = tensor::CastOp::create(b, loc, type, windows);
   SmallVector<ReassociationIndices> joined;
   int64_t next = 0;
   for (size_t i = 0; i < before.size(); ++i)
@@ -275,8 +279,10 @@ void Convolution::findBias() {
     return;
   // The sum is what the product with a bias gives: its readers take the other summand.
   add.getResult().replaceAllUsesWith(sum);
-  if (op->isBeforeInBlock(bias.getDefiningOp()))
-    bias.getDefiningOp()->moveBefore(op);
+  // Where it is stored around the op's branch, it stays.
+  Operation *made = bias.getDefiningOp(), *inBlock = op->getBlock()->findAncestorOpInBlock(*made);
+  if (inBlock && op->isBeforeInBlock(inBlock))
+    made->moveBefore(op);
 }
 
 // (before…, after, channels) as the op's result has them.

@@ -78,3 +78,17 @@ func.func @joined(%rows: tensor<1x12x8xf32>) -> tensor<1x192xf32> {
   %flat = tensor.collapse_shape %planes [[0], [1, 2]] : tensor<1x16x12xf32> into tensor<1x192xf32>
   return %flat : tensor<1x192xf32>
 }
+
+// So do images of one place joined with their batch: what is one step of its own lies between them.
+// CHECK-LABEL: @joined_batch
+// CHECK: %[[PLANES:.*]] = linalg.transpose
+// CHECK: %[[FLAT:.*]] = tensor.collapse_shape %[[PLANES]] {{\[\[}}0, 1], [2]] : tensor<2x16x1xf32> into tensor<32x1xf32>
+// CHECK: return %[[FLAT]]
+func.func @joined_batch(%rows: tensor<2x1x8xf32>) -> tensor<32x1xf32> {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<16x8xf32>
+  %y = heddle.linear %rows, weights(%w : tensor<16x8xf32>) : tensor<2x1x8xf32> -> tensor<2x1x16xf32>
+  %room = tensor.empty() : tensor<2x16x1xf32>
+  %planes = linalg.transpose ins(%y : tensor<2x1x16xf32>) outs(%room : tensor<2x16x1xf32>) permutation = [0, 2, 1]
+  %flat = tensor.collapse_shape %planes [[0, 1], [2]] : tensor<2x16x1xf32> into tensor<32x1xf32>
+  return %flat : tensor<32x1xf32>
+}

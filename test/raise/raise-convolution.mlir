@@ -177,3 +177,66 @@ func.func @starts_from_values(%x: tensor<1x4x9xf32>, %init: tensor<1x7x5xf32>) -
   } -> tensor<1x7x5xf32>
   return %y : tensor<1x7x5xf32>
 }
+
+// A bias that lies around a branch stays there: others read it as well.
+// CHECK-LABEL: @bias_around_branch
+// CHECK: %[[B:.*]] = heddle.weight "b"
+// CHECK: scf.if
+// CHECK: heddle.linear {{.*}} biases(%[[B]] : tensor<5xf32>)
+// CHECK: return %{{.*}}, %[[B]]
+func.func @bias_around_branch(%x: tensor<1x4x9xf32>, %other: tensor<1x7x5xf32>, %c: i1) -> (tensor<1x7x5xf32>, tensor<5xf32>) {
+  %init = arith.constant dense<0.0> : tensor<1x7x5xf32>
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<5x4x3xf32>
+  %b = heddle.weight "b" <type = "f32", file = 0, offset = 0> : tensor<5xf32>
+  %r = scf.if %c -> tensor<1x7x5xf32> {
+    %y = linalg.generic {indexing_maps = [#x1, #w1, #y1], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+        ins(%x, %w : tensor<1x4x9xf32>, tensor<5x4x3xf32>) outs(%init : tensor<1x7x5xf32>) {
+    ^bb0(%a: f32, %k: f32, %o: f32):
+      %p = arith.mulf %a, %k : f32
+      %s = arith.addf %o, %p : f32
+      linalg.yield %s : f32
+    } -> tensor<1x7x5xf32>
+    %room = tensor.empty() : tensor<1x7x5xf32>
+    %all = linalg.broadcast ins(%b : tensor<5xf32>) outs(%room : tensor<1x7x5xf32>) dimensions = [0, 1]
+    %sum = arith.addf %y, %all : tensor<1x7x5xf32>
+    scf.yield %sum : tensor<1x7x5xf32>
+  } else {
+    scf.yield %other : tensor<1x7x5xf32>
+  }
+  return %r, %b : tensor<1x7x5xf32>, tensor<5xf32>
+}
+
+// Sizes are those that the result has, where a kernel of one place reads x as it lies and x says less, or more, of its own.
+// CHECK-LABEL: @sizes_of_the_result
+// CHECK-SAME: %[[X:[^:]*]]: tensor<?x4x?xf32>, %[[Z:[^:]*]]: tensor<5x4x5xf32>
+// CHECK: %[[KNOWN:.*]] = tensor.cast %[[X]] : tensor<?x4x?xf32> to tensor<5x4x5xf32>
+// CHECK: linalg.transpose ins(%[[KNOWN]] :
+// CHECK: heddle.linear {{.*}} -> tensor<5x5x5xf32>
+// CHECK: linalg.transpose ins(%[[Z]] :
+// CHECK: heddle.linear {{.*}} -> tensor<?x?x5xf32>
+func.func @sizes_of_the_result(%x: tensor<?x4x?xf32>, %z: tensor<5x4x5xf32>) -> (tensor<5x5x5xf32>, tensor<?x5x?xf32>) {
+  %w = heddle.weight "w" <type = "f32", file = 0, offset = 0> : tensor<5x4x1xf32>
+  %init = arith.constant dense<0.0> : tensor<5x5x5xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, m, i, c, k) -> (n, c, i + k)>, affine_map<(n, m, i, c, k) -> (m, c, k)>, affine_map<(n, m, i, c, k) -> (n, m, i)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%x, %w : tensor<?x4x?xf32>, tensor<5x4x1xf32>) outs(%init : tensor<5x5x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<5x5x5xf32>
+  %c0 = arith.constant 0 : index
+  %c2 = arith.constant 2 : index
+  %n = tensor.dim %x, %c0 : tensor<?x4x?xf32>
+  %l = tensor.dim %x, %c2 : tensor<?x4x?xf32>
+  %zero = arith.constant 0.0 : f32
+  %room = tensor.empty(%n, %l) : tensor<?x5x?xf32>
+  %none = linalg.fill ins(%zero : f32) outs(%room : tensor<?x5x?xf32>) -> tensor<?x5x?xf32>
+  %v = linalg.generic {indexing_maps = [affine_map<(n, m, i, c, k) -> (n, c, i + k)>, affine_map<(n, m, i, c, k) -> (m, c, k)>, affine_map<(n, m, i, c, k) -> (n, m, i)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%z, %w : tensor<5x4x5xf32>, tensor<5x4x1xf32>) outs(%none : tensor<?x5x?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<?x5x?xf32>
+  return %y, %v : tensor<5x5x5xf32>, tensor<?x5x?xf32>
+}

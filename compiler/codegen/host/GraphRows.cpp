@@ -511,7 +511,8 @@ void LoopEmitter::emitSums(Value at, Value mask) {
       ivs.push_back(index(step));
     for (OpOperand *operand : op.getDpsInputOperands()) {
       AffineMap map = op.getMatchingIndexingMap(operand);
-      if (!isa<MemRefType>(operand->get().getType()) || map.isFunctionOfDim(termLoop - 1))
+      if (!isa<MemRefType>(operand->get().getType()) || map.isFunctionOfDim(termLoop - 1) ||
+          op.getMatchingBlockArgument(operand).use_empty())
         continue;
       bool isUniform = accessOf(op, *operand) == Access::Uniform;
       everyPlace[{operand->getOperandNumber(), term}] = isUniform ? load(*operand) : loadVector(*operand, at, mask);
