@@ -29,11 +29,11 @@ struct PipelineOptions {
   bool bindDecoderInputs = true; // a decoder takes no attention_mask and position_ids
   bool raiseLinear = true, raiseNorm = true, raiseGlu = true, raiseMoe = true, raiseRope = true, raiseSoftmax = true;
   bool fuseAttention = true;
-  bool formForward = true; // a causal graph from ids to logits becomes a model that generates
-  bool shareKv = true;     // query heads of a group share KV loads
+  bool formForward = true;  // a causal graph from ids to logits becomes a model that generates
+  bool shareKv = true;      // query heads of a group share KV loads
   bool channelsLast = true; // images keep their channels last from one convolution to the next
-  bool tileWindows = true; // windows of convolutions that overlap are written block by block
-  bool splitKv = true;     // steps of few queries divide their keys among threads
+  bool tileWindows = true;  // windows of convolutions that overlap are written block by block
+  bool splitKv = true;      // steps of few queries divide their keys among threads
   std::string latentForm =
       "automatic"; // of heddle-absorb-mla-weights: automatic, absorbed, materialised; "": the pass is off
   bool fuseProjections = true;

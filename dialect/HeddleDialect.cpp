@@ -273,8 +273,8 @@ LogicalResult GatingAttr::verify(function_ref<InFlightDiagnostic()> emitError, F
 
 //===- StorageAttr --------------------------------------------------------===//
 
-LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t, bool transposed,
-                                  int64_t stride, StringAttr fileType, bool acrossRows, int64_t taps) {
+LogicalResult StorageAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringAttr type, int64_t, int64_t,
+                                  bool transposed, int64_t stride, StringAttr fileType, bool acrossRows, int64_t taps) {
   if (stride < 0 || taps < 0) // storage_c1
     return emitError() << "stride (" << stride << ") and taps (" << taps << ") must not be negative";
   if (fileType == type) // storage_c2
@@ -346,8 +346,9 @@ static LogicalResult verifyStored(function_ref<InFlightDiagnostic()> emitError, 
                        << sources.size() << ", the first of " << sources.front().getRows();
   if ((storage.getTransposed() && (shape.size() != 2 || isDecoded)) || storage.getStride() || storage.getFileType() ||
       storage.getTaps()) // packing_c6
-    return emitError() << "a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got "
-                       << storage;
+    return emitError()
+           << "a stored tensor must have no stride, taps or fileType, and be a matrix if it is transposed, got "
+           << storage;
   return success();
 }
 

@@ -99,8 +99,8 @@ Value TransposeSinker::inOrder(Value value, ArrayRef<int64_t> order) {
   Order permutation = invertPermutationVector(order);
   RankedTensorType type = shaped(value);
   if (DenseElementsAttr splat; matchPattern(value, m_Constant(&splat)) && splat.isSplat())
-    return arith::ConstantOp::create(
-        b, value.getLoc(), splat.resizeSplat(type.clone(applyPermutation(type.getShape(), permutation))));
+    return arith::ConstantOp::create(b, value.getLoc(),
+                                     splat.resizeSplat(type.clone(applyPermutation(type.getShape(), permutation))));
   if (auto room = value.getDefiningOp<tensor::EmptyOp>())
     return tensor::EmptyOp::create(b, room.getLoc(), applyPermutation(ArrayRef(room.getMixedSizes()), permutation),
                                    type.getElementType());
@@ -116,7 +116,8 @@ Value TransposeSinker::inOrder(Value value, ArrayRef<int64_t> order) {
     Order positions = llvm::to_vector(llvm::seq<int64_t>(0, kept.size()));
     llvm::sort(positions, [&](int64_t x, int64_t y) { return kept[x] < kept[y]; });
     Value input = isOrdered(positions) ? spread.getInput() : transposed(spread.getInput(), positions);
-    return linalg::BroadcastOp::create(b, spread.getLoc(), input, inOrder(spread.getInit(), order), added)->getResult(0);
+    return linalg::BroadcastOp::create(b, spread.getLoc(), input, inOrder(spread.getInit(), order), added)
+        ->getResult(0);
   }
   return transposed(value, permutation);
 }
@@ -184,8 +185,8 @@ void TransposeSinker::sinkExpand(tensor::ExpandShapeOp op) {
       shape.push_back(op.getResultType().getDimSize(part));
     }
   }
-  Value parts = tensor::ExpandShapeOp::create(b, op.getLoc(), op.getResultType().clone(shape), from->tensor, newGroups,
-                                              newSizes);
+  Value parts =
+      tensor::ExpandShapeOp::create(b, op.getLoc(), op.getResultType().clone(shape), from->tensor, newGroups, newSizes);
   replace(op.getResult(), parts, order);
 }
 
@@ -241,7 +242,8 @@ void TransposeSinker::sinkCollapse(tensor::CollapseShapeOp op) {
   }
   if (newGroups.size() != groups.size())
     return;
-  Value whole = tensor::CollapseShapeOp::create(b, op.getLoc(), op.getResultType().clone(shape), from->tensor, newGroups);
+  Value whole =
+      tensor::CollapseShapeOp::create(b, op.getLoc(), op.getResultType().clone(shape), from->tensor, newGroups);
   replace(op.getResult(), whole, order);
 }
 
@@ -265,9 +267,9 @@ void TransposeSinker::sinkSlice(tensor::ExtractSliceOp op) {
   Order permutation = invertPermutationVector(from->order);
   auto inTensor = [&](SmallVector<OpFoldResult> list) { return applyPermutation(ArrayRef(list), permutation); };
   RankedTensorType type = op.getType();
-  Value part = tensor::ExtractSliceOp::create(b, op.getLoc(), type.clone(applyPermutation(type.getShape(), permutation)),
-                                              from->tensor, inTensor(op.getMixedOffsets()), inTensor(op.getMixedSizes()),
-                                              inTensor(op.getMixedStrides()));
+  Value part = tensor::ExtractSliceOp::create(
+      b, op.getLoc(), type.clone(applyPermutation(type.getShape(), permutation)), from->tensor,
+      inTensor(op.getMixedOffsets()), inTensor(op.getMixedSizes()), inTensor(op.getMixedStrides()));
   replace(op.getResult(), part, from->order);
 }
 
@@ -280,9 +282,9 @@ void TransposeSinker::sinkConcat(tensor::ConcatOp op) {
   for (Value part : op.getInputs())
     parts.push_back(inOrder(part, order));
   RankedTensorType type = op.getResultType();
-  Value whole =
-      tensor::ConcatOp::create(b, op.getLoc(), type.clone(applyPermutation(type.getShape(), invertPermutationVector(order))),
-                               order[op.getDim()], parts);
+  Value whole = tensor::ConcatOp::create(b, op.getLoc(),
+                                         type.clone(applyPermutation(type.getShape(), invertPermutationVector(order))),
+                                         order[op.getDim()], parts);
   replace(op.getResult(), whole, order);
 }
 
@@ -298,14 +300,14 @@ void TransposeSinker::sinkReduce(linalg::ReduceOp op) {
   Order order;
   for (int64_t at : kept)
     order.push_back(llvm::count_if(kept, [&](int64_t other) { return other < at; }));
-  auto sum = linalg::ReduceOp::create(b, op.getLoc(), ValueRange{from->tensor},
-                                      ValueRange{inOrder(op.getInits()[0], order)}, reduced,
-                                      [&](OpBuilder &b, Location, ValueRange arguments) {
-                                        IRMapping map;
-                                        map.map(op.getBody()->getArguments(), arguments);
-                                        for (Operation &inner : *op.getBody())
-                                          b.clone(inner, map);
-                                      });
+  auto sum =
+      linalg::ReduceOp::create(b, op.getLoc(), ValueRange{from->tensor}, ValueRange{inOrder(op.getInits()[0], order)},
+                               reduced, [&](OpBuilder &b, Location, ValueRange arguments) {
+                                 IRMapping map;
+                                 map.map(op.getBody()->getArguments(), arguments);
+                                 for (Operation &inner : *op.getBody())
+                                   b.clone(inner, map);
+                               });
   replace(op->getResult(0), sum->getResult(0), order);
 }
 
@@ -388,7 +390,8 @@ void TransposeSinker::sinkGeneric(linalg::GenericOp op) {
                      : isSingle || places.empty() ? -1
                                                   : places.back() + 1);
   }
-  Order permutation = llvm::to_vector(llvm::seq<int64_t>(0, places.size())); // of the result, in the order of the tensor
+  Order permutation =
+      llvm::to_vector(llvm::seq<int64_t>(0, places.size())); // of the result, in the order of the tensor
   llvm::stable_sort(permutation, [&](int64_t x, int64_t y) { return places[x] < places[y]; });
   Order order = invertPermutationVector(permutation);
   maps.back() = mapIn(outMap.getResults(), permutation);
@@ -427,7 +430,8 @@ void TransposeSinker::sinkCast(tensor::CastOp op) {
   if (!from || !type)
     return;
   Order permutation = invertPermutationVector(from->order);
-  Value cast = tensor::CastOp::create(b, op.getLoc(), type.clone(applyPermutation(type.getShape(), permutation)), from->tensor);
+  Value cast =
+      tensor::CastOp::create(b, op.getLoc(), type.clone(applyPermutation(type.getShape(), permutation)), from->tensor);
   replace(op.getResult(), cast, from->order);
 }
 

@@ -57,7 +57,7 @@ private:
   // one step, as that over a single group.
   SmallVector<unsigned> before, after, columns, units;
   unsigned channel = 0;
-  int64_t depth = 1; // elements of a window
+  int64_t depth = 1;         // elements of a window
   bool channelsLast = false; // in windows and rows of the matrix
   Value bias;
 };
@@ -174,8 +174,7 @@ Value Convolution::contraction(Value rows, Value matrix) {
 }
 
 Value Convolution::transposed(Value value, ArrayRef<int64_t> permutation) {
-  SmallVector<OpFoldResult> sizes =
-      applyPermutation(ArrayRef(tensor::getMixedSizes(b, loc, value)), permutation);
+  SmallVector<OpFoldResult> sizes = applyPermutation(ArrayRef(tensor::getMixedSizes(b, loc, value)), permutation);
   Value room = tensor::EmptyOp::create(b, loc, sizes, shaped(value).getElementType());
   return linalg::TransposeOp::create(b, loc, value, room, permutation)->getResult(0);
 }
@@ -230,10 +229,9 @@ Value Convolution::windows() {
     Value room = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
     SmallVector<utils::IteratorType> iterators(loops.size(), utils::IteratorType::parallel);
     SmallVector<AffineMap> maps = {read, b.getMultiDimIdentityMap(loops.size())};
-    windows = linalg::GenericOp::create(b, loc, room.getType(), x, room, maps, iterators,
-                                        [](OpBuilder &b, Location loc, ValueRange elements) {
-                                          linalg::YieldOp::create(b, loc, elements[0]);
-                                        })
+    windows = linalg::GenericOp::create(
+                  b, loc, room.getType(), x, room, maps, iterators,
+                  [](OpBuilder &b, Location loc, ValueRange elements) { linalg::YieldOp::create(b, loc, elements[0]); })
                   .getResult(0);
   }
   // What reads x as it lies may know more, or less, of its sizes than the result says.

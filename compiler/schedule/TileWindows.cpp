@@ -69,9 +69,9 @@ private:
   OpBuilder b;
   Location loc;
   ActivationKindAttr activation; // of the product, while a block is there
-  unsigned cut = 0;         // the place along which blocks are cut
-  SmallVector<Value> sizes; // of places
-  Value inner, block;       // windows in a step of `cut`, steps in a block
+  unsigned cut = 0;              // the place along which blocks are cut
+  SmallVector<Value> sizes;      // of places
+  Value inner, block;            // windows in a step of `cut`, steps in a block
 };
 
 } // namespace

@@ -207,7 +207,7 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   int64_t k = isVector ? 1 : packing.getShape()[1];
   std::vector<WeightSource> sources;
   std::vector<double> vector;
-  std::vector<std::vector<float>> widened; // numbers of matrices that are packed as f32
+  std::vector<std::vector<float>> widened;                      // numbers of matrices that are packed as f32
   std::vector<std::shared_ptr<std::vector<uint8_t>>> reordered; // what sources point into
   std::optional<heddle::TensorType> type;
   for (SourceAttr source : packing.getSources()) {
@@ -346,8 +346,8 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
       return makeValue(transposed(
           randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed, storage.getStride())));
     if (!isPacked(op))
-      return makeValue(channelsLast(
-          storage, randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed)));
+      return makeValue(
+          channelsLast(storage, randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed)));
     auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
     for (SourceAttr source : packing.getSources())
       llvm::append_range(*stacked, randomPacked(op, packing, source, seed));

@@ -98,7 +98,7 @@ private:
   uint64_t offset = 0;
   ConversionLoss loss;
   std::deque<std::vector<uint8_t>> reordered; // rows of sources whose channels come last
-  std::deque<std::vector<float>> decoded; // numbers of sources that are packed as f32 and are not f32 in the file
+  std::deque<std::vector<float>> decoded;     // numbers of sources that are packed as f32 and are not f32 in the file
 };
 
 } // namespace
@@ -327,7 +327,8 @@ LogicalResult WeightWriter::writeStored() {
     std::vector<uint8_t> &turned = reordered.emplace_back(bytes->size());
     for (size_t row = 0; row < rows; ++row)
       for (size_t column = 0; column < columns; ++column)
-        std::memcpy(turned.data() + (column * rows + row) * width, bytes->data() + (row * columns + column) * width, width);
+        std::memcpy(turned.data() + (column * rows + row) * width, bytes->data() + (row * columns + column) * width,
+                    width);
     bytes = ArrayRef<uint8_t>(turned);
   }
   for (ArrayRef<uint8_t> rest = *bytes; !rest.empty(); rest = rest.drop_front(std::min(rest.size(), pieceBytes)))

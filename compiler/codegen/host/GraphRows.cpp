@@ -162,7 +162,8 @@ unsigned heddle::writtenOutFrom(linalg::GenericOp op) {
 
 unsigned heddle::termsFrom(linalg::GenericOp op) {
   unsigned loops = op.getNumLoops(), from = loops - 1;
-  if (loops < 2 || innermostLoopOf(op) != InnermostLoop::Parallel || op.getBody()->getOperations().size() > mostOpsOfTerm)
+  if (loops < 2 || innermostLoopOf(op) != InnermostLoop::Parallel ||
+      op.getBody()->getOperations().size() > mostOpsOfTerm)
     return loops;
   for (OpOperand &operand : op->getOpOperands())
     if (isa<MemRefType>(operand.get().getType()) && accessOf(op, operand) == Access::Gathered)
@@ -183,8 +184,7 @@ namespace {
 class LoopEmitter {
 public:
   LoopEmitter(OpBuilder &b, linalg::GenericOp op, ArrayRef<LoopBounds> bounds, int64_t lanes)
-      : b(op.getLoc(), b), op(op), bounds(bounds), lanes(lanes), kind(innermostLoopOf(op)),
-        termLoop(termsFrom(op)) {}
+      : b(op.getLoc(), b), op(op), bounds(bounds), lanes(lanes), kind(innermostLoopOf(op)), termLoop(termsFrom(op)) {}
   void run(ValueRange outer);
 
 private:
@@ -241,7 +241,8 @@ private:
   unsigned termLoop;               // the first one whose steps are terms
   bool sumsSideBySide = false;     // at several steps of the loop before that one
   std::vector<SmallVector<int64_t>> termPlaces;
-  DenseMap<std::pair<unsigned, size_t>, Value> everyPlace; // by operand and term: what is the same at all of those steps
+  DenseMap<std::pair<unsigned, size_t>, Value>
+      everyPlace; // by operand and term: what is the same at all of those steps
 };
 
 } // namespace
@@ -530,7 +531,8 @@ void LoopEmitter::emitSums(Value at, Value mask) {
     b.setInsertionPointToStart(loop.getBody());
     Values places;
     for (int64_t i = 0; i < width; ++i)
-      places.push_back(affine::makeComposedAffineApply(b, b.getLoc(), b.getAffineDimExpr(0) + i, {loop.getInductionVar()}));
+      places.push_back(
+          affine::makeComposedAffineApply(b, b.getLoc(), b.getAffineDimExpr(0) + i, {loop.getInductionVar()}));
     emitSumsOf(places, at, mask);
   }
 }

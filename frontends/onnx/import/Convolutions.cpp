@@ -324,7 +324,8 @@ void convTranspose(NodeImport &n) {
   if (g.failed())
     return;
   auto isZero = [](int64_t number) { return number == 0; };
-  bool isApart = group == 1 && isFloat(x.type) && llvm::all_of(pads, isZero) && llvm::all_of(more, isZero) && !hasShape && !isSame;
+  bool isApart =
+      group == 1 && isFloat(x.type) && llvm::all_of(pads, isZero) && llvm::all_of(more, isZero) && !hasShape && !isSame;
   for (size_t i = 0; i < count; ++i)
     isApart = isApart && w.kernel[i].is((*strides)[i]) && (*dilations)[i] == 1;
   auto withBias = [&](const GraphValue &y) {
