@@ -409,8 +409,8 @@ TEST_F(GgufRankedText, Refusals) {
   expectPart(errorOf(file("gemma5")),
              "tokenizer.ggml.model 'gemma5' is not a known tokenizer (gpt2, gemma4, llama, bert, t5)");
   GgufText unknown = file("gpt2");
-  unknown.set("tokenizer.ggml.pre", String, GgufText::string("afmoe"));
-  expectPart(errorOf(unknown), "tokenizer.ggml.pre 'afmoe' is not a known pre-tokenizer (gpt-2, ");
+  unknown.set("tokenizer.ggml.pre", String, GgufText::string("nobody"));
+  expectPart(errorOf(unknown), "tokenizer.ggml.pre 'nobody' is not a known pre-tokenizer (gpt-2, ");
 }
 
 TEST(ReadTokenizer, AModelMayHaveNone) {
