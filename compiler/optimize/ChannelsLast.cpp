@@ -9,6 +9,7 @@
 #include "dialect/Codes.h"
 #include "dialect/Entries.h"
 #include "dialect/HeddleDialect.h"
+#include "dialect/Transposed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -28,10 +29,6 @@ using namespace heddle;
 
 static RankedTensorType shaped(Value value) {
   return cast<RankedTensorType>(value.getType());
-}
-
-static bool isOrdered(ArrayRef<int64_t> permutation) {
-  return llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size()));
 }
 
 namespace {
@@ -55,7 +52,6 @@ private:
     return found == known.end() ? std::nullopt : std::optional(found->second);
   }
   std::optional<Turned> turnedOperand(Operation *op);
-  Value transposed(Value value, ArrayRef<int64_t> permutation);
   Value inOrder(Value value, ArrayRef<int64_t> order);
   void replace(Value old, Value tensor, ArrayRef<int64_t> order);
 
@@ -85,13 +81,6 @@ std::optional<Turned> TransposeSinker::turnedOperand(Operation *op) {
   return std::nullopt;
 }
 
-Value TransposeSinker::transposed(Value value, ArrayRef<int64_t> permutation) {
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, value.getLoc(), value);
-  Value room = tensor::EmptyOp::create(b, value.getLoc(), applyPermutation(ArrayRef(sizes), permutation),
-                                       shaped(value).getElementType());
-  return linalg::TransposeOp::create(b, value.getLoc(), value, room, permutation)->getResult(0);
-}
-
 // `value` with its dimension d as dimension order[d].
 Value TransposeSinker::inOrder(Value value, ArrayRef<int64_t> order) {
   if (std::optional<Turned> from = turned(value); from && from->order == order)
@@ -115,20 +104,18 @@ Value TransposeSinker::inOrder(Value value, ArrayRef<int64_t> order) {
     llvm::sort(added);
     Order positions = llvm::to_vector(llvm::seq<int64_t>(0, kept.size()));
     llvm::sort(positions, [&](int64_t x, int64_t y) { return kept[x] < kept[y]; });
-    Value input = isOrdered(positions) ? spread.getInput() : transposed(spread.getInput(), positions);
+    Value input = transposed(b, spread.getLoc(), spread.getInput(), positions);
     return linalg::BroadcastOp::create(b, spread.getLoc(), input, inOrder(spread.getInit(), order), added)
         ->getResult(0);
   }
-  return transposed(value, permutation);
+  return transposed(b, value.getLoc(), value, permutation);
 }
 
 // What read `old` reads a transpose of `tensor`.
 void TransposeSinker::replace(Value old, Value tensor, ArrayRef<int64_t> order) {
-  Value value = tensor;
-  if (!isOrdered(order)) {
-    value = transposed(tensor, order);
+  Value value = transposed(b, tensor.getLoc(), tensor, order);
+  if (value != tensor)
     known[value] = {tensor, Order(order)};
-  }
   if (value.getType() != old.getType())
     value = tensor::CastOp::create(b, old.getLoc(), old.getType(), value);
   old.replaceAllUsesWith(value);
@@ -147,7 +134,8 @@ void TransposeSinker::sinkTranspose(linalg::TransposeOp op) {
   Order last = llvm::to_vector(llvm::seq<int64_t>(0, op.getPermutation().size()));
   if (last.size() > 2)
     std::rotate(last.begin() + 1, last.end() - 1, last.end());
-  if (isa_and_nonnull<LinearOp, IntegerLinearOp>(made) && !isOrdered(last) && llvm::equal(op.getPermutation(), last))
+  if (isa_and_nonnull<LinearOp, IntegerLinearOp>(made) && !isIdentityPermutation(last) &&
+      llvm::equal(op.getPermutation(), last))
     known[op->getResult(0)] = {op.getInput(), Order(op.getPermutation())};
 }
 
@@ -396,7 +384,7 @@ void TransposeSinker::sinkGeneric(linalg::GenericOp op) {
   Order order = invertPermutationVector(permutation);
   maps.back() = mapIn(outMap.getResults(), permutation);
   Value init = inOrder(op.getDpsInits()[0], order);
-  if (!isOrdered(order))
+  if (!isIdentityPermutation(order))
     for (auto [input, map] : llvm::zip(inputs, MutableArrayRef(maps).drop_back(1)))
       if (isa<RankedTensorType>(input.getType()))
         if (Value channelsLast = outChannelsLast(b, input, map, op.getIteratorTypesArray()))

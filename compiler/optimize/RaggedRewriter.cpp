@@ -5,6 +5,8 @@
 
 #include "compiler/optimize/RaggedRewriter.h"
 
+#include "dialect/Transposed.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -61,16 +63,8 @@ static RankedTensorType raggedType(RankedTensorType type) {
   return type.clone(shape);
 }
 
-Value RaggedRewriter::transpose(Location loc, Value input, ArrayRef<int64_t> permutation) {
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, input), permuted;
-  for (int64_t axis : permutation)
-    permuted.push_back(sizes[axis]);
-  Value init = tensor::EmptyOp::create(b, loc, permuted, cast<RankedTensorType>(input.getType()).getElementType());
-  return linalg::TransposeOp::create(b, loc, input, init, permutation).getResult()[0];
-}
-
 Value RaggedRewriter::toRows(Location loc, Value heads) {
-  Value rows = transpose(loc, heads, {0, 2, 1, 3});
+  Value rows = transposed(b, loc, heads, {0, 2, 1, 3});
   auto type = cast<RankedTensorType>(rows.getType());
   auto flat = type.clone({dynamic, type.getDimSize(2) * type.getDimSize(3)});
   return tensor::CollapseShapeOp::create(b, loc, flat, rows, SmallVector<ReassociationIndices>{{0, 1}, {2, 3}});
@@ -452,7 +446,8 @@ LogicalResult RaggedRewriter::rewrite(Operation *op) {
     return success();
   }
   if (auto transposed = dyn_cast<linalg::TransposeOp>(op)) {
-    map.map(op->getResult(0), transpose(op->getLoc(), map.lookup(transposed.getInput()), transposed.getPermutation()));
+    map.map(op->getResult(0),
+            heddle::transposed(b, op->getLoc(), map.lookup(transposed.getInput()), transposed.getPermutation()));
     return success();
   }
   if (auto rope = dyn_cast<RopeOp>(op)) {

@@ -95,7 +95,6 @@ private:
   void rewriteSplat(mlir::tensor::SplatOp op);
   void rewriteColumns(mlir::tensor::ExtractSliceOp op);
   mlir::LogicalResult rewriteTokensAt(mlir::tensor::ExtractSliceOp op);
-  mlir::Value transpose(mlir::Location loc, mlir::Value input, llvm::ArrayRef<int64_t> permutation);
   // (1, heads, rows, head_dim) -> (rows, heads * head_dim)
   mlir::Value toRows(mlir::Location loc, mlir::Value heads);
   mlir::LogicalResult selectOutputs();

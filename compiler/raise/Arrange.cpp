@@ -2,6 +2,8 @@
 
 #include "compiler/raise/Arrange.h"
 
+#include "dialect/Transposed.h"
+
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
@@ -28,16 +30,6 @@ static int64_t staticSize(Expr extent) {
 static Value slice(OpBuilder &b, Location loc, Value source, ArrayRef<OpFoldResult> offsets,
                    ArrayRef<OpFoldResult> sizes, ArrayRef<OpFoldResult> strides) {
   return tensor::ExtractSliceOp::create(b, loc, source, offsets, sizes, strides);
-}
-
-static Value transposed(OpBuilder &b, Location loc, Value source, ArrayRef<int64_t> permutation) {
-  if (llvm::equal(permutation, llvm::seq<int64_t>(0, permutation.size())))
-    return source;
-  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, source), permuted;
-  for (int64_t axis : permutation)
-    permuted.push_back(sizes[axis]);
-  Value init = tensor::EmptyOp::create(b, loc, permuted, shaped(source).getElementType());
-  return linalg::TransposeOp::create(b, loc, source, init, permutation).getResult()[0];
 }
 
 static Value expanded(OpBuilder &b, Location loc, Value source, ArrayRef<ReassociationIndices> groups,

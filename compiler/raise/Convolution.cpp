@@ -15,9 +15,9 @@
 #include "compiler/raise/ElementTrace.h"
 #include "compiler/raise/Weights.h"
 #include "dialect/Codes.h"
+#include "dialect/Transposed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -42,7 +42,6 @@ private:
   Value storedMatrix();
   Value computedMatrix();
   Value contraction(Value rows, Value matrix);
-  Value transposed(Value value, ArrayRef<int64_t> permutation);
   Value windows();
   void findBias();
   Value placed(Value product);
@@ -173,12 +172,6 @@ Value Convolution::contraction(Value rows, Value matrix) {
       .getResult(0);
 }
 
-Value Convolution::transposed(Value value, ArrayRef<int64_t> permutation) {
-  SmallVector<OpFoldResult> sizes = applyPermutation(ArrayRef(tensor::getMixedSizes(b, loc, value)), permutation);
-  Value room = tensor::EmptyOp::create(b, loc, sizes, shaped(value).getElementType());
-  return linalg::TransposeOp::create(b, loc, value, room, permutation)->getResult(0);
-}
-
 // The windows as rows: (before…, after, depth), or without `after` where nothing lies behind the channels.
 Value Convolution::windows() {
   // Loops of one step are left out.
@@ -216,7 +209,7 @@ Value Convolution::windows() {
     auto at = llvm::find(indices, b.getAffineDimExpr(loops.size() - 1)) - indices.begin();
     std::rotate(order.begin() + at, order.begin() + at + 1, order.end());
     std::rotate(indices.begin() + at, indices.begin() + at + 1, indices.end());
-    x = transposed(x, order);
+    x = transposed(b, loc, x, order);
   }
   SmallVector<OpFoldResult> out = outSizes(), sizes;
   for (unsigned loop : llvm::concat<unsigned>(before, after))
@@ -290,7 +283,7 @@ Value Convolution::placed(Value product) {
   if (!after.empty()) {
     SmallVector<int64_t> permutation = llvm::to_vector(llvm::seq<int64_t>(0, lead + 2));
     std::swap(permutation[lead], permutation[lead + 1]);
-    product = transposed(product, permutation);
+    product = transposed(b, loc, product, permutation);
   }
   // A dimension of one step goes with the next one.
   SmallVector<ReassociationIndices> groups(shaped(product).getRank());

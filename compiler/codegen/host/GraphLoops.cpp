@@ -9,6 +9,7 @@
 #include "compiler/codegen/host/Buffers.h"
 #include "compiler/codegen/host/GraphRows.h"
 #include "compiler/codegen/host/GraphRuntime.h"
+#include "compiler/codegen/host/LoopForms.h"
 #include "compiler/codegen/kernel/RawBuilder.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
