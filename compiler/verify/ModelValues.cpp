@@ -42,10 +42,13 @@ struct Stored {
 };
 } // namespace
 
-// Elements of `width` bytes of (…, columns) as the file has them -> as `storage` says that they are: of kernels with taps, channels last.
-static std::vector<uint8_t> channelsLast(StorageAttr storage, ArrayRef<uint8_t> stored, int64_t columns,
-                                         int64_t width) {
-  std::vector<uint8_t> result;
+// Elements of `width` each of (…, columns) as the file has them -> as `storage`, which may be null, says that they are: of kernels with taps,
+// channels last.
+template <typename Part>
+static std::vector<Part> channelsLast(StorageAttr storage, ArrayRef<Part> stored, int64_t columns, int64_t width = 1) {
+  if (!storage || !storage.getTaps())
+    return stored.vec();
+  std::vector<Part> result;
   for (size_t row = 0; row < stored.size(); row += columns * width)
     for (int64_t column = 0; column < columns; ++column)
       llvm::append_range(result, stored.slice(row + storage.storedColumn(column, columns) * width, width));
@@ -316,17 +319,6 @@ static Tensor transposed(const Tensor &matrix) {
   return result;
 }
 
-// A matrix as the file has it -> as `storage`, which may be null, says that it is.
-static Tensor channelsLast(StorageAttr storage, const Tensor &stored) {
-  if (!storage || !storage.getTaps())
-    return stored;
-  Tensor result = stored;
-  int64_t columns = stored.shape[1];
-  for (size_t i = 0; i < stored.reals.size(); ++i)
-    result.reals[i] = stored.reals[i / columns * columns + storage.storedColumn(i % columns, columns)];
-  return result;
-}
-
 // What stands for one source of `packing`, as what is packed of it, row by row.
 static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, SourceAttr source, uint64_t seed) {
   if (!packing.isMatrix())
@@ -334,7 +326,7 @@ static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, Source
   int64_t rows = source.getRows(), k = packing.getShape()[1];
   if (packing.getTransposed())
     return transposed(randomSource(op, source.getName(), {k, rows}, seed)).reals;
-  return channelsLast(source.getStorage(), randomSource(op, source.getName(), {rows, k}, seed)).reals;
+  return channelsLast<double>(source.getStorage(), randomSource(op, source.getName(), {rows, k}, seed).reals, k);
 }
 
 std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
@@ -345,9 +337,12 @@ std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t 
     if (storage && storage.getTransposed()) // the same numbers as those of the stored tensor
       return makeValue(transposed(
           randomSource(op, op.getName(), reversed(cast<RankedTensorType>(op.getType())), seed, storage.getStride())));
-    if (!isPacked(op))
-      return makeValue(
-          channelsLast(storage, randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed)));
+    if (!isPacked(op)) {
+      Tensor tensor = randomSource(op, op.getName(), cast<RankedTensorType>(op.getType()).getShape(), seed);
+      if (!tensor.shape.empty())
+        tensor.reals = channelsLast<double>(storage, tensor.reals, tensor.shape.back());
+      return makeValue(std::move(tensor));
+    }
     auto stacked = std::make_shared<std::vector<double>>(); // (n, k)
     for (SourceAttr source : packing.getSources())
       llvm::append_range(*stacked, randomPacked(op, packing, source, seed));

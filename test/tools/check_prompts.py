@@ -1,7 +1,8 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """check_prompts.py BIN FOLDER: what BIN answers to prompts with images is what FOLDER/prompts.json says (make_llava_golden.py wrote it).
 
-By a text, and by threads that make no difference; where the file has log probabilities of the answer's tokens, these within LIMIT, too. Prints one line per broken promise; exit status 1 if there is any.
+By a text, and by threads that make no difference; where the file has log probabilities of the answer's tokens, these within LIMIT, too. Prints one line per
+broken promise; exit status 1 if there is any.
 """
 import json
 import pathlib
@@ -9,7 +10,7 @@ import sys
 
 from check_texts import run
 
-LIMIT = 2e-3
+LIMIT = 1e-4
 
 
 def main():
