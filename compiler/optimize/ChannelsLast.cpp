@@ -253,7 +253,7 @@ void TransposeSinker::sinkSlice(tensor::ExtractSliceOp op) {
   if (!from || op.getType().getRank() != op.getSourceType().getRank())
     return;
   Order permutation = invertPermutationVector(from->order);
-  auto inTensor = [&](SmallVector<OpFoldResult> list) { return applyPermutation(ArrayRef(list), permutation); };
+  auto inTensor = [&](ArrayRef<OpFoldResult> list) { return applyPermutation(list, permutation); };
   RankedTensorType type = op.getType();
   Value part = tensor::ExtractSliceOp::create(
       b, op.getLoc(), type.clone(applyPermutation(type.getShape(), permutation)), from->tensor,

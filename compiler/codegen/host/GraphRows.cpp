@@ -71,8 +71,8 @@ private:
   void emitReduction();
   void emitStep(Value at, Value mask);
   Values terms(Value at, Value mask);
-  Value combine(Combiner combiner, Value x, Value y);
-  Value combineLanes(Combiner combiner, Value vector);
+  Value combine(Combination combiner, Value x, Value y);
+  Value combineLanes(Combination combiner, Value vector);
   bool hasGathered() {
     return llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
       return isa<MemRefType>(operand.get().getType()) && accessOf(op, operand) == Access::Gathered;
@@ -84,11 +84,11 @@ private:
   ArrayRef<LoopBounds> bounds;
   int64_t lanes;
   InnermostLoop kind;
-  Values ivs;                      // of the loops that are open
-  DenseMap<unsigned, Value> stays; // by operand: what was read before the innermost loop
-  SmallVector<Combiner> combiners; // by output
-  unsigned termLoop;               // the first one whose steps are terms
-  bool sumsSideBySide = false;     // at several steps of the loop before that one
+  Values ivs;                         // of the loops that are open
+  DenseMap<unsigned, Value> stays;    // by operand: what was read before the innermost loop
+  SmallVector<Combination> combiners; // by output
+  unsigned termLoop;                  // the first one whose steps are terms
+  bool sumsSideBySide = false;        // at several steps of the loop before that one
   std::vector<SmallVector<int64_t>> termPlaces;
   DenseMap<std::pair<unsigned, size_t>, Value>
       everyPlace; // by operand and term: what is the same at all of those steps
@@ -237,7 +237,7 @@ Operation *LoopEmitter::cloneInVectors(Operation &inner, IRMapping &map, Value a
 // All ops of the body but those that combine terms; numbers that depend on no vector stay numbers.
 void LoopEmitter::cloneBody(IRMapping &map, Value at, Value mask, bool inVectors) {
   for (Operation &inner : op.getBody()->without_terminator()) {
-    if (inVectors && llvm::any_of(combiners, [&](Combiner c) { return c.op == &inner; }))
+    if (inVectors && llvm::any_of(combiners, [&](Combination c) { return c.op == &inner; }))
       continue;
     if (auto place = dyn_cast<linalg::IndexOp>(inner)) {
       Value value = place.getDim() < ivs.size() ? ivs[place.getDim()] : at;
@@ -428,7 +428,7 @@ void LoopEmitter::emitSumsOf(ArrayRef<Value> places, Value at, Value mask) {
   ivs = outer;
 }
 
-Value LoopEmitter::combine(Combiner combiner, Value x, Value y) {
+Value LoopEmitter::combine(Combination combiner, Value x, Value y) {
   IRMapping map;
   bool termIsFirst = combiner.op->getOperand(0) == combiner.term;
   map.map(combiner.op->getOperand(0), termIsFirst ? y : x);
@@ -439,7 +439,7 @@ Value LoopEmitter::combine(Combiner combiner, Value x, Value y) {
 }
 
 // Halves fold onto each other until one number is left.
-Value LoopEmitter::combineLanes(Combiner combiner, Value vector) {
+Value LoopEmitter::combineLanes(Combination combiner, Value vector) {
   for (int64_t width = lanes / 2; width >= 1; width /= 2) {
     SmallVector<int64_t> low = llvm::to_vector(llvm::seq<int64_t>(0, width)),
                          high = llvm::to_vector(llvm::seq<int64_t>(width, 2 * width));
@@ -456,7 +456,7 @@ LoopEmitter::Values LoopEmitter::terms(Value at, Value mask) {
   mapOperands(map, at, mask);
   cloneBody(map, at, mask, true);
   Values values;
-  for (Combiner combiner : combiners) {
+  for (Combination combiner : combiners) {
     Value term = lookup(map, combiner.term, true);
     if (mask)
       term = arith::SelectOp::create(b, mask, term, constantVector(*arith::getNeutralElement(combiner.op)));
@@ -470,7 +470,7 @@ void LoopEmitter::emitReduction() {
   size_t outputs = combiners.size();
   Values sums; // (partialSums, outputs)
   for (int64_t i = 0; i < partialSums; ++i)
-    for (Combiner combiner : combiners)
+    for (Combination combiner : combiners)
       sums.push_back(constantVector(*arith::getNeutralElement(combiner.op)));
   auto addTerms = [&](MutableArrayRef<Value> sums, Value at, Value mask) {
     for (auto [sum, combiner, term] : llvm::zip(sums, combiners, terms(at, mask)))
@@ -534,7 +534,7 @@ void LoopEmitter::emitInnermost() {
   if (kind == InnermostLoop::Parallel)
     return emitParallel();
   for (unsigned i = 0; i < op.getNumDpsInits(); ++i)
-    combiners.push_back(combinerOf(op, i));
+    combiners.push_back(combinationOf(op, i));
   emitReduction();
 }
 

@@ -79,7 +79,7 @@ static bool isLaneWise(Operation &op) {
          llvm::all_of(op.getResultTypes(), isElement) && llvm::all_of(op.getOperandTypes(), isElement);
 }
 
-Combiner heddle::combinerOf(linalg::GenericOp op, unsigned output) {
+Combination heddle::combinationOf(linalg::GenericOp op, unsigned output) {
   Value out = op.getRegionOutputArgs()[output];
   Operation *made = cast<linalg::YieldOp>(op.getBody()->getTerminator()).getValues()[output].getDefiningOp();
   if (!made || made->getBlock() != op.getBody() || made->getNumOperands() != 2 || !made->hasOneUse() ||
@@ -87,7 +87,7 @@ Combiner heddle::combinerOf(linalg::GenericOp op, unsigned output) {
     return {};
   if (made->getOperand(0) == out)
     return {made, made->getOperand(1)};
-  return made->getOperand(1) == out ? Combiner{made, made->getOperand(0)} : Combiner();
+  return made->getOperand(1) == out ? Combination{made, made->getOperand(0)} : Combination();
 }
 
 InnermostLoop heddle::innermostLoopOf(linalg::GenericOp op) {
@@ -109,8 +109,9 @@ InnermostLoop heddle::innermostLoopOf(linalg::GenericOp op) {
   bool isReduction = op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
   for (OpOperand &output : op.getDpsInitsMutable()) {
     Access access = accessOf(op, output);
-    if (isReduction ? access != Access::Uniform || !combinerOf(op, output.getOperandNumber() - op.getNumDpsInputs()).op
-                    : access != Access::Contiguous)
+    if (isReduction
+            ? access != Access::Uniform || !combinationOf(op, output.getOperandNumber() - op.getNumDpsInputs()).op
+            : access != Access::Contiguous)
       return InnermostLoop::Scalar;
   }
   return isReduction ? InnermostLoop::Reduction : InnermostLoop::Parallel;

@@ -26,12 +26,12 @@ enum class Access { Uniform, Contiguous, Gathered };
 Access accessOf(mlir::linalg::GenericOp op, mlir::OpOperand &operand);
 
 // One output of a reduction: out = combiner(out, term).
-struct Combiner {
+struct Combination {
   mlir::Operation *op = nullptr;
   mlir::Value term;
 };
 // What `output` sums, if its only use is a combination whose order nobody fixed.
-Combiner combinerOf(mlir::linalg::GenericOp op, unsigned output);
+Combination combinationOf(mlir::linalg::GenericOp op, unsigned output);
 
 } // namespace heddle
 
