@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""real_shape.py NAME [--layers N] [--type q4_0|q8_0|bf16] OUT.gguf
+"""real_shape.py NAME [--layers N] [--type q4_0|q8_0|bf16|mxfp4] OUT.gguf
 
 Writes a GGUF file of the shape that a published model has, with random weights: its widths, numbers of heads and experts, vocabulary and context, of as many
 layers as asked for. What a compiler does of a tiny model it need not do of these: contexts are longer than a split of the keys, widths are no powers of two,
@@ -149,9 +149,53 @@ NAMES["nemotron_h"] = NAMES["nemotron_h_latent"]  # the architecture that has ex
 # What transformers calls a tensor now, as gguf-names.json has it.
 RENAMED = {"kimi_linear": [(".forget_gate.", "."), (".mlp.gate.", ".block_sparse_moe.gate."), (".mlp.shared_experts.", ".block_sparse_moe.shared_experts.")],
            "nemotron_h": [("model.", "backbone.")], "mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
-F32, Q4_0, Q8_0, BF16 = 0, 2, 8, 30
-TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16}
-BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34)}  # numbers, bytes
+F32, Q4_0, Q8_0, BF16, MXFP4 = 0, 2, 8, 30, 39
+TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16, "mxfp4": MXFP4}
+BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34), MXFP4: (32, 17)}  # numbers, bytes
+
+
+def of_gpt_oss_20b(layers):
+    """Architecture, keys and tensors of gpt-oss-20b, whose experts are stored in 4 bits from the start, as a converter writes them."""
+    keys = {"context_length": 131072, "embedding_length": 2880, "block_count": layers or 24, "feed_forward_length": 2880, "attention.head_count": 64,
+            "attention.head_count_kv": 8, "attention.key_length": 64, "attention.value_length": 64, "attention.layer_norm_rms_epsilon": 1e-5,
+            "attention.sliding_window": 128, "rope.freq_base": 150000.0, "rope.dimension_count": 64, "rope.scaling.type": "yarn", "rope.scaling.factor": 32.0,
+            "rope.scaling.original_context_length": 4096, "expert_count": 32, "expert_used_count": 4, "expert_feed_forward_length": 2880, "vocab_size": 201088}
+    tensors = {"token_embd.weight": [201088, 2880], "output.weight": [201088, 2880], "output_norm.weight": [2880]}
+    for layer in range(keys["block_count"]):
+        block = {"attn_norm.weight": [2880], "post_attention_norm.weight": [2880], "attn_sinks.weight": [64], "ffn_gate_inp.weight": [32, 2880], "ffn_gate_inp.bias": [32]}
+        for part, rows, columns in (("q", 4096, 2880), ("k", 512, 2880), ("v", 512, 2880), ("output", 2880, 4096)):
+            block |= {f"attn_{part}.weight": [rows, columns], f"attn_{part}.bias": [rows]}
+        for part in ("gate", "up", "down"):
+            block |= {f"ffn_{part}_exps.weight": [32, 2880, 2880], f"ffn_{part}_exps.bias": [32, 2880]}
+        tensors |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
+    return "gpt-oss", keys, tensors
+
+
+def of_deepseek_v2_lite(layers):
+    """Of DeepSeek-V2-Lite: latent attention, 6 of 64 experts beside two that all tokens have."""
+    keys = {"context_length": 163840, "embedding_length": 2048, "block_count": layers or 27, "feed_forward_length": 10944, "attention.head_count": 16,
+            "attention.head_count_kv": 1, "attention.kv_lora_rank": 512, "attention.key_length": 576, "attention.value_length": 512, "attention.key_length_mla": 192,
+            "attention.value_length_mla": 128, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 10000.0, "rope.dimension_count": 64,
+            "rope.scaling.type": "yarn", "rope.scaling.factor": 40.0, "rope.scaling.original_context_length": 4096, "rope.scaling.yarn_log_multiplier": 0.0707,
+            "leading_dense_block_count": 1, "expert_count": 64, "expert_used_count": 6, "expert_shared_count": 2, "expert_feed_forward_length": 1408,
+            "expert_weights_scale": 1.0, "expert_weights_norm": False, "expert_gating_func": 1, "vocab_size": 102400}
+    tensors = {"token_embd.weight": [102400, 2048], "output.weight": [102400, 2048], "output_norm.weight": [2048]}
+    for layer in range(keys["block_count"]):
+        block = {"attn_norm.weight": [2048], "ffn_norm.weight": [2048], "attn_q.weight": [16 * 192, 2048], "attn_kv_a_mqa.weight": [576, 2048],
+                 "attn_kv_a_norm.weight": [512], "attn_k_b.weight": [16, 512, 128], "attn_v_b.weight": [16, 128, 512], "attn_output.weight": [2048, 2048]}
+        if layer == 0:
+            block |= {f"ffn_{part}.weight": [10944, 2048][::1 if part != "down" else -1] for part in ("gate", "up", "down")}
+        else:
+            block["ffn_gate_inp.weight"] = [64, 2048]
+            for part in ("gate", "up", "down"):
+                turn = 1 if part != "down" else -1
+                block |= {f"ffn_{part}_exps.weight": [64, *[1408, 2048][::turn]], f"ffn_{part}_shexp.weight": [2816, 2048][::turn]}
+        tensors |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
+    return "deepseek2", keys, tensors
+
+
+# Shapes that are said in GGUF's own terms.
+IN_GGUF = {"gpt-oss-20b": of_gpt_oss_20b, "deepseek-v2-lite": of_deepseek_v2_lite}
 
 
 def tensors_of(family, config, known, model):
@@ -210,6 +254,10 @@ def random_blocks(kind, count, deviation, rng):
         return numbers.tobytes() if kind == F32 else (numbers.view(np.uint32) >> 16).astype(np.uint16).tobytes()
     per_block, size = BLOCK[kind]
     blocks = np.empty((count // per_block, size), np.uint8)
+    if kind == MXFP4:  # powers of two beside the deviation of codes, which is 2.9
+        blocks[:, 0] = 127 + round(math.log2(deviation / 2.9)) + rng.integers(-1, 2, len(blocks))
+        blocks[:, 1:] = np.frombuffer(rng.bytes(16 * len(blocks)), np.uint8).reshape(-1, 16)
+        return blocks.tobytes()
     codes = 4.6 if kind == Q4_0 else 73.0  # their own deviation
     scales = deviation / codes * (0.7 + 0.6 * rng.random(len(blocks), dtype=np.float32))
     blocks[:, :2] = scales.astype(np.float16).view(np.uint8).reshape(-1, 2)
@@ -223,7 +271,9 @@ def is_vector(name, shape):
 
 
 def type_of(name, shape, wanted):
-    is_small = is_vector(name, shape) or "ffn_gate_inp" in name or "position" in name
+    is_small = is_vector(name, shape) or re.search("ffn_gate_inp|position|_exps.bias$", name)
+    if wanted == MXFP4 and "_exps.weight" not in name:
+        wanted = Q8_0  # as published files have it
     return F32 if is_small or shape[-1] % BLOCK[wanted][0] else wanted
 
 
@@ -255,13 +305,8 @@ def write(path, keys, tensors, wanted, rng):
         file.truncate(len(head) + end)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=SHAPES)
-    parser.add_argument("out", type=pathlib.Path, metavar="OUT.gguf")
-    parser.add_argument("--layers", type=int, help="default: all that the model has")
-    parser.add_argument("--type", choices=TYPES, default="q4_0", help="of matrices (q4_0)")
-    options = parser.parse_args()
+def by_transformers(options):
+    """Architecture, keys and tensors of a shape whose model transformers can make."""
     family, differing = SHAPES[options.name]
     if options.layers:
         if "layers_block_type" not in differing:  # which says how many there are
@@ -273,10 +318,19 @@ def main():
         model = transformers.AutoModelForCausalLM.from_config(config)
     known = gguf_families.Config({key: value for key, value in {**json.loads(config.to_json_string()), **differing}.items() if value is not None})
     extra = KEYS[family](known) if family in KEYS else gguf_families.FAMILIES[family](known)[0]
-    architecture = NAMES[family]["architecture"]
-    keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"}
-    keys |= {f"{architecture}.{key}": value for key, value in {**gguf_families.common_keys(known), **extra}.items() if value is not None}
-    write(options.out, keys, tensors_of(family, config, known, model), TYPES[options.type], np.random.default_rng(1))
+    return NAMES[family]["architecture"], {**gguf_families.common_keys(known), **extra}, tensors_of(family, config, known, model)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=[*SHAPES, *IN_GGUF])
+    parser.add_argument("out", type=pathlib.Path, metavar="OUT.gguf")
+    parser.add_argument("--layers", type=int, help="default: all that the model has")
+    parser.add_argument("--type", choices=TYPES, default="q4_0", help="of matrices (q4_0)")
+    options = parser.parse_args()
+    architecture, keys, tensors = IN_GGUF[options.name](options.layers) if options.name in IN_GGUF else by_transformers(options)
+    keys = {"general.architecture": architecture, "tokenizer.ggml.model": "no_vocab"} | {f"{architecture}.{key}": value for key, value in keys.items() if value is not None}
+    write(options.out, keys, tensors, TYPES[options.type], np.random.default_rng(1))
     print(f"{options.out}: {options.out.stat().st_size / 1e6:.0f} MB")
 
 
