@@ -75,7 +75,7 @@ def Heddle_ScheduleAttr : Heddle_Attr<"Schedule", "schedule"> {
     order that the kernel has them. Of products: `kBlock` lines of K are unpacked at once and shared by `rowBlock` rows; what rows add to every panel of
     int8 products takes at most `termBytes` of stack; weights are asked for `prefetchBytes` ahead, counting all panels of a tile, into the first or second cache, `prefetchCache`, every line of them or `prefetchLines` for each block; 0 bytes: hardware alone foresees them. Sums wait in `scratchBytes` of the thread's scratch for the
     next block of K, without it on the stack. Of attention: `blockKv` keys are looked at
-    together, the results of every `splitKv` keys are formed by themselves and merged. 0: the kernel has no such number. `evidence` says what chose
+    together, the results of every `splitKv` keys are formed by themselves and merged; the next page is asked for into `prefetchCache`. 0: the kernel has no such number. `evidence` says what chose
     the row of the table.
 
     Constraints:

@@ -112,15 +112,21 @@ static SmallVector<ReplayRegion> cacheRegions(KvCacheType type, int64_t layer, b
     region.rows = dim / 2;
     region.rowBytes = 2 * element;
   } else if (order == cpu::PlaneOrder::TokenPairs) {
-    region.rows = dim;
+    region.rows = cpu::valueRunColumns(dim);
     region.rowBytes = element;
   }
+  int64_t columns = region.rows * region.rowBytes / element; // of a region, which has others at a distance of their own
+  auto bytesTo = [&](int64_t column) {
+    return (cpu::elementOf(order, dim, slot, column) - cpu::elementOf(order, dim, slot, 0)) * element;
+  };
   if (region.rows > 1)
-    region.stride =
-        (cpu::elementOf(order, dim, slot, dim / region.rows) - cpu::elementOf(order, dim, slot, 0)) * element;
+    region.stride = bytesTo(columns / region.rows);
   SmallVector<ReplayRegion> heads;
-  for (int64_t head = 0; head < type.getNumKvHeads(); ++head, region.offset += plane)
-    heads.push_back(region);
+  for (int64_t head = 0; head < type.getNumKvHeads(); ++head)
+    for (int64_t column = 0; column < dim; column += columns) {
+      heads.push_back(region);
+      heads.back().offset += head * plane + bytesTo(column);
+    }
   return heads;
 }
 

@@ -134,11 +134,12 @@ TEST(Attention, EveryStoredType) {
 
 // Of few keys together, of a window, of values of another width; products of both types.
 TEST(Attention, Codes) {
-  for (const std::string &target : KernelLibrary::bf16Targets()) {
-    AttentionSpec spec = makeSpec(4, 2, 96, KvType::Q8_0);
-    spec.products = Products::Bf16;
-    check(spec, {{0, 1}, {63, 2}, {40, 33}}, target, 5e-5);
-  }
+  for (const std::string &target : KernelLibrary::bf16Targets())
+    for (int64_t headDim : {96, 128}) { // one run of values, and two
+      AttentionSpec spec = makeSpec(4, 2, headDim, KvType::Q8_0);
+      spec.products = Products::Bf16;
+      check(spec, {{0, 1}, {63, 2}, {40, 33}}, target, 5e-5);
+    }
   for (const std::string &target : KernelLibrary::runnableTargets())
     for (Products products : {Products::F32, Products::Bf16})
       for (int64_t block : {32, 64}) {
@@ -146,7 +147,7 @@ TEST(Attention, Codes) {
           continue;
         SCOPED_TRACE(target + (products == Products::Bf16 ? ", bf16" : ", f32") + ", " + std::to_string(block) +
                      " keys");
-        AttentionSpec spec = makeSpec(4, 2, 64, KvType::Q8_0);
+        AttentionSpec spec = makeSpec(4, 2, 128, KvType::Q8_0);
         spec.products = products;
         spec.blockKv = block;
         spec.registerColumns = 16;
@@ -349,7 +350,7 @@ TEST(Attention, TileSizesLeaveTheSameBits) {
 
 // Other blocks and splits add in another order: other bits, the same function. Whole and split attention still agree to the bit.
 TEST(Attention, BlocksAndSplitsOfKeys) {
-  AttentionSpec spec = makeSpec(6, 2, 48, KvType::BF16);
+  AttentionSpec spec = makeSpec(6, 2, 128, KvType::BF16); // values in two runs
   spec.window = 70;
   for (const std::string &target : KernelLibrary::runnableTargets())
     for (auto [blockKv, splitKv] : {std::pair(16, 64), std::pair(32, 128), std::pair(64, 1024)}) {

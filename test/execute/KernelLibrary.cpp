@@ -76,6 +76,7 @@ AttentionSpec KernelLibrary::withRegisters(const AttentionSpec &spec) {
   applySchedule(scheduled, attentionSchedule(targetAttr(&context, cpuTarget), spec.headDim));
   result.registerRows = scheduled.registerRows;
   result.registerColumns = scheduled.registerColumns;
+  result.prefetchCache = scheduled.prefetchCache;
   return result;
 }
 

@@ -416,6 +416,7 @@ void heddle::applySchedule(AttentionSpec &spec, ScheduleAttr schedule, unsigned 
     }
   spec.blockKv = schedule.getBlockKv();
   spec.splitKv = schedule.getSplitKv();
+  spec.prefetchCache = schedule.getPrefetchCache();
 }
 
 static MatmulActivation inputOf(RotateAppendOp op) {

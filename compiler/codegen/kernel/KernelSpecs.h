@@ -138,7 +138,8 @@ struct AttentionSpec {
   int64_t tileRows = 96, blockKv = 64, splitKv = 512;
   // Sums that a CPU keeps in registers: rows of the tile, and columns of scores or of results, a multiple of its vectors.
   int64_t registerRows = 6, registerColumns = 16;
-  int64_t blockQ = 0; // tokens of a tile; 0: as many as tileRows has
+  int64_t prefetchCache = 1; // of a CPU, into which pages that products read in place are asked for: 1 or 2
+  int64_t blockQ = 0;        // tokens of a tile; 0: as many as tileRows has
 
   int64_t valueDim() const { return valueHeadDim ? valueHeadDim : headDim; }
   int64_t group() const { return numHeads / numKvHeads; }

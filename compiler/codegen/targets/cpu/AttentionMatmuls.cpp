@@ -52,8 +52,9 @@ AttentionTile::Panel AttentionTile::valuesOf(const RowBlock &block, const PageVa
     copy.base = b.select(isReadOnce, page.values, copy.base);
     return copy;
   }
+  Panel inPlace = {page.values, valueRun() * pairBytes, {}, valueRun() < spec.valueDim()};
   if (readsValuesInPlace)
-    return {page.values, spec.valueDim() * pairBytes};
+    return inPlace;
   if (!copiesValues())
     return {page.values, spec.valueRowDim() * floatBytes};
   if (!pagesArePaired) {
@@ -76,7 +77,8 @@ AttentionTile::Panel AttentionTile::valuesOf(const RowBlock &block, const PageVa
   }
   Value isSeen = b.lessThan(b.constant(blockTokens - 1), b.sub(page.endKey, page.firstKey));
   b.ifThen(b.lessThan(b.sub(page.endKey, page.firstKey), b.constant(blockTokens)), [&] { copyValuePairs(page); });
-  return {b.select(isSeen, page.values, valuePanel), copy.rowBytes};
+  inPlace.base = b.select(isSeen, page.values, valuePanel);
+  return inPlace;
 }
 
 // The lines of `count` rows, rowBytes apart.
@@ -85,8 +87,9 @@ void AttentionTile::prefetchRows(Value rows, int64_t count, int64_t rowBytes, in
 }
 
 void AttentionTile::prefetchLines(Value from, int64_t bytes) {
-  // Next to what is read now, in the first cache.
-  prefetchLines(from, bytes, readsValuesInPlace ? CacheLevel::First : CacheLevel::Second);
+  // Next to what is read now, in the first cache, unless that has few misses under way.
+  bool isNear = readsValuesInPlace && spec.prefetchCache == 1;
+  prefetchLines(from, bytes, isNear ? CacheLevel::First : CacheLevel::Second);
 }
 
 void AttentionTile::prefetchLines(Value from, int64_t bytes, CacheLevel level) {
@@ -169,11 +172,10 @@ void AttentionTile::widenValues(const PageValues &page) {
 }
 
 // What no row sees may hold anything: its weight of 0 needs a finite partner.
-void AttentionTile::clearUnseenPairs(const PageValues &page) {
+void AttentionTile::clearUnseenPairs(const PageValues &page, Value to, int64_t columns) {
   Value firstPair = b.divide(page.firstKey, 2), endPair = b.divideUp(page.endKey, 2);
   for (auto [begin, end] : {std::pair(b.constant(0), firstPair), std::pair(endPair, b.constant(blockTokens / 2))})
-    b.loop(begin, end, 1,
-           [&](Value pair) { fillZeros(b.at(valuePanel, pair, valueStride * floatBytes), valueStride); });
+    b.loop(begin, end, 1, [&](Value pair) { fillZeros(b.at(to, pair, columns * floatBytes), columns); });
 }
 
 void AttentionTile::pairValues(const PageValues &page) {
@@ -181,7 +183,7 @@ void AttentionTile::pairValues(const PageValues &page) {
   Value firstKey = page.firstKey, endKey = page.endKey;
   Value firstPair = b.divide(firstKey, 2), endPair = b.divideUp(endKey, 2);
   if (usesTileUnit)
-    clearUnseenPairs(page);
+    clearUnseenPairs(page, valuePanel, valueStride);
   b.loop(firstPair, endPair, 1, [&](Value pair) {
     Value key = b.mul(pair, 2), from = b.at(page.values, key, rowBytes),
           next = b.at(page.nextValues, pair, nextRows * rowBytes);
@@ -228,13 +230,18 @@ void AttentionTile::widenKeyPairs(const PageValues &page) {
   });
 }
 
+// In the page's order, but for rows of valueStride where a page has one run of columns.
 void AttentionTile::copyValuePairs(const PageValues &page) {
-  clearUnseenPairs(page);
-  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
-    Value from = b.at(page.values, pair, spec.valueDim() * pairBytes);
-    Value to = b.at(valuePanel, pair, valueStride * pairBytes);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes))
-      b.store(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)), b.at(to, run.begin * pairBytes));
+  int64_t stride = valueRun() < spec.valueDim() ? valueRun() : valueStride;
+  b.loop(0, spec.valueDim() / valueRun(), 1, [&](Value index) {
+    Value values = b.at(page.values, index, bytesOfRun(pairBytes));
+    Value copy = b.at(valuePanel, index, pageTokens / 2 * stride * pairBytes);
+    clearUnseenPairs(page, copy, stride);
+    b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
+      Value from = b.at(values, pair, valueRun() * pairBytes), to = b.at(copy, pair, stride * pairBytes);
+      for (ColumnRun run : columnRuns(valueRun(), vectorLanes))
+        b.store(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)), b.at(to, run.begin * pairBytes));
+    });
   });
 }
 
@@ -318,17 +325,18 @@ void AttentionTile::unpackKeys(const PageValues &page) {
 
 void AttentionTile::unpackValues(const PageValues &page) {
   const int64_t lanes = vectorLanes;
-  int64_t dim = spec.valueDim(), blocks = dim / kvBlockColumns, rowBytes = 2 * dim;
+  int64_t dim = spec.valueDim(), blocks = dim / kvBlockColumns, run = valueRun(), blocksOfRun = run / kvBlockColumns;
   int64_t ofPair = blocks * 2 * kvScaleBytes;
   // The first token of the block in its page.
   Value first = b.remainder(page.begin, b.constant(pageTokens));
-  Value scales = b.at(b.at(page.values, b.mul(b.sub(b.constant(pageTokens), first), dim)), b.divide(first, 2), ofPair);
+  Value codesLeft = b.sub(b.constant(pageTokens * dim), b.mul(first, run));
+  Value scales = b.at(b.at(page.values, codesLeft), b.divide(first, 2), ofPair);
   if (usesTileUnit)
-    clearUnseenPairs(page);
-  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
-    Value offset = b.mul(pair, rowBytes);
-    b.loop(0, blocks, 1, [&](Value block) {
-      Value from = b.at(b.at(page.values, offset), block, 2 * kvBlockColumns);
+    clearUnseenPairs(page, valuePanel, valueStride);
+  forEachPairOfRun(page, /*pairBytes=*/2, [&](Value index, Value pair, Value offset) {
+    Value firstBlock = b.mul(index, blocksOfRun);
+    b.loop(0, blocksOfRun, 1, [&](Value ofRun) {
+      Value from = b.at(b.at(page.values, offset), ofRun, 2 * kvBlockColumns), block = b.add(firstBlock, ofRun);
       Value factors = b.at(b.at(scales, pair, ofPair), block, 2 * kvScaleBytes);
       Value column = b.mul(block, kvBlockColumns);
       if (pairs) {
@@ -348,22 +356,31 @@ void AttentionTile::unpackValues(const PageValues &page) {
         b.store(scaledCodes(upper, high), b.at(to, (valueStride + at) * floatBytes));
       }
     });
-    prefetchLines(b.at(page.nextValues, offset), rowBytes);
+    prefetchLines(b.at(page.nextValues, offset), 2 * run);
   });
   prefetchLines(b.at(page.nextValues, pageTokens * dim), pageTokens / 2 * ofPair);
 }
 
+// `body(run, pair, bytes before it in the plane)` of the pairs of tokens that the tile sees, run by run.
+void AttentionTile::forEachPairOfRun(const PageValues &page, int64_t pairBytes,
+                                     llvm::function_ref<void(Value, Value, Value)> body) {
+  b.loop(0, spec.valueDim() / valueRun(), 1, [&](Value index) {
+    Value before = b.mul(index, bytesOfRun(pairBytes));
+    b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1,
+           [&](Value pair) { body(index, pair, b.add(before, b.mul(pair, valueRun() * pairBytes))); });
+  });
+}
+
 void AttentionTile::widenValuePairs(const PageValues &page) {
-  int64_t rowBytes = spec.valueDim() * pairBytes;
-  b.loop(b.divide(page.firstKey, 2), b.divideUp(page.endKey, 2), 1, [&](Value pair) {
-    Value offset = b.mul(pair, rowBytes), from = b.at(page.values, offset);
-    Value to = b.at(valuePanel, pair, 2 * valueStride * floatBytes);
-    for (ColumnRun run : columnRuns(spec.valueDim(), vectorLanes)) {
+  forEachPairOfRun(page, pairBytes, [&](Value index, Value pair, Value offset) {
+    Value from = b.at(page.values, offset);
+    Value to = b.at(b.at(valuePanel, pair, 2 * valueStride * floatBytes), index, valueRun() * floatBytes);
+    for (ColumnRun run : columnRuns(valueRun(), vectorLanes)) {
       auto [low, high] = b.widenPair(b.load(b.ints(run.lanes), b.at(from, run.begin * pairBytes)));
       b.store(low, b.at(to, run.begin * floatBytes));
       b.store(high, b.at(to, (valueStride + run.begin) * floatBytes));
     }
-    prefetchLines(b.at(page.nextValues, offset), rowBytes);
+    prefetchLines(b.at(page.nextValues, offset), valueRun() * pairBytes);
   });
 }
 
@@ -445,10 +462,19 @@ void AttentionTile::weighValues(const RowBlock &block, const PageValues &page, c
   rowBlocks(block.count, [&](Value row, unsigned count) { valueBlock(row, count, page, values); });
 }
 
+// Of `panel`, the column that `column` is; no vector of columns belongs to two runs.
+Value AttentionTile::columnOf(const Panel &panel, Value base, Value column) {
+  if (!panel.isInRuns)
+    return b.at(base, column, floatBytes);
+  Value run = b.divide(column, valueRun()), ofRun = b.sub(column, b.mul(run, valueRun()));
+  return b.at(b.at(base, run, bytesOfRun(pairBytes)), ofRun, floatBytes);
+}
+
 void AttentionTile::valueBlock(Value row, unsigned rows, const PageValues &page, const Panel &values) {
-  int64_t columns = wide * vectorLanes, whole = spec.valueDim() / columns * columns;
+  int64_t vectors = values.isInRuns ? std::gcd(wide, valueRun() / vectorLanes) : wide;
+  int64_t columns = vectors * vectorLanes, whole = spec.valueDim() / columns * columns;
   SmallVector<ColumnRun> full;
-  for (int64_t w = 0; w < wide; ++w)
+  for (int64_t w = 0; w < vectors; ++w)
     full.push_back({w * vectorLanes, vectorLanes});
   if (whole)
     b.loop(0, whole, columns, [&](Value column) { valueColumns(row, rows, full, column, page, values); });
@@ -463,7 +489,8 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
   Value endKey = pairs ? b.divideUp(page.endKey, 2) : page.endKey;
   int64_t runsEnd = runs.back().begin + runs.back().lanes;
   Value accRow = b.at(b.at(accs, row, valueStride * floatBytes), column, floatBytes);
-  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = b.at(values.base, column, floatBytes);
+  Value weights = b.at(scores, row, blockTokens * floatBytes), valueColumn = columnOf(values, values.base, column);
+  Value nextColumn = readsValuesInPlace ? columnOf(values, page.nextValues, column) : Value();
   Value rowFactors = b.at(factors, row, floatBytes);
   auto accAt = [&](unsigned r, ColumnRun run) { return b.at(accRow, (r * valueStride + run.begin) * floatBytes); };
   SmallVector<Value> init;
@@ -477,7 +504,7 @@ void AttentionTile::valueColumns(Value row, unsigned rows, ArrayRef<ColumnRun> r
     Value weightColumn = b.at(weights, key, floatBytes);
     SmallVector<Value> vectors, next;
     if (readsValuesInPlace)
-      prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), key, values.rowBytes), runsEnd * floatBytes);
+      prefetchLines(b.at(nextColumn, key, values.rowBytes), runsEnd * floatBytes);
     else if (rows < spec.registerRows && readsFloatRows())
       prefetchLines(b.at(b.at(page.nextValues, column, floatBytes), b.mul(key, page.valueBytes)), runsEnd * floatBytes,
                     CacheLevel::First);

@@ -56,7 +56,7 @@ void AttentionTile::atHead(const TileValues &run, Value index, llvm::function_re
 }
 
 KeyBlocks AttentionTile::pages(const TileValues &tile, Value kOffset, Value vOffset) {
-  int64_t element = kvBytes(spec.kv), valueBytes = spec.valueRowDim() * element;
+  int64_t element = kvBytes(spec.kv), valueBytes = (pagesArePaired ? valueRun() : spec.valueRowDim()) * element;
   int64_t keyBytes = (pagesArePaired ? 2 : spec.headDim) * element;
   Value table = tile.sequence.pages;
   auto find = [this, table, kOffset, vOffset, keyBytes, valueBytes](Value index, Value kvHead) {

@@ -62,7 +62,9 @@ void AttentionTile::allocate(bool forHeadRuns) {
     runRows = std::max(runRows, std::min({headTiles(), runHeads, runBytes / headBytes}) * rowAlignment());
   }
   int64_t keyFloats = readsKeysInPlace ? 0 : (pairs ? unitPairsOf(spec.headDim) : spec.headDim) * blockTokens;
-  int64_t valueFloats = copiesValues() ? blockTokens / (pairs ? 2 : 1) * valueStride : 0;
+  // Runs of columns lie in a copy as in a page.
+  int64_t valueTokens = pagesArePaired ? HEDDLE_KV_PAGE_SIZE : blockTokens;
+  int64_t valueFloats = copiesValues() ? valueTokens / (pairs ? 2 : 1) * valueStride : 0;
   auto scratch = [&](int64_t floats) { return b.stackScratch(floats * floatBytes); };
   query = scratch(runRows * queryStride);
   scores = scratch(blockRows() * blockTokens);

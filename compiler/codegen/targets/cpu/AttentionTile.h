@@ -182,7 +182,11 @@ private:
     mlir::Value base;
     int64_t rowBytes;
     mlir::Value rowStride = {}; // instead, where it is not the same for all
+    bool isInRuns = false;      // values as a page has them: in runs of valueRun() columns
   };
+  int64_t valueRun() const { return cpu::valueRunColumns(spec.valueDim()); }
+  int64_t bytesOfRun(int64_t pairBytes) const { return HEDDLE_KV_PAGE_SIZE / 2 * valueRun() * pairBytes; }
+  mlir::Value columnOf(const Panel &panel, mlir::Value base, mlir::Value column);
   // A page's keys, a row for each column of the head, and its values: where they lie, or copied to the panels. The lines of the next page are
   // asked for on the way, or by the products.
   Panel keysOf(const PageValues &page);
@@ -196,7 +200,9 @@ private:
   void widenValuePairs(const PageValues &page);
   void copyKeyPairs(const PageValues &page);
   void copyValuePairs(const PageValues &page);
-  void clearUnseenPairs(const PageValues &page);
+  void clearUnseenPairs(const PageValues &page, mlir::Value to, int64_t columns);
+  void forEachPairOfRun(const PageValues &page, int64_t pairBytes,
+                        llvm::function_ref<void(mlir::Value, mlir::Value, mlir::Value)> body);
   // Of codes, times their scales.
   void unpackKeys(const PageValues &page);
   void unpackKeyPairs(const PageValues &page);

@@ -92,7 +92,7 @@ void AttentionTile::accumulateValuesOnUnit(const RowBlock &block, const Panel &v
   int64_t weightBytes = blockTokens * floatBytes, valueBytes = valueStride * floatBytes;
   unitBlocks(block, valueStride, [&](int64_t rowTiles, Value column, int64_t columnTiles) {
     Panel weights = {scores, weightBytes};
-    Panel columns = {b.at(values.base, column, floatBytes), values.rowBytes};
+    Panel columns = {columnOf(values, values.base, column), values.rowBytes};
     Panel to = {b.at(b.at(accs, block.first, valueBytes), column, floatBytes), valueBytes};
     multiplyUnit(rowTiles, columnTiles, weights, columns, to, blockTokens / 2, /*accumulates=*/true);
   });

@@ -57,10 +57,17 @@ public:
     Value isAlone = arith::AndIOp::create(b, isLast, b.equal(half, b.constant(0)));
     forEachHead(dim, dim, row, plane, [&](Value from, Value to) {
       storeRow(dim, from, stored);
+      int64_t run = cpu::valueRunColumns(dim), runBytes = run * 2 * elementBytes;
+      b.loop(0, dim / run, 1, [&](Value index) {
+        Value of = b.at(stored, index, run * elementBytes);
+        Value pairs = b.at(b.at(to, index, pageTokens / 2 * runBytes), pair, runBytes);
+        if (scales)
+          scatter(of, b.at(pairs, half, elementBytes), run, elementBytes, 2 * elementBytes);
+        else
+          storePair(of, pairs, run, elementBytes, half, isAlone);
+      });
       if (!scales)
-        return storePair(stored, b.at(to, pair, dim * 2 * elementBytes), dim, elementBytes, half, isAlone);
-      scatter(stored, b.at(b.at(to, pair, dim * 2 * elementBytes), half, elementBytes), dim, elementBytes,
-              2 * elementBytes);
+        return;
       int64_t blocks = dim / kvBlockColumns;
       storePair(scales, b.at(b.at(to, pageTokens * dim), pair, blocks * 2 * kvScaleBytes), blocks, kvScaleBytes, half,
                 isAlone);

@@ -24,6 +24,10 @@ bool cpu::hasPairedPages(const KvAppendSpec &spec) {
   return hasPairedPages(spec.kv, spec.headDim, spec.isLatent);
 }
 
+int64_t cpu::valueRunColumns(int64_t columns) {
+  return columns % 64 ? columns : 64;
+}
+
 PlaneOrder cpu::planeOrder(bool isPaired, bool isValue) {
   return !isPaired ? PlaneOrder::Rows : isValue ? PlaneOrder::TokenPairs : PlaneOrder::ColumnPairs;
 }
@@ -34,8 +38,10 @@ int64_t cpu::elementOf(PlaneOrder order, int64_t columns, int64_t token, int64_t
     return token * columns + column;
   case PlaneOrder::ColumnPairs:
     return (column / 2 * HEDDLE_KV_PAGE_SIZE + token) * 2 + column % 2;
-  case PlaneOrder::TokenPairs:
-    return (token / 2 * columns + column) * 2 + token % 2;
+  case PlaneOrder::TokenPairs: {
+    int64_t run = valueRunColumns(columns), row = column / run * (HEDDLE_KV_PAGE_SIZE / 2) + token / 2;
+    return (row * run + column % run) * 2 + token % 2;
+  }
   }
   llvm_unreachable("an order");
 }

@@ -14,7 +14,7 @@ namespace heddle::cpu {
 enum class PlaneOrder {
   Rows,        // (64 tokens, columns)
   ColumnPairs, // (columns / 2, 64 tokens, 2): neighbouring columns of a token side by side
-  TokenPairs,  // (64 tokens / 2, columns, 2): a column of neighbouring tokens side by side
+  TokenPairs, // (columns / run, 64 tokens / 2, run, 2): a column of neighbouring tokens side by side, in runs of valueRunColumns
 };
 
 // Pages of bf16 whose heads have an even number of columns, and codes of q8_0: keys in ColumnPairs, values in TokenPairs. The partner of a
@@ -24,6 +24,9 @@ bool hasPairedPages(KvType kv, int64_t headDim, bool isLatent);
 bool hasPairedPages(KvCacheType cache);
 bool hasPairedPages(const AttentionSpec &spec);
 bool hasPairedPages(const KvAppendSpec &spec);
+
+// Columns that a pass over the tokens of a plane sums: what it reads then lies in one piece. 64, or all where those are no multiple of it.
+int64_t valueRunColumns(int64_t columns);
 
 PlaneOrder planeOrder(bool isPaired, bool isValue);
 
