@@ -1,7 +1,10 @@
-// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Part of Heddle, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Qwen2-VL (arXiv:2409.12191) and Qwen2.5-VL (arXiv:2502.13923): a tower that sees images of any size as they are, its patches rotated by their row and
-// column, and a square of them one token. Qwen2.5-VL's patches attend within windows but in some layers, and stand window by window.
+// Qwen2-VL (arXiv:2409.12191) and Qwen2.5-VL (arXiv:2502.13923): a tower that
+// sees images of any size as they are, its patches rotated by their row and
+// column, and a square of them one token. Qwen2.5-VL's patches attend within
+// windows but in some layers, and stand window by window.
 
 #include "frontends/families/Families.h"
 #include "frontends/families/Seen.h"
@@ -9,78 +12,81 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace heddle {
 
 #define BLOCK "visual.blocks.%."
 
 static constexpr TensorRule patchRules[] = {
-    {"visual.patch_embed.proj.weight", nullptr, ConfigDim::EncoderHidden, ConfigDim::PatchWidth, When::Always,
-     StoredOrder::Flattened},
-    {BLOCK "attn.qkv.weight", nullptr, ConfigDim::EncoderQueriesKeysValues, ConfigDim::EncoderHidden},
+    {"visual.patch_embed.proj.weight", nullptr, ConfigDim::EncoderHidden,
+     ConfigDim::PatchWidth, When::Always, StoredOrder::Flattened},
+    {BLOCK "attn.qkv.weight", nullptr, ConfigDim::EncoderQueriesKeysValues,
+     ConfigDim::EncoderHidden},
     {BLOCK "attn.qkv.bias", nullptr, ConfigDim::EncoderQueriesKeysValues},
-    HEDDLE_TOWER_LINEAR(BLOCK "attn.proj", EncoderHidden, EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "attn.proj", EncoderHidden, EncoderHidden,
+                        Always),
 };
 static constexpr TensorRule blockRules[] = {
-    HEDDLE_TOWER_NORM(BLOCK "norm1", EncoderHidden, Always), HEDDLE_TOWER_NORM(BLOCK "norm2", EncoderHidden, Always),
-    HEDDLE_TOWER_LINEAR(BLOCK "mlp.fc1", EncoderIntermediate, EncoderHidden, Always),
-    HEDDLE_TOWER_LINEAR(BLOCK "mlp.fc2", EncoderHidden, EncoderIntermediate, Always)};
+    HEDDLE_TOWER_NORM(BLOCK "norm1", EncoderHidden, Always),
+    HEDDLE_TOWER_NORM(BLOCK "norm2", EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.fc1", EncoderIntermediate, EncoderHidden,
+                        Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.fc2", EncoderHidden, EncoderIntermediate,
+                        Always)};
 static constexpr TensorRule gatedBlockRules[] = {
     {BLOCK "norm1.weight", nullptr, ConfigDim::EncoderHidden},
     {BLOCK "norm2.weight", nullptr, ConfigDim::EncoderHidden},
-    HEDDLE_TOWER_LINEAR(BLOCK "mlp.gate_proj", EncoderIntermediate, EncoderHidden, Always),
-    HEDDLE_TOWER_LINEAR(BLOCK "mlp.up_proj", EncoderIntermediate, EncoderHidden, Always),
-    HEDDLE_TOWER_LINEAR(BLOCK "mlp.down_proj", EncoderHidden, EncoderIntermediate, Always)};
-#define MERGER                                                                                                         \
-  HEDDLE_TOWER_LINEAR("visual.merger.mlp.0", Seen, Seen, Always),                                                      \
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.gate_proj", EncoderIntermediate,
+                        EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.up_proj", EncoderIntermediate, EncoderHidden,
+                        Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.down_proj", EncoderHidden,
+                        EncoderIntermediate, Always)};
+#define MERGER                                                                 \
+  HEDDLE_TOWER_LINEAR("visual.merger.mlp.0", Seen, Seen, Always),              \
       HEDDLE_TOWER_LINEAR("visual.merger.mlp.2", Projection, Seen, Always)
-static constexpr TensorRule mergerRules[] = {HEDDLE_TOWER_NORM("visual.merger.ln_q", EncoderHidden, Always), MERGER};
-static constexpr TensorRule gatedMergerRules[] = {{"visual.merger.ln_q.weight", nullptr, ConfigDim::EncoderHidden},
-                                                  MERGER};
-
-// A number, or one for each side, which must be the same.
-static int64_t readSide(JsonObject &object, const char *key, int64_t fallback) {
-  std::vector<int64_t> sides = object.integers(key);
-  if (sides.size() > 2 || (sides.size() == 2 && sides[0] != sides[1]))
-    object.unsupported(key, "has sides that differ, which is not supported: expected a square");
-  return object.bounded(key, sides.empty() ? fallback : sides[0], 1, 1 << 10);
-}
+static constexpr TensorRule mergerRules[] = {
+    HEDDLE_TOWER_NORM("visual.merger.ln_q", EncoderHidden, Always), MERGER};
+static constexpr TensorRule gatedMergerRules[] = {
+    {"visual.merger.ln_q.weight", nullptr, ConfigDim::EncoderHidden}, MERGER};
 
 // What both towers have.
-static void readTower(JsonObject &object, ModelConfig &config, const char *width, int64_t hidden,
+static void readTower(JsonObject &object, ModelConfig &config,
+                      const char *width, int64_t hidden,
                       const char *activation) {
   EncoderConfig &stack = config.encoder;
   // The reference takes the common names for its own, and they count.
-  auto named = [&](const char *common, const char *own) { return object.has(common) ? common : own; };
-  stack.numLayers = readBounded(object, named("num_hidden_layers", "depth"), 32, 4096);
+  auto named = [&](const char *common, const char *own) {
+    return object.has(common) ? common : own;
+  };
+  stack.numLayers =
+      readBounded(object, named("num_hidden_layers", "depth"), 32, 4096);
   stack.hiddenSize = readBounded(object, width, hidden, 1 << 20);
-  stack.numHeads = readBounded(object, named("num_attention_heads", "num_heads"), 16, 1 << 16);
+  stack.numHeads = readBounded(
+      object, named("num_attention_heads", "num_heads"), 16, 1 << 16);
   stack.normEps = 1e-6;
   TowerDefaults defaults;
   defaults.activation = activation;
   stack.activation = readTowerActivation(object, defaults);
   ImageConfig &image = config.image;
   image.channels = readBounded(object, "in_channels", 3, 64);
-  image.patch = readSide(object, "patch_size", 14);
-  image.frames = readSide(object, "temporal_patch_size", 2);
+  image.patch = readPatchSide(object, "patch_size", 14);
+  image.frames = readPatchSide(object, "temporal_patch_size", 2);
   config.seen.side = readBounded(object, "spatial_merge_size", 2, 64);
   config.seen.sideBySide = true;
   image.size = image.patch * config.seen.side;
   image.hasAnySize = true;
   if (object.status().isOk() && stack.hiddenSize % (4 * stack.numHeads))
-    object.fail(width, "(" + std::to_string(stack.hiddenSize) + ") must be a multiple of four times num_heads (" +
+    object.fail(width, "(" + std::to_string(stack.hiddenSize) +
+                           ") must be a multiple of four times num_heads (" +
                            std::to_string(stack.numHeads) + ")");
-  if (object.has("head_dim") && object.integer("head_dim").value_or(0) * stack.numHeads != stack.hiddenSize)
-    object.unsupported("head_dim", "is not what num_heads leaves of a patch, which is not supported");
-  JsonObject rope =
-      object.object(object.has("rope_scaling") && !object.isNull("rope_scaling") ? "rope_scaling" : "rope_parameters");
-  config.seen.theta = rope.number("rope_theta").value_or(object.number("rope_theta").value_or(10000.0));
-  if (!(config.seen.theta > 0) || !std::isfinite(config.seen.theta))
-    object.fail("rope_theta", "is not a number above 0");
-  if (std::string type = rope.string("rope_type").value_or("axial"); type != "axial" && type != "default")
-    object.unsupported("rope_parameters", "has rope_type '" + printable(type, 64) + "', expected axial");
-  object.adopt(rope);
+  if (object.has("head_dim") &&
+      object.integer("head_dim").value_or(0) * stack.numHeads !=
+          stack.hiddenSize)
+    object.unsupported(
+        "head_dim",
+        "is not what num_heads leaves of a patch, which is not supported");
+  readPlaceRotation(object, config);
   config.vocabSize = 1; // there are no words
 }
 
@@ -92,7 +98,8 @@ static void adoptTowerStack(ModelConfig &config) {
 static void readQwen2Sizes(JsonObject &object, ModelConfig &config) {
   readTower(object, config, "embed_dim", 1280, "quick_gelu");
   object.pass("hidden_size"); // the decoder's
-  config.encoder.intermediateSize = config.encoder.hiddenSize * readBounded(object, "mlp_ratio", 4, 1 << 8);
+  config.encoder.intermediateSize =
+      config.encoder.hiddenSize * readBounded(object, "mlp_ratio", 4, 1 << 8);
   adoptTowerStack(config);
 }
 
@@ -100,14 +107,18 @@ static void readQwen25Sizes(JsonObject &object, ModelConfig &config) {
   readTower(object, config, "hidden_size", 3584, "silu");
   object.pass("out_hidden_size"); // the decoder's
   config.gatesFeedForward = true;
-  config.encoder.intermediateSize = readBounded(object, "intermediate_size", 3420, 1 << 24);
+  config.encoder.intermediateSize =
+      readBounded(object, "intermediate_size", 3420, 1 << 24);
   adoptTowerStack(config);
   ImageConfig &image = config.image;
-  int64_t window = readBounded(object, "window_size", 112, 1 << 14), unit = std::max<int64_t>(image.size, 1);
+  int64_t window = readBounded(object, "window_size", 112, 1 << 14),
+          unit = std::max<int64_t>(image.size, 1);
   image.window = window / unit * std::max<int64_t>(config.seen.side, 1);
   if (window < unit || image.window > 256)
-    object.unsupported("window_size", "is " + std::to_string(window) + ", expected " + std::to_string(unit) +
-                                          ", the pixels of a token on a side, to 256 patches");
+    object.unsupported("window_size",
+                       "is " + std::to_string(window) + ", expected " +
+                           std::to_string(unit) +
+                           ", the pixels of a token on a side, to 256 patches");
   std::vector<int64_t> whole = object.integers("fullatt_block_indexes");
   if (!object.has("fullatt_block_indexes"))
     whole = {7, 15, 23, 31};
@@ -123,7 +134,8 @@ static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
   bool hasWindows = c.image.window > 0;
   int64_t width = stack.hiddenSize, length = c.image.window * c.image.window;
   TensorHandle pixels = b.runs("pixel_values", length, c.image.patchWidth());
-  TensorHandle cosines = b.runs("cosines", length, c.headDim), sines = b.runs("sines", length, c.headDim);
+  TensorHandle cosines = b.runs("cosines", length, c.headDim),
+               sines = b.runs("sines", length, c.headDim);
   AttentionTerms inWindow, inAll;
   TensorHandle allCosines, allSines;
   if (hasWindows) {
@@ -133,34 +145,46 @@ static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
     allCosines = b.joinRuns(cosines), allSines = b.joinRuns(sines);
   }
   auto norm = [&](TensorHandle x, const char *name) {
-    return c.gatesFeedForward ? b.rmsNorm(x, name, stack.normEps) : b.layerNorm(x, name, stack.normEps);
+    return c.gatesFeedForward ? b.rmsNorm(x, name, stack.normEps)
+                              : b.layerNorm(x, name, stack.normEps);
   };
   TensorHandle x = b.linear(pixels, "visual.patch_embed.proj");
   for (int64_t i = 0; i < stack.numLayers; ++i)
-    x = b.layer(i, "visual.blocks." + std::to_string(i) + ".", x, [&](TensorHandle x) {
-      bool isWhole = hasWindows && c.seen.layersOfAll.count(i);
-      TensorHandle qkv = b.linear(norm(x, "norm1"), "attn.qkv");
-      if (isWhole)
-        qkv = b.joinRuns(qkv);
-      auto heads = [&](int64_t part) {
-        return b.splitHeads(b.columns(qkv, part * width, (part + 1) * width), stack.numHeads);
-      };
-      TensorHandle cos = isWhole ? allCosines : cosines, sin = isWhole ? allSines : sines;
-      TensorHandle q = b.rotated(heads(0), cos, sin), k = b.rotated(heads(1), cos, sin);
-      TensorHandle attended = b.mergeHeads(b.attention(q, k, heads(2), isWhole ? inAll : inWindow));
-      if (isWhole)
-        attended = b.splitRuns(attended, length);
-      x = b.add(x, b.linear(attended, "attn.proj"));
-      TensorHandle normed = norm(x, "norm2");
-      if (!c.gatesFeedForward)
-        return b.add(x, b.linear(b.activation(b.linear(normed, "mlp.fc1"), stack.activation), "mlp.fc2"));
-      TensorHandle gate = b.linear(normed, "mlp.gate_proj"), up = b.linear(normed, "mlp.up_proj");
-      return b.add(x, b.linear(b.glu(gate, up, stack.activation), "mlp.down_proj"));
-    });
+    x = b.layer(
+        i, "visual.blocks." + std::to_string(i) + ".", x, [&](TensorHandle x) {
+          bool isWhole = hasWindows && c.seen.layersOfAll.count(i);
+          TensorHandle qkv = b.linear(norm(x, "norm1"), "attn.qkv");
+          if (isWhole)
+            qkv = b.joinRuns(qkv);
+          auto heads = [&](int64_t part) {
+            return b.splitHeads(
+                b.columns(qkv, part * width, (part + 1) * width),
+                stack.numHeads);
+          };
+          TensorHandle cos = isWhole ? allCosines : cosines,
+                       sin = isWhole ? allSines : sines;
+          TensorHandle q = b.rotated(heads(0), cos, sin),
+                       k = b.rotated(heads(1), cos, sin);
+          TensorHandle attended = b.mergeHeads(
+              b.attention(q, k, heads(2), isWhole ? inAll : inWindow));
+          if (isWhole)
+            attended = b.splitRuns(attended, length);
+          x = b.add(x, b.linear(attended, "attn.proj"));
+          TensorHandle normed = norm(x, "norm2");
+          if (!c.gatesFeedForward)
+            return b.add(x, b.linear(b.activation(b.linear(normed, "mlp.fc1"),
+                                                  stack.activation),
+                                     "mlp.fc2"));
+          TensorHandle gate = b.linear(normed, "mlp.gate_proj"),
+                       up = b.linear(normed, "mlp.up_proj");
+          return b.add(
+              x, b.linear(b.glu(gate, up, stack.activation), "mlp.down_proj"));
+        });
   return {x};
 }
 
-static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
+static void readJoint(JsonObject &object, ModelConfig &text,
+                      ModelConfig &tower) {
   readImageToken(object, text, tower, 151655);
   tower.seen.layers = {0};
   RopeConfig &rope = text.ropes[0];
@@ -170,35 +194,41 @@ static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower)
   for (int64_t section : rope.sections)
     rotated += section > 0 ? section : rope.rotaryDim + 1;
   if (rotated != rope.rotaryDim / 2)
-    object.unsupported("mrope_section", "has numbers that do not add up to " + std::to_string(rope.rotaryDim / 2) +
+    object.unsupported("mrope_section", "has numbers that do not add up to " +
+                                            std::to_string(rope.rotaryDim / 2) +
                                             ", half of the numbers of a head");
-  if (rope.scaling == RopeScalingKind::Dynamic || rope.scaling == RopeScalingKind::Longrope)
+  if (rope.scaling == RopeScalingKind::Dynamic ||
+      rope.scaling == RopeScalingKind::Longrope)
     object.unsupported("rope_scaling",
-                       "depends on a text's length, which is not supported of a model that sees images");
+                       "depends on a text's length, which is not supported of "
+                       "a model that sees images");
   constexpr const char *marker = "<|image_pad|>";
-  tower.seen.text = {marker, "<|vision_start|><|image_pad|><|vision_end|>", marker, "", "", ""};
+  tower.seen.text = {marker, "<|vision_start|><|image_pad|><|vision_end|>",
+                     marker, "",
+                     "",     ""};
 }
 
 static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
   const ModelConfig &c = b.config();
   constexpr const char *norm = "visual.merger.ln_q";
   constexpr double eps = 1e-6;
-  TensorHandle normed = c.gatesFeedForward ? b.rmsNorm(seen, norm, eps) : b.layerNorm(seen, norm, eps);
+  TensorHandle normed = c.gatesFeedForward ? b.rmsNorm(seen, norm, eps)
+                                           : b.layerNorm(seen, norm, eps);
   TensorHandle joined = b.groupTokens(normed, c.seen.side * c.seen.side);
-  TensorHandle wide = b.activation(b.linear(joined, "visual.merger.mlp.0"), Activation::Gelu);
+  TensorHandle wide =
+      b.activation(b.linear(joined, "visual.merger.mlp.0"), Activation::Gelu);
   b.output("image_features", b.linear(wide, "visual.merger.mlp.2"));
 }
 
-static void build(ModelBuilder &b) {
-  project(b, beginSeen(b), {});
-}
+static void build(ModelBuilder &b) { project(b, beginSeen(b), {}); }
 
 static void buildTower(ModelBuilder &b) {
   b.beginEntry("image", "runs");
   b.output("last_hidden_state", hiddenStates(b).back());
 }
 
-static constexpr Family describeTower(const char *modelType, const char *older) {
+static constexpr Family describeTower(const char *modelType,
+                                      const char *older) {
   Family row = describeTowers(modelType);
   row.olderPart = older;
   row.imageProcessor = "Qwen2VLImageProcessor";
@@ -209,7 +239,8 @@ static constexpr Family describeTower(const char *modelType, const char *older) 
   row.hiddenStates = hiddenStates;
   return row;
 }
-const Family family::qwen2VlVision = describeTower("qwen2_vl_vision", "qwen2_vl");
+const Family family::qwen2VlVision =
+    describeTower("qwen2_vl_vision", "qwen2_vl");
 
 static constexpr Family describeGatedTower() {
   Family row = describeTower("qwen2_5_vl_vision", "qwen2_5_vl");
@@ -219,10 +250,13 @@ static constexpr Family describeGatedTower() {
 }
 const Family family::qwen25VlVision = describeGatedTower();
 
-static constexpr Head qwen2Heads[] = {{"Qwen2VLForConditionalGeneration", mergerRules, project}};
-static constexpr Head qwen25Heads[] = {{"Qwen2_5_VLForConditionalGeneration", gatedMergerRules, project}};
+static constexpr Head qwen2Heads[] = {
+    {"Qwen2VLForConditionalGeneration", mergerRules, project}};
+static constexpr Head qwen25Heads[] = {
+    {"Qwen2_5_VLForConditionalGeneration", gatedMergerRules, project}};
 
-static constexpr Family describeSeeing(const char *modelType, const char *tower, Listing<Head> heads) {
+static constexpr Family describeSeeing(const char *modelType, const char *tower,
+                                       Listing<Head> heads) {
   Family row;
   row.modelType = modelType;
   row.textModel = modelType;
@@ -235,7 +269,9 @@ static constexpr Family describeSeeing(const char *modelType, const char *tower,
   row.build = build;
   return row;
 }
-const Family family::qwen2VlSeeing = describeSeeing("qwen2_vl", "qwen2_vl_vision", qwen2Heads);
-const Family family::qwen25VlSeeing = describeSeeing("qwen2_5_vl", "qwen2_5_vl_vision", qwen25Heads);
+const Family family::qwen2VlSeeing =
+    describeSeeing("qwen2_vl", "qwen2_vl_vision", qwen2Heads);
+const Family family::qwen25VlSeeing =
+    describeSeeing("qwen2_5_vl", "qwen2_5_vl_vision", qwen25Heads);
 
 } // namespace heddle
