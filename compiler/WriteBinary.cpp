@@ -143,6 +143,9 @@ PackageInfo heddle::packageInfo(const CompileOptions &options, const Program &pr
     // Of the positions of a sequence, those of virtual tokens are not its own.
     info.context = contextOf(options, program.model.config) - program.adapters.mostVirtualTokens();
     info.maxRows = std::min(maxStepRows(target), info.context);
+    // A step takes a prompt whole, whose image stands beside as many rows as others have.
+    if (const ModelConfig *tower = program.model.config.tower.get(); tower && tower->seen.promptSeesAhead)
+      info.maxRows = std::min(info.maxRows + tower->image.tokens(), info.context);
     if (isEncoder(module) || isEncoderDecoder(module)) {
       // An encoder sees all of a sequence at once.
       info.sourceContext = isEncoder(module) ? info.context : sourceContextOf(options, program.model.config);

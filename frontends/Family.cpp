@@ -202,6 +202,8 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.encoder.hiddenSize;
   case ConfigDim::Projection:
     return config.projectionSize;
+  case ConfigDim::DeepLayers:
+    return static_cast<int64_t>(config.seen.deepLayers.size());
   case ConfigDim::Seen:
     return config.encoder.hiddenSize * static_cast<int64_t>(config.seen.layers.size()) *
            (config.seen.sideBySide ? config.seen.side * config.seen.side : 1);

@@ -59,6 +59,7 @@ enum class ConfigDim : uint8_t {
   EncoderQueriesKeysValues /* 3 x that */,
   Projection /* projection_dim of two towers; of one beside a decoder the width of that */,
   Seen /* hidden states of such a tower side by side */,
+  DeepLayers /* of such a tower */,
   GateAndUp /* 2 x intermediate_size */,
   Experts,
   ExpertIntermediate,
@@ -437,7 +438,10 @@ struct Family {
   const char *towerPrefix = "vision_tower.", *projectorPrefix = "multi_modal_projector.";
   // Of a tower: its model_type in older files of a larger model; null: there is none.
   const char *olderPart = nullptr;
-  bool mayBeFlat = false; // files may have the decoder's keys beside vision_config
+  bool mayBeFlat = false;  // files may have the decoder's keys beside vision_config
+  bool capsLogits = false; // final_logit_softcapping of text_config counts
+  // What text_config says of use_bidirectional_attention is of prompts, which see ahead anyway.
+  bool promptSeesAhead = false;
 };
 
 using FamilyList = std::vector<const Family *>;

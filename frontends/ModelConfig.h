@@ -47,6 +47,8 @@ struct RopeConfig {
   std::vector<float> stated;
   // How many frequencies rotate by an image's time, row and column, in turn (Qwen2-VL, arXiv:2409.12191); empty: all by one position.
   std::vector<int64_t> sections;
+  // Frequencies of sections alternate, as far as there are of each; the others rotate by the first.
+  bool sectionsAlternate = false;
 
   // (rotary_dim / 2) inverse frequencies in f32 as the Hugging Face implementation computes them, scaling applied.
   // `longContext` selects longFactor. Also gives the factor that multiplies cos and sin. `maxPositions` matters to
@@ -190,6 +192,7 @@ struct ImageConfig {
   int64_t window = 0;       // patches on a side of what a patch attends to within; 0: it attends to all
   int64_t frames = 1;       // that a patch is of
   bool hasAnySize = false;  // `size` is what the sides of an image are multiples of
+  bool isWhole = false;     // such images are whole for who gives numbers instead of files, else cut into patches
   int64_t patchWidth() const { return channels * frames * patch * patch; }
   // What a token is given as: the numbers of its patch, then 1 where it is each special token, or a patch; else zeros.
   int64_t rowWidth() const { return patchWidth() + specialTokens + 1; }
@@ -208,7 +211,9 @@ struct ImageProcessing {
   int64_t minTiles = 0,
           maxTiles = 0; // or to the grid of so many such squares that is nearest to its ratio, beside the whole
   int64_t leastPixels = 0, mostPixels = 0; // or to the nearest multiples of the model's size within these
-  int64_t cropHeight = 0, cropWidth = 0;   // 0: not cropped
+  // Or, where it is larger than height or width, within both, and then to the next multiples of the model's size.
+  bool isAtMost = false;
+  int64_t cropHeight = 0, cropWidth = 0; // 0: not cropped
   double factor = 1.0;
   std::vector<double> mean, deviation; // of each channel; none: not normalized
 };
@@ -259,11 +264,14 @@ struct SpeechConfig {
 };
 
 // How an image is written in a prompt: each `marker` becomes `whole`, in which the image's token stands once for all rows of it. Of an image that is cut
-// into tiles: `tile` for each, with {row} and {column}, `rowEnd` behind each row, then `behindTiles` and `whole`. No marker: its token stands for it.
+// into tiles, and of one of any size, whose tiles are its tokens: `tile` for each, with {row} and {column}, `betweenRows` where a row of them follows
+// another, then `behindTiles` and `whole`. No marker: its token stands for it.
 struct SeenText {
   std::string marker, unmentioned; // what a prompt that mentions no image begins with
-  std::string whole, tile, rowEnd, behindTiles;
+  std::string whole, tile, betweenRows, behindTiles;
   std::string beforeTiles, tiledWhole; // the latter instead of `whole`, unless it is empty
+  bool startsBehind = false;           // the token that a text starts with stands behind the last image
+  std::string end;                     // stands behind a prompt with images
 };
 
 // What a decoder takes of a tower: some of its hidden states, side by side, as tokens of a prompt.
@@ -276,7 +284,14 @@ struct SeenConfig {
   int64_t side = 1;            // patches on a side of those that become one token
   bool sideBySide = false;     // which then has all their numbers, instead of one for each column
   bool seesAhead = false;      // tokens of an image see each other, whichever comes first
-  double theta = 0;            // of the rotation by a patch's place, of images of any size
+  bool promptSeesAhead = false; // so do all of a prompt with images, instead
+  double theta = 0;             // of the rotation by a patch's place, of images of any size
+  bool alternates = false;      // the frequencies of rows and columns, there, take turns instead of being the same
+  // Of an image that is seen whole and in tiles: heights and widths one of which it is fitted into, and cut.
+  std::vector<std::pair<int64_t, int64_t>> resolutions;
+  // Layers of the tower that give rows of their own beside those of the last: they are added behind the first layers of the decoder, one each.
+  std::vector<int64_t> deepLayers;
+  int64_t placesOnSide = 0; // of a square of learned positions, between which those of patches lie; 0: there are none
   std::set<int64_t> layersOfAll; // where patches attend within windows: the layers in which they attend to all
   SeenText text;
 };

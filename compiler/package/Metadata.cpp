@@ -78,7 +78,13 @@ static fb::Offset<package::RopeTable> ropeTable(fb::FlatBufferBuilder &b, const 
     scaling = package::RopeScaling::Dynamic;
   }
   std::vector<uint8_t> axes;
-  for (size_t section = 0; section < rope.sections.size(); ++section)
+  if (rope.sectionsAlternate) {
+    axes.assign(frequency.size(), 0);
+    for (size_t axis = 1; axis < rope.sections.size(); ++axis)
+      for (size_t i = axis; i < std::min(axes.size(), 3 * size_t(rope.sections[axis])); i += 3)
+        axes[i] = uint8_t(axis);
+  }
+  for (size_t section = 0; !rope.sectionsAlternate && section < rope.sections.size(); ++section)
     axes.insert(axes.end(), size_t(rope.sections[section]), uint8_t(section % 3));
   fb::Offset<fb::Vector<uint8_t>> axesVector;
   if (config.tower && !axes.empty())
@@ -138,11 +144,11 @@ static fb::Offset<package::ImageProcessing> imageProcessingTable(fb::FlatBufferB
   const ImageProcessing &from = *config.imageProcessing;
   auto mean = b.CreateVector(std::vector<float>(from.mean.begin(), from.mean.end()));
   auto deviation = b.CreateVector(std::vector<float>(from.deviation.begin(), from.deviation.end()));
-  return package::CreateImageProcessing(b, uint32_t(config.image.size), uint32_t(from.height), uint32_t(from.width),
-                                        uint32_t(from.shortestEdge), uint8_t(from.filter), uint32_t(from.cropHeight),
-                                        uint32_t(from.cropWidth), from.factor, mean, deviation,
-                                        uint32_t(from.longestEdge), from.tiles, uint32_t(from.minTiles),
-                                        uint32_t(from.maxTiles), uint64_t(from.leastPixels), uint64_t(from.mostPixels));
+  return package::CreateImageProcessing(
+      b, uint32_t(config.image.size), uint32_t(from.height), uint32_t(from.width), uint32_t(from.shortestEdge),
+      uint8_t(from.filter), uint32_t(from.cropHeight), uint32_t(from.cropWidth), from.factor, mean, deviation,
+      uint32_t(from.longestEdge), from.tiles, uint32_t(from.minTiles), uint32_t(from.maxTiles),
+      uint64_t(from.leastPixels), uint64_t(from.mostPixels), from.isAtMost);
 }
 
 // How what a tower sees gets into prompts; each item gives `count` rows.
@@ -153,15 +159,24 @@ static fb::Offset<package::GivenRows> givenTable(fb::FlatBufferBuilder &b, const
   if (image.hasAnySize)
     grid = package::CreateGivenGrid(b, uint32_t(image.patch), uint32_t(image.frames), uint32_t(seen.side),
                                     uint32_t(image.channels), uint32_t(tower.headDim), seen.theta,
-                                    uint32_t(image.window / seen.side));
+                                    uint32_t(image.window / seen.side), seen.alternates, image.isWhole,
+                                    uint32_t(seen.placesOnSide));
   fb::Offset<package::GivenText> text;
   if (const SeenText &from = seen.text; !from.marker.empty())
-    text = package::CreateGivenTextDirect(b, from.marker.c_str(), from.unmentioned.c_str(), from.whole.c_str(),
-                                          from.tile.c_str(), from.rowEnd.c_str(), from.behindTiles.c_str(),
-                                          from.beforeTiles.c_str(),
-                                          from.tiledWhole.empty() ? nullptr : from.tiledWhole.c_str());
+    text = package::CreateGivenTextDirect(
+        b, from.marker.c_str(), from.unmentioned.c_str(), from.whole.c_str(), from.tile.c_str(),
+        from.betweenRows.c_str(), from.behindTiles.c_str(), from.beforeTiles.c_str(),
+        from.tiledWhole.empty() ? nullptr : from.tiledWhole.c_str(), from.startsBehind, from.end.c_str());
+  fb::Offset<package::GivenTiles> tiles;
+  if (!seen.resolutions.empty()) {
+    std::vector<uint32_t> sizes;
+    for (auto [height, width] : seen.resolutions)
+      sizes.insert(sizes.end(), {uint32_t(height), uint32_t(width)});
+    tiles = package::CreateGivenTilesDirect(b, uint32_t(image.size), uint32_t(image.grid()), &sizes);
+  }
   return package::CreateGivenRows(b, /*graph=*/0, image.hasAnySize ? 0 : uint32_t(count), int32_t(seen.token),
-                                  seen.seesAhead, text, grid);
+                                  seen.seesAhead, text, grid, seen.promptSeesAhead, tiles,
+                                  uint32_t(seen.deepLayers.size()));
 }
 
 static std::vector<std::string> configLines(const ModelConfig &c, ModuleOp module) {

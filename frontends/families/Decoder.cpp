@@ -203,8 +203,13 @@ TensorHandle layerFeedForward(ModelBuilder &b, int64_t layer, TensorHandle x) {
 }
 
 TensorHandle decoderLayers(ModelBuilder &b, const std::string &scope, TensorHandle x, const DecoderLayer &body) {
-  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
+  const ModelConfig *tower = b.config().tower.get();
+  auto deep = int64_t(tower ? tower->seen.deepLayers.size() : 0);
+  for (int64_t i = 0; i < b.config().numHiddenLayers; ++i) {
     x = b.layer(i, scope + std::to_string(i) + ".", x, [&](TensorHandle x) { return body(i, x); });
+    if (i < deep)
+      x = b.add(x, b.givenBeside(i));
+  }
   return x;
 }
 

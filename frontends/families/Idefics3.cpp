@@ -18,7 +18,7 @@ static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower)
   readSquares(object, tower, "scale_factor", object.integer("scale_factor").value_or(2), /*sideBySide=*/true);
 #define FAKE "<fake_token_around_image>"
   tower.seen.text = {"<image>", "<image>", FAKE "<global-img><image>" FAKE, FAKE "<row_{row}_col_{column}><image>",
-                     "\n",      "\n"};
+                     "\n",      "\n\n"};
 #undef FAKE
 }
 

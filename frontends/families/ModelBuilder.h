@@ -80,6 +80,8 @@ public:
   virtual TensorHandle embedPositions(const std::string &name) = 0;
   // The same of another table, times `scale`; ids that it has no row for take the first one.
   virtual TensorHandle embedIds(const std::string &name, double scale) = 0;
+  // Of a decoder that sees images: row `index` of those that stand behind the one of each token, zeros where a token is none of an image.
+  virtual TensorHandle givenBeside(int64_t index) = 0;
   // Of an encoder of images or of sound: (batch, sequence, ModelConfig::inputWidth()).
   virtual TensorHandle patches() = 0;
   // Of a graph: pixel_values in patches, (batch, patches, channels * patch * patch), with zeros behind the image's last row and column.
@@ -150,11 +152,11 @@ public:
   // All columns so many times side by side: (batch, sequence, times * width).
   virtual TensorHandle repeatColumns(TensorHandle x, int64_t times) = 0;
   // Of a graph that takes runs of patches, any number of runs of one length: its input `name`, (runs, patches, width), whose length is `length`, or of the
-  // call (0). All runs as one, (1, runs * patches, width), and back; and so many tokens of a run side by side as one.
+  // call (0). All runs as one, (1, runs * patches, width), and back; and so many tokens of a run side by side as one, or `byColumn` their numbers of a column.
   virtual TensorHandle runs(const std::string &name, int64_t length, int64_t width) = 0;
   virtual TensorHandle joinRuns(TensorHandle x) = 0;
   virtual TensorHandle splitRuns(TensorHandle x, int64_t length) = 0;
-  virtual TensorHandle groupTokens(TensorHandle x, int64_t group) = 0;
+  virtual TensorHandle groupTokens(TensorHandle x, int64_t group, bool byColumn = false) = 0;
   // (runs, heads, patches, head_dim) rotated by halves, whose cosines and sines, those of the first half less than 0, are (runs, patches, head_dim);
   // and a number of each patch, (runs, patches, 1), as what scores get for it as a key.
   virtual TensorHandle rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) = 0;

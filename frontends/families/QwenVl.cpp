@@ -1,7 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Qwen2-VL (arXiv:2409.12191) and Qwen2.5-VL (arXiv:2502.13923): a tower that sees images of any size as they are, its patches rotated by their row and
-// column, and a square of them one token. Qwen2.5-VL's patches attend within windows but in some layers, and stand window by window.
+// Qwen2-VL (arXiv:2409.12191), Qwen2.5-VL (arXiv:2502.13923) and Qwen3-VL (arXiv:2511.21631): a tower that sees images of any size as they are, its patches
+// rotated by their row and column, and a square of them one token. Qwen2.5-VL's patches attend within windows but in some layers, and stand window by window.
+// Qwen3-VL adds positions between learned ones, and what some of its layers give to the first layers of the decoder.
 
 #include "frontends/families/Families.h"
 #include "frontends/families/Seen.h"
@@ -9,7 +10,6 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace heddle {
 
@@ -39,15 +39,36 @@ static constexpr TensorRule mergerRules[] = {HEDDLE_TOWER_NORM("visual.merger.ln
 static constexpr TensorRule gatedMergerRules[] = {{"visual.merger.ln_q.weight", nullptr, ConfigDim::EncoderHidden},
                                                   MERGER};
 
-// A number, or one for each side, which must be the same.
-static int64_t readSide(JsonObject &object, const char *key, int64_t fallback) {
-  std::vector<int64_t> sides = object.integers(key);
-  if (sides.size() > 2 || (sides.size() == 2 && sides[0] != sides[1]))
-    object.unsupported(key, "has sides that differ, which is not supported: expected a square");
-  return object.bounded(key, sides.empty() ? fallback : sides[0], 1, 1 << 10);
-}
+static constexpr TensorRule qwen3Rules[] = {
+    {"visual.patch_embed.proj.bias", nullptr, ConfigDim::EncoderHidden},
+    {"visual.pos_embed.weight", nullptr, ConfigDim::EncoderHidden, ConfigDim::EncoderPositions, When::Always,
+     StoredOrder::Conv1d},
+    HEDDLE_TOWER_NORM(BLOCK "norm1", EncoderHidden, Always),
+    HEDDLE_TOWER_NORM(BLOCK "norm2", EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.linear_fc1", EncoderIntermediate, EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR(BLOCK "mlp.linear_fc2", EncoderHidden, EncoderIntermediate, Always)};
+#define DEEP(name, rows, columns)                                                                                      \
+  {"visual.deepstack_merger_list.@." name,                                                                             \
+   nullptr,                                                                                                            \
+   rows,                                                                                                               \
+   columns,                                                                                                            \
+   When::Always,                                                                                                       \
+   StoredOrder::Plain,                                                                                                 \
+   ConfigDim::DeepLayers}
+static constexpr TensorRule qwen3MergerRules[] = {
+    HEDDLE_TOWER_NORM("visual.merger.norm", EncoderHidden, Always),
+    HEDDLE_TOWER_LINEAR("visual.merger.linear_fc1", Seen, Seen, Always),
+    HEDDLE_TOWER_LINEAR("visual.merger.linear_fc2", Projection, Seen, Always),
+    DEEP("norm.weight", ConfigDim::Seen, ConfigDim::None),
+    DEEP("norm.bias", ConfigDim::Seen, ConfigDim::None),
+    DEEP("linear_fc1.weight", ConfigDim::Seen, ConfigDim::Seen),
+    DEEP("linear_fc1.bias", ConfigDim::Seen, ConfigDim::None),
+    DEEP("linear_fc2.weight", ConfigDim::Projection, ConfigDim::Seen),
+    DEEP("linear_fc2.bias", ConfigDim::Projection, ConfigDim::None),
+};
+#undef DEEP
 
-// What both towers have.
+// What all these towers have.
 static void readTower(JsonObject &object, ModelConfig &config, const char *width, int64_t hidden,
                       const char *activation) {
   EncoderConfig &stack = config.encoder;
@@ -62,8 +83,8 @@ static void readTower(JsonObject &object, ModelConfig &config, const char *width
   stack.activation = readTowerActivation(object, defaults);
   ImageConfig &image = config.image;
   image.channels = readBounded(object, "in_channels", 3, 64);
-  image.patch = readSide(object, "patch_size", 14);
-  image.frames = readSide(object, "temporal_patch_size", 2);
+  image.patch = readPatchSide(object, "patch_size", 14);
+  image.frames = readPatchSide(object, "temporal_patch_size", 2);
   config.seen.side = readBounded(object, "spatial_merge_size", 2, 64);
   config.seen.sideBySide = true;
   image.size = image.patch * config.seen.side;
@@ -73,14 +94,7 @@ static void readTower(JsonObject &object, ModelConfig &config, const char *width
                            std::to_string(stack.numHeads) + ")");
   if (object.has("head_dim") && object.integer("head_dim").value_or(0) * stack.numHeads != stack.hiddenSize)
     object.unsupported("head_dim", "is not what num_heads leaves of a patch, which is not supported");
-  JsonObject rope =
-      object.object(object.has("rope_scaling") && !object.isNull("rope_scaling") ? "rope_scaling" : "rope_parameters");
-  config.seen.theta = rope.number("rope_theta").value_or(object.number("rope_theta").value_or(10000.0));
-  if (!(config.seen.theta > 0) || !std::isfinite(config.seen.theta))
-    object.fail("rope_theta", "is not a number above 0");
-  if (std::string type = rope.string("rope_type").value_or("axial"); type != "axial" && type != "default")
-    object.unsupported("rope_parameters", "has rope_type '" + printable(type, 64) + "', expected axial");
-  object.adopt(rope);
+  readPlaceRotation(object, config);
   config.vocabSize = 1; // there are no words
 }
 
@@ -114,6 +128,57 @@ static void readQwen25Sizes(JsonObject &object, ModelConfig &config) {
   config.seen.layersOfAll.clear();
   for (int64_t layer : whole)
     config.seen.layersOfAll.insert(layer);
+}
+
+static void readQwen3Sizes(JsonObject &object, ModelConfig &config) {
+  readTower(object, config, "hidden_size", 1152, "gelu_pytorch_tanh");
+  object.pass("out_hidden_size"); // the decoder's
+  config.encoder.intermediateSize = readBounded(object, "intermediate_size", 4304, 1 << 24);
+  adoptTowerStack(config);
+  constexpr int64_t mostOnSide = 1 << 8;
+  int64_t positions = readBounded(object, "num_position_embeddings", 2304, mostOnSide * mostOnSide), side = 1;
+  while ((side + 1) * (side + 1) <= positions)
+    ++side;
+  if (side * side != positions)
+    object.unsupported("num_position_embeddings", "is " + std::to_string(positions) + ", expected a square number");
+  config.seen.placesOnSide = side;
+  config.encoder.contextLength = side * side;
+  std::vector<int64_t> deep = object.integers("deepstack_visual_indexes");
+  if (!object.has("deepstack_visual_indexes"))
+    deep = {8, 16, 24};
+  int64_t before = -1;
+  for (int64_t layer : deep) {
+    if (layer <= before || layer >= config.encoder.numLayers)
+      return object.unsupported("deepstack_visual_indexes",
+                                "holds " + std::to_string(layer) + ", expected layers below depth (" +
+                                    std::to_string(config.encoder.numLayers) + "), each above the one before");
+    before = layer;
+  }
+  config.seen.deepLayers = deep;
+}
+
+// What each of Qwen3-VL's layers gives, behind what the first one reads.
+static std::vector<TensorHandle> qwen3HiddenStates(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  const EncoderConfig &stack = c.encoder;
+  int64_t width = stack.hiddenSize;
+  TensorHandle pixels = b.runs("pixel_values", 0, c.image.patchWidth());
+  TensorHandle cosines = b.runs("cosines", 0, c.headDim), sines = b.runs("sines", 0, c.headDim);
+  TensorHandle places = b.runs("places", 0, stack.contextLength);
+  TensorHandle x = b.add(b.linear(pixels, "visual.patch_embed.proj"), b.linear(places, "visual.pos_embed.weight", ""));
+  std::vector<TensorHandle> states = {x};
+  for (int64_t i = 0; i < stack.numLayers; ++i)
+    states.push_back(b.layer(i, "visual.blocks." + std::to_string(i) + ".", states.back(), [&](TensorHandle x) {
+      TensorHandle qkv = b.linear(b.layerNorm(x, "norm1", stack.normEps), "attn.qkv");
+      auto heads = [&](int64_t part) {
+        return b.splitHeads(b.columns(qkv, part * width, (part + 1) * width), stack.numHeads);
+      };
+      TensorHandle q = b.rotated(heads(0), cosines, sines), k = b.rotated(heads(1), cosines, sines);
+      x = b.add(x, b.linear(b.mergeHeads(b.attention(q, k, heads(2))), "attn.proj"));
+      TensorHandle wide = b.linear(b.layerNorm(x, "norm2", stack.normEps), "mlp.linear_fc1");
+      return b.add(x, b.linear(b.activation(wide, stack.activation), "mlp.linear_fc2"));
+    }));
+  return states;
 }
 
 // What the last layer gives; those before are of no use elsewhere.
@@ -160,8 +225,18 @@ static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
   return {x};
 }
 
-static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
+// How such a decoder's tokens rotate, and how images are written in its prompts.
+static void readPlaces(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
   readImageToken(object, text, tower, 151655);
+  const RopeConfig &rope = text.ropes[0];
+  if (rope.scaling == RopeScalingKind::Dynamic || rope.scaling == RopeScalingKind::Longrope)
+    object.unsupported("rope_scaling",
+                       "depends on a text's length, which is not supported of a model that sees images");
+  constexpr const char *marker = "<|image_pad|>";
+  tower.seen.text = {marker, "<|vision_start|><|image_pad|><|vision_end|>", marker, "", "", ""};
+}
+
+static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
   tower.seen.layers = {0};
   RopeConfig &rope = text.ropes[0];
   if (rope.sections.empty())
@@ -172,11 +247,40 @@ static void readJoint(JsonObject &object, ModelConfig &text, ModelConfig &tower)
   if (rotated != rope.rotaryDim / 2)
     object.unsupported("mrope_section", "has numbers that do not add up to " + std::to_string(rope.rotaryDim / 2) +
                                             ", half of the numbers of a head");
-  if (rope.scaling == RopeScalingKind::Dynamic || rope.scaling == RopeScalingKind::Longrope)
-    object.unsupported("rope_scaling",
-                       "depends on a text's length, which is not supported of a model that sees images");
-  constexpr const char *marker = "<|image_pad|>";
-  tower.seen.text = {marker, "<|vision_start|><|image_pad|><|vision_end|>", marker, "", "", ""};
+  readPlaces(object, text, tower);
+}
+
+static void readQwen3Joint(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
+  tower.seen.layers = {tower.encoder.numLayers};
+  RopeConfig &rope = text.ropes[0];
+  rope.sectionsAlternate = true;
+  if (rope.sections.empty())
+    rope.sections = {24, 20, 20};
+  if (rope.sections.size() != 3 || *std::min_element(rope.sections.begin(), rope.sections.end()) < 0 ||
+      *std::max_element(rope.sections.begin(), rope.sections.end()) > 1 << 20)
+    object.unsupported("mrope_section", "is not three numbers of frequencies");
+  readPlaces(object, text, tower);
+}
+
+// Two linear layers over squares of patches; the norm before is of each patch, or of the squares.
+static TensorHandle merged(ModelBuilder &b, TensorHandle x, const std::string &merger, bool normsSquares) {
+  const ModelConfig &c = b.config();
+  constexpr double eps = 1e-6;
+  int64_t square = c.seen.side * c.seen.side;
+  x = normsSquares ? b.layerNorm(b.groupTokens(x, square), merger + "norm", eps)
+                   : b.groupTokens(b.layerNorm(x, merger + "norm", eps), square);
+  return b.linear(b.activation(b.linear(x, merger + "linear_fc1"), Activation::Gelu), merger + "linear_fc2");
+}
+
+// A token's row, and behind it those that are added in the decoder.
+static void buildQwen3(ModelBuilder &b) {
+  b.beginEntry("image", "runs");
+  std::vector<TensorHandle> states = qwen3HiddenStates(b), parts = {merged(b, states.back(), "visual.merger.", false)};
+  const std::vector<int64_t> &deep = b.config().seen.deepLayers;
+  for (size_t i = 0; i < deep.size(); ++i)
+    parts.push_back(merged(b, states[size_t(deep[i] + 1)], "visual.deepstack_merger_list." + std::to_string(i) + ".",
+                           /*normsSquares=*/true));
+  b.output("image_features", parts.size() > 1 ? b.sideBySide(parts) : parts.front());
 }
 
 static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
@@ -219,6 +323,22 @@ static constexpr Family describeGatedTower() {
 }
 const Family family::qwen25VlVision = describeGatedTower();
 
+static void buildQwen3Tower(ModelBuilder &b) {
+  b.beginEntry("image", "runs");
+  b.output("last_hidden_state", qwen3HiddenStates(b).back());
+}
+
+static constexpr Family describeQwen3Tower() {
+  Family row = describeTower("qwen3_vl_vision", "qwen3_vl");
+  row.rules = {patchRules, qwen3Rules};
+  row.readers.huggingFaceAllSizes = readQwen3Sizes;
+  row.build = buildQwen3Tower;
+  row.hiddenStates = qwen3HiddenStates;
+  return row;
+}
+const Family family::qwen3VlVision = describeQwen3Tower();
+
+static constexpr Head qwen3Heads[] = {{"Qwen3VLForConditionalGeneration", qwen3MergerRules}};
 static constexpr Head qwen2Heads[] = {{"Qwen2VLForConditionalGeneration", mergerRules, project}};
 static constexpr Head qwen25Heads[] = {{"Qwen2_5_VLForConditionalGeneration", gatedMergerRules, project}};
 
@@ -237,5 +357,13 @@ static constexpr Family describeSeeing(const char *modelType, const char *tower,
 }
 const Family family::qwen2VlSeeing = describeSeeing("qwen2_vl", "qwen2_vl_vision", qwen2Heads);
 const Family family::qwen25VlSeeing = describeSeeing("qwen2_5_vl", "qwen2_5_vl_vision", qwen25Heads);
+
+static constexpr Family describeQwen3Seeing() {
+  Family row = describeSeeing("qwen3_vl", "qwen3_vl_vision", qwen3Heads);
+  row.readers.huggingFaceJoint = readQwen3Joint;
+  row.build = buildQwen3;
+  return row;
+}
+const Family family::qwen3VlSeeing = describeQwen3Seeing();
 
 } // namespace heddle

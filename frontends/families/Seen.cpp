@@ -1,7 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "frontends/families/Seen.h"
 
-#include "frontends/Family.h"
 #include "frontends/huggingface/Config.h"
 
 namespace heddle {
@@ -36,7 +35,10 @@ void readSeenStrategy(JsonObject &object, ModelConfig &tower) {
     object.unsupported("vision_feature_select_strategy",
                        "is '" + printable(strategy, 64) + "', which is not supported; expected default or full");
   tower.seen.skipsFirst = strategy == "default";
-  if (tower.seen.skipsFirst && tower.image.tokens() < 2)
+  if (tower.seen.skipsFirst && tower.image.hasAnySize)
+    object.unsupported("vision_feature_select_strategy",
+                       "is default, which is not supported of images of any size: expected full");
+  else if (tower.seen.skipsFirst && tower.image.tokens() < 2)
     object.fail("vision_feature_select_strategy", "is default, which leaves no token of an image");
 }
 
@@ -47,6 +49,14 @@ void readSeenActivation(JsonObject &object, ModelConfig &tower) {
   else
     object.fail("projector_hidden_act",
                 "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+}
+
+void readProjector(JsonObject &object, ModelConfig &text, ModelConfig &tower) {
+  readSeenLayers(object, tower, -2);
+  readSeenStrategy(object, tower);
+  readSeenActivation(object, tower);
+  tower.hasHeadBias = object.boolean("multimodal_projector_bias").value_or(true);
+  readImageToken(object, text, tower, 32000);
 }
 
 void seeLast(ModelConfig &tower) {
@@ -72,6 +82,24 @@ TensorHandle beginSeen(ModelBuilder &b) {
   for (int64_t layer : c.seen.layers)
     chosen.push_back(states[size_t(layer)]);
   return chosen.size() > 1 ? b.sideBySide(chosen) : chosen.front();
+}
+
+TensorHandle projected(ModelBuilder &b, TensorHandle seen) {
+  TensorHandle wide = b.activation(b.linear(seen, "multi_modal_projector.linear_1"), b.config().headActivation);
+  return b.linear(wide, "multi_modal_projector.linear_2");
+}
+
+// What the decoder is given of an image: (images, tokens, hidden_size).
+void buildSeen(ModelBuilder &b) {
+  const ModelConfig &c = b.config();
+  TensorHandle seen = beginSeen(b);
+  if (c.seen.skipsFirst) {
+    std::vector<int32_t> tokens;
+    for (int64_t token = 1; token < c.image.tokens(); ++token)
+      tokens.push_back(int32_t(token));
+    seen = b.gatherTokens(seen, tokens, /*group=*/1, "");
+  }
+  c.head->build(b, seen, {});
 }
 
 TensorHandle squares(ModelBuilder &b, TensorHandle patches) {

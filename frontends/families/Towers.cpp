@@ -5,6 +5,7 @@
 #include "frontends/huggingface/Config.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle {
 
@@ -22,6 +23,24 @@ int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_
   return tower.bounded(key, tower.integer(key).value_or(fallback), 1, high);
 }
 
+int64_t readPatchSide(JsonObject &tower, const char *key, int64_t fallback) {
+  std::vector<int64_t> sides = tower.integers(key);
+  if (sides.size() > 2 || (sides.size() == 2 && sides[0] != sides[1]))
+    tower.unsupported(key, "has sides that differ, which is not supported: expected a square");
+  return tower.bounded(key, sides.empty() ? fallback : sides[0], 1, 1 << 10);
+}
+
+void readPlaceRotation(JsonObject &tower, ModelConfig &config) {
+  bool isOlder = tower.has("rope_scaling") && !tower.isNull("rope_scaling");
+  JsonObject rope = tower.object(isOlder ? "rope_scaling" : "rope_parameters");
+  config.seen.theta = rope.number("rope_theta").value_or(tower.number("rope_theta").value_or(10000.0));
+  if (!(config.seen.theta > 0) || !std::isfinite(config.seen.theta))
+    tower.fail("rope_theta", "is not a number above 0");
+  if (std::string type = rope.string("rope_type").value_or("axial"); type != "axial" && type != "default")
+    tower.unsupported("rope_parameters", "has rope_type '" + printable(type, 64) + "', expected axial");
+  tower.adopt(rope);
+}
+
 Activation readTowerActivation(JsonObject &tower, const TowerDefaults &defaults) {
   std::string name = tower.string("hidden_act").value_or(defaults.activation);
   std::optional<Activation> activation = activationNamed(name);
@@ -30,7 +49,7 @@ Activation readTowerActivation(JsonObject &tower, const TowerDefaults &defaults)
   return activation.value_or(Activation::QuickGelu);
 }
 
-static void readStack(JsonObject &tower, EncoderConfig &stack, const TowerDefaults &defaults) {
+void readTowerStack(JsonObject &tower, EncoderConfig &stack, const TowerDefaults &defaults) {
   stack.hiddenSize = readBounded(tower, "hidden_size", defaults.hiddenSize, 1 << 20);
   stack.intermediateSize = readBounded(tower, "intermediate_size", defaults.intermediateSize, 1 << 24);
   stack.numLayers = readBounded(tower, "num_hidden_layers", defaults.numLayers, 4096);
@@ -55,14 +74,14 @@ void adoptStack(ModelConfig &config, const EncoderConfig &stack) {
 
 void readTextTower(JsonObject &text, ModelConfig &config, const TowerDefaults &defaults) {
   EncoderConfig stack;
-  readStack(text, stack, defaults);
+  readTowerStack(text, stack, defaults);
   adoptStack(config, stack);
   config.vocabSize = readBounded(text, "vocab_size", defaults.vocabSize, 1 << 24);
   config.contextLength = readBounded(text, "max_position_embeddings", defaults.context, 1 << 20);
 }
 
 void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults) {
-  readStack(vision, config.encoder, defaults);
+  readTowerStack(vision, config.encoder, defaults);
   readImage(vision, config.image, defaults.patch);
   config.image.specialTokens = defaults.specialTokens;
   if (vision.status().isOk())

@@ -60,11 +60,16 @@ JsonObject towerOf(JsonObject &object, const std::string &part);
 void adoptTower(JsonObject &object, JsonObject &tower, const ModelConfig &config);
 // The value of `key`, within a stack's limits, which bound what is allocated by it.
 int64_t readBounded(JsonObject &tower, const char *key, int64_t fallback, int64_t high);
+// A number of pixels, or one for each side, which must be the same.
+int64_t readPatchSide(JsonObject &tower, const char *key, int64_t fallback);
+// config.seen.theta, of a tower that rotates patches by their row and column.
+void readPlaceRotation(JsonObject &tower, ModelConfig &config);
 // hidden_act, or the default's.
 Activation readTowerActivation(JsonObject &tower, const TowerDefaults &defaults);
 // What the config says elsewhere of the one stack of a tower alone.
 void adoptStack(ModelConfig &config, const EncoderConfig &stack);
-// The sizes of either tower.
+// The sizes of either tower, or those of a stack alone.
+void readTowerStack(JsonObject &tower, EncoderConfig &stack, const TowerDefaults &defaults);
 void readTextTower(JsonObject &text, ModelConfig &config, const TowerDefaults &defaults);
 void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults);
 // A vision tower alone, whose sizes are the model's.

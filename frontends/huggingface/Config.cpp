@@ -412,17 +412,22 @@ static const Family *familyOf(const JsonObject &top, const FamilyList &families,
   return wrapped ? wrapped : findFamily(families, type);
 }
 
-// The row that a part's model_type, or what stands for it, names.
-static const Family *partOf(JsonObject &part, const FamilyList &families, const char *fallback,
+// The row that a part's model_type, or what stands for it, names; of several that of parts of the whole, `whole` being its model_type.
+static const Family *partOf(JsonObject &part, const FamilyList &families, std::string_view whole, const char *fallback,
                             bool (*fits)(const Family &)) {
   std::string type = part.string("model_type").value_or(fallback), known;
+  const Family *found = nullptr;
   for (const Family *family : families) {
-    if (fits(*family))
-      known += (known.empty() ? "" : ", ") + std::string(family->modelType);
-    if (fits(*family) && (type == family->modelType || (family->wrapper && type == family->wrapper) ||
-                          (family->olderPart && type == family->olderPart)))
-      return family;
+    if (!fits(*family))
+      continue;
+    known += (known.empty() ? "" : ", ") + std::string(family->modelType);
+    bool isNamed = type == family->modelType || (family->wrapper && type == family->wrapper) ||
+                   (family->olderPart && type == family->olderPart);
+    if (isNamed && (!found || (family->wrapper && family->wrapper == whole)))
+      found = family;
   }
+  if (found)
+    return found;
   part.unsupported("model_type", "is '" + printable(type, 64) + "', which is not supported; known: " + known);
   return nullptr;
 }
@@ -436,11 +441,13 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   if (!top.has("vision_config"))
     top.fail("vision_config", "is missing");
   auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
-  const Family *decoder = partOf(text, families, joint.textModel, generatesAlone);
-  const Family *tower = partOf(vision, families, joint.towerModel, sees);
+  const Family *decoder = partOf(text, families, joint.modelType, joint.textModel, generatesAlone);
+  const Family *tower = partOf(vision, families, joint.modelType, joint.towerModel, sees);
   for (const JsonObject *part : {&text, &vision})
     top.adopt(*part);
   HEDDLE_RETURN_IF_ERROR(top.status());
+  if (joint.promptSeesAhead)
+    text.pass("use_bidirectional_attention");
   bool encodes = use == DecoderUse::Encode;
   Expected<ModelConfig> config =
       ConfigReader(text, *decoder, encodes ? DecoderUse::Encode : DecoderUse::Generate).read();
@@ -458,9 +465,10 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   config->tower->seen.joint = &joint;
   config->tower->head = joint.heads.first;
   config->tower->projectionSize = config->hiddenSize;
-  // The reference's head is a product alone, whatever the decoder's own class does behind it.
+  // The reference's head is a product alone, whatever the decoder's own class does behind it; of some families it is capped.
   config->logitScale = 1.0;
-  config->finalSoftcap = 0.0;
+  if (!joint.capsLogits)
+    config->finalSoftcap = 0.0;
   config->tieWordEmbeddings |= top.boolean("tie_word_embeddings").value_or(false);
   if (config->attendsAhead)
     return errorIn(top.file(),

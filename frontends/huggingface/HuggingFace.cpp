@@ -8,6 +8,7 @@
 #include "frontends/huggingface/SentenceTransformers.h"
 #include "frontends/huggingface/Speech.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -58,17 +59,23 @@ void canonicalizeNames(const ModelConfig &config, Checkpoint &checkpoint) {
     return canonicalizeNames(*config.family, checkpoint);
   const Family &joint = config.tower ? *config.tower->seen.joint : *config.seen.joint;
   std::string model = "model.", tower = joint.towerPrefix, projector = joint.projectorPrefix;
+  auto isBetween = [&](std::string_view name) {
+    if (name.compare(0, projector.size(), projector) == 0)
+      return true;
+    const Listing<TensorRule> &rules = joint.heads.first->rules;
+    return std::any_of(rules.begin(), rules.end(), [&](const TensorRule &rule) { return name == rule.name; });
+  };
   Checkpoint ofTower, others;
   for (; !checkpoint.tensors.empty();) {
     auto node = checkpoint.tensors.extract(checkpoint.tensors.begin());
     std::string &name = node.key();
     auto begins = [&](std::string_view prefix) { return name.compare(0, prefix.size(), prefix) == 0; };
-    if (begins(model + tower) || begins(model + projector))
+    if (begins(model + tower) || (begins(model) && isBetween(std::string_view(name).substr(model.size()))))
       name.erase(0, model.size());
     bool isSeeing = begins(tower);
     if (isSeeing)
       name.erase(0, tower.size());
-    if (config.tower || (!isSeeing && !begins(projector))) // whose texts alone are asked for
+    if (config.tower || (!isSeeing && !isBetween(name))) // whose texts alone are asked for
       (isSeeing ? ofTower : others).tensors.insert(std::move(node));
   }
   if (config.tower)

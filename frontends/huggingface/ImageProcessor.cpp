@@ -14,6 +14,31 @@
 
 namespace heddle {
 
+std::vector<std::pair<int64_t, int64_t>> readResolutions(JsonObject &object, int64_t side) {
+  constexpr const char *key = "image_grid_pinpoints";
+  constexpr size_t most = 64;
+  constexpr int64_t mostTiles = 1 << 10;
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  if (!object.has(key))
+    sizes = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+  for (JsonItems entries(object.find(key)); entries.next() && sizes.size() <= most;) {
+    int64_t values[3] = {}, count = 0;
+    for (JsonItems pair(entries.value); pair.next() && count < 3; ++count)
+      pair.value.integer(values[count]);
+    sizes.emplace_back(count == 2 ? values[0] : 0, values[1]);
+  }
+  if (sizes.empty() || sizes.size() > most)
+    object.fail(key, "has " + std::to_string(sizes.size()) + " sizes, expected 1 to 64");
+  for (auto [height, width] : sizes)
+    if (side < 1 || height < side || width < side || height % side || width % side || height / side > mostTiles ||
+        width / side > mostTiles / (height / side)) {
+      object.unsupported(key, "holds what is no height and width of up to 1024 squares of image_size (" +
+                                  std::to_string(side) + ")");
+      break;
+    }
+  return sizes;
+}
+
 namespace {
 
 constexpr int64_t mostOnSide = 1 << 14;
@@ -35,6 +60,7 @@ struct ProcessorClass {
   int64_t tile = 0;    // an image becomes squares of that size, or one; 0: it stays one of any
   int64_t leastPixels = 0, mostPixels = 0; // an image keeps its ratio, with so many pixels; 0: it does not
   int64_t mostTiles = 0; // the grid of so many squares of its size that is nearest to its ratio; 0: it stays one image
+  int64_t most = 0;      // an image keeps its ratio, within a square of that size; 0: it does not
 };
 constexpr ProcessorClass classes[] = {
     {"ViTImageProcessor", bilinear, 224, 0, 0, halves, halves, true, false},
@@ -47,7 +73,9 @@ constexpr ProcessorClass classes[] = {
     {"Idefics3ImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
     {"SmolVLMImageProcessor", lanczos, 0, 1456, 0, halves, halves, false, false, 364},
     {"Qwen2VLImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, false, false, 0, 3136, 1003520},
+    {"PixtralImageProcessor", bicubic, 0, 0, 0, clipMean, clipDeviation, true, false, 0, 0, 0, 0, 1024},
     {"GotOcr2ImageProcessor", bicubic, 384, 0, 0, clipMean, clipDeviation, true, false, 0, 0, 0, 12},
+    {"LlavaNextImageProcessor", bicubic, 0, 224, 224, clipMean, clipDeviation, false, false},
     {"ConvNextImageProcessor", bicubic, 0, 384, 0, halves, halves, false, true},
 };
 
@@ -71,17 +99,21 @@ public:
       return;
     if (kind->mostPixels)
       readPixels();
+    else if (kind->most)
+      readMost();
     else if (kind->tile)
       readTiles();
     else
       readSizes();
+    if (!config.seen.resolutions.empty())
+      checkMosaic();
     if (kind->mostTiles)
       readGrid();
     object.boolean("do_convert_rgb"); // files are read as RGB
     if (object.boolean("do_pan_and_scan").value_or(false))
       object.unsupported("do_pan_and_scan", "is true, which is not supported");
-    // That of tiles fills a batch of images of different numbers of them.
-    if (object.boolean("do_pad").value_or(false) && !kind->tile)
+    // That of tiles fills a batch of images of different numbers of them, that of images of any size one of others.
+    if (object.boolean("do_pad").value_or(false) && !kind->tile && !kind->most && config.seen.resolutions.empty())
       object.unsupported("do_pad", "is true, which is not supported");
     if (object.boolean("do_rescale").value_or(true))
       processing.factor = object.number("rescale_factor").value_or(1.0 / 255);
@@ -196,6 +228,23 @@ private:
         object.fail(key, "is " + std::to_string(stated) + ", config.json's vision_config has " + std::to_string(size));
   }
 
+  // A square, or a height and a width, within which larger images become; their sides are then the next multiples of the model's size, whatever this file
+  // says of patches.
+  void readMost() {
+    readFilter();
+    processing.isAtMost = true;
+    processing.height = processing.width = kind->most;
+    if (object.find("size").find("longest_edge"))
+      processing.height = processing.width = readLongest("size", kind->most);
+    else
+      readSize("size", kind->squares, processing.height, processing.width, nullptr);
+    object.pass("patch_size");
+    if (!object.boolean("do_resize").value_or(true))
+      object.unsupported("do_resize", "is false, which is not supported");
+    if (object.boolean("do_center_crop").value_or(false))
+      object.unsupported("do_center_crop", "is true, which is not supported of images of any size");
+  }
+
   // The reference's processor of prompts asks for tiles, whatever the file says of crop_to_patches.
   void readGrid() {
     constexpr int64_t mostTiles = 1 << 10;
@@ -209,6 +258,21 @@ private:
       processing.minTiles = processing.maxTiles = 0;
     else if (!processing.height)
       object.unsupported("do_resize", "is false, which is not supported");
+  }
+
+  // Squares of the model's size are neither resized nor cropped.
+  void checkMosaic() {
+    int64_t side = config.image.size, height = processing.height ? processing.height : processing.shortestEdge;
+    bool isCropped = processing.cropHeight != 0;
+    if (height != side || (processing.width && processing.width != side) ||
+        (isCropped && (processing.cropHeight != side || processing.cropWidth != side)))
+      return object.unsupported(isCropped ? "crop_size" : "size",
+                                "makes other images than of config.json's image_size (" + std::to_string(side) +
+                                    "), which is not supported of tiles");
+    if (object.has("image_grid_pinpoints") && readResolutions(object, side) != config.seen.resolutions)
+      object.fail("image_grid_pinpoints", "is not what config.json has");
+    processing.height = processing.width = side;
+    processing.shortestEdge = processing.cropHeight = processing.cropWidth = 0;
   }
 
   // An image's longer side is resized; then it is cut into squares, or made one.
@@ -277,7 +341,7 @@ private:
     int64_t height = processing.cropHeight ? processing.cropHeight : processing.height;
     int64_t width = processing.cropWidth ? processing.cropWidth : processing.width;
     ImageConfig &image = config.image;
-    if (!height || (height == image.size && width == image.size))
+    if (!height || image.hasAnySize || (height == image.size && width == image.size))
       return;
     std::string what = "makes images of " + std::to_string(height) + " by " + std::to_string(width) + " pixels, ";
     if (!config.family->interpolatesPositions)
@@ -296,9 +360,36 @@ private:
 
 } // namespace
 
+// What the processor of prompts says of patches and of the tokens that it writes, of a family whose images are whole.
+static Status readPromptProcessor(ModelFiles &files, ModelConfig &config) {
+  const char *name = "processor_config.json";
+  if (!config.image.isWhole || !files.has(name))
+    return Status();
+  Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, files.pathOf(name));
+  constexpr int64_t mostOnPatch = 1 << 10;
+  int64_t patch = object.bounded("patch_size", object.integer("patch_size").value_or(16), 1, mostOnPatch);
+  int64_t merge =
+      object.bounded("spatial_merge_size", object.integer("spatial_merge_size").value_or(1), 1, mostOnPatch);
+  if (object.status().isOk() && patch * merge != config.image.size)
+    object.fail("patch_size", "is " + std::to_string(patch) + " beside a spatial_merge_size of " +
+                                  std::to_string(merge) + ", config.json makes a token of " +
+                                  std::to_string(config.image.size) + " by as many pixels");
+  SeenText &text = config.seen.text;
+  text.marker = text.unmentioned = text.tile = object.string("image_token").value_or(text.marker);
+  text.betweenRows = object.string("image_break_token").value_or(text.betweenRows);
+  text.behindTiles = object.string("image_end_token").value_or(text.behindTiles);
+  if (text.marker.empty())
+    object.fail("image_token", "is empty");
+  return object.status();
+}
+
 Status readImageProcessor(ModelFiles &files, ModelConfig &config) {
-  return readProcessorConfig(files, "image_processor",
-                             [&](JsonObject &object) { ProcessorReader(object, config).read(); });
+  HEDDLE_RETURN_IF_ERROR(readProcessorConfig(files, "image_processor",
+                                             [&](JsonObject &object) { ProcessorReader(object, config).read(); }));
+  return readPromptProcessor(files, config);
 }
 
 } // namespace heddle

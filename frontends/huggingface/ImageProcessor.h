@@ -5,6 +5,10 @@
 #define HEDDLE_FRONTENDS_HUGGINGFACE_IMAGEPROCESSOR_H
 
 #include "frontends/ModelFiles.h"
+#include "frontends/huggingface/JsonObject.h"
+
+#include <utility>
+#include <vector>
 
 namespace heddle {
 
@@ -13,6 +17,9 @@ struct ModelConfig;
 // config.imageProcessing, once config.json is read; none where the folder does not say it. Where the family's positions are interpolated, config.image
 // takes the size that images are made, else another size than config.json's is refused.
 Status readImageProcessor(ModelFiles &files, ModelConfig &config);
+
+// image_grid_pinpoints: heights and widths, multiples of `side`, one of which an image is fitted into.
+std::vector<std::pair<int64_t, int64_t>> readResolutions(JsonObject &object, int64_t side);
 
 } // namespace heddle
 

@@ -303,6 +303,14 @@ TensorHandle ModelImporter::embed(const WeightPart &part, Value rows, double sca
                                   b.getF64FloatAttr(scale), given));
 }
 
+// Row 0 of what is given is zeros.
+TensorHandle ModelImporter::givenBeside(int64_t index) {
+  int64_t rows = config().vocabSize;
+  enter("given_beside");
+  return embed(WeightPart{embeddingOf(config(), /*isDecoder=*/true)}, idsBeside(b, loc, ids, rows, 1 + index), 1.0,
+               given);
+}
+
 TensorHandle ModelImporter::embedPositions(const std::string &name) {
   int64_t first = config().firstPosition;
   return embed(WeightPart{name, first, first ? config().contextLength : 0}, positions, 1.0);

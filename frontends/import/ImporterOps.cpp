@@ -321,9 +321,9 @@ TensorHandle ModelImporter::splitRuns(TensorHandle x, int64_t length) {
   return wrap(runsSplit(b, loc, unwrap(x), length));
 }
 
-TensorHandle ModelImporter::groupTokens(TensorHandle x, int64_t group) {
+TensorHandle ModelImporter::groupTokens(TensorHandle x, int64_t group, bool byColumn) {
   enter("group_tokens");
-  return wrap(tokensGrouped(b, loc, unwrap(x), group));
+  return wrap(tokensGrouped(b, loc, unwrap(x), group, byColumn));
 }
 
 TensorHandle ModelImporter::rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) {
@@ -421,8 +421,9 @@ TensorHandle ModelImporter::attention(TensorHandle query, TensorHandle keys, Ten
       !isGraph && !config().family->isEncoderDecoder && layerIndex >= 0; // before the first layer there is none
   int64_t window = hasWindow ? config().layerWindow[layerIndex] : 0;
   int64_t chunk = config().windowsAreChunks ? std::exchange(window, 0) : 0;
+  bool seesGiven = config().tower && (config().tower->seen.seesAhead || config().tower->seen.promptSeesAhead);
   auto mask = MaskAttr::get(b.getContext(), !seesAll, window, /*ahead=*/seesAll ? window : 0, chunk,
-                            /*given=*/!seesAll && config().tower && config().tower->seen.seesAhead);
+                            /*given=*/!seesAll && seesGiven);
   Value globals;
   if (!terms.global.empty()) {
     layerOperands.push_back({{}, entry.getArguments().back()});

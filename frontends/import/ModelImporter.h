@@ -91,7 +91,8 @@ public:
   TensorHandle runs(const std::string &name, int64_t length, int64_t width) override;
   TensorHandle joinRuns(TensorHandle x) override;
   TensorHandle splitRuns(TensorHandle x, int64_t length) override;
-  TensorHandle groupTokens(TensorHandle x, int64_t group) override;
+  TensorHandle givenBeside(int64_t index) override;
+  TensorHandle groupTokens(TensorHandle x, int64_t group, bool byColumn) override;
   TensorHandle rotated(TensorHandle heads, TensorHandle cosines, TensorHandle sines) override;
   TensorHandle keyBias(TensorHandle x) override;
   TensorHandle rope(TensorHandle x, int64_t offset) override;

@@ -80,10 +80,11 @@ static Value collapse(OpBuilder &b, Location loc, Value x, ArrayRef<Reassociatio
 }
 
 static Value transpose(OpBuilder &b, Location loc, Value x, ArrayRef<int64_t> permutation) {
-  SmallVector<int64_t> shape;
+  SmallVector<OpFoldResult> sizes;
   for (int64_t axis : permutation)
-    shape.push_back(typeOf(x).getDimSize(axis));
-  return linalg::TransposeOp::create(b, loc, x, roomFor(b, loc, shape, x), permutation).getResult()[0];
+    sizes.push_back(tensor::getMixedSize(b, loc, x, axis));
+  Value room = tensor::EmptyOp::create(b, loc, sizes, typeOf(x).getElementType());
+  return linalg::TransposeOp::create(b, loc, x, room, permutation).getResult()[0];
 }
 
 Value heddle::patchesOf(OpBuilder &b, Location loc, Value pixels, int64_t patch, int64_t grid) {
@@ -333,6 +334,16 @@ Value heddle::idsWithin(OpBuilder &b, Location loc, Value ids, int64_t limit) {
   });
 }
 
+Value heddle::idsBeside(OpBuilder &b, Location loc, Value ids, int64_t limit, int64_t distance) {
+  return generic(b, loc, roomLike(b, loc, ids), ids, b.getMultiDimIdentityMap(2), [&](OpBuilder &b, ValueRange e) {
+    Value end = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(limit)));
+    Value step = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(int32_t(distance)));
+    Value isBelow = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, e[0], end);
+    Value beside = arith::AddIOp::create(b, loc, e[0], step);
+    return arith::SelectOp::create(b, loc, isBelow, end, beside).getResult();
+  });
+}
+
 Value heddle::sumByWeights(OpBuilder &b, Location loc, ValueRange parts, Value weights, int64_t begin) {
   SmallVector<Value> inputs(parts);
   SmallVector<AffineMap> maps(parts.size(), b.getMultiDimIdentityMap(3));
@@ -543,7 +554,7 @@ Value heddle::runsSplit(OpBuilder &b, Location loc, Value x, int64_t length) {
                 {dividedSize(b, loc, rows, 0, length), b.getIndexAttr(length), b.getIndexAttr(width)});
 }
 
-Value heddle::tokensGrouped(OpBuilder &b, Location loc, Value x, int64_t group) {
+Value heddle::tokensGrouped(OpBuilder &b, Location loc, Value x, int64_t group, bool byColumn) {
   int64_t width = typeOf(x).getDimSize(2), tokens = typeOf(x).getDimSize(1);
   SmallVector<OpFoldResult> sizes = {tensor::getMixedSize(b, loc, x, 0), dividedSize(b, loc, x, 1, group),
                                      b.getIndexAttr(group), b.getIndexAttr(width)};
@@ -551,6 +562,8 @@ Value heddle::tokensGrouped(OpBuilder &b, Location loc, Value x, int64_t group) 
   auto type =
       typeOf(x).clone({typeOf(x).getDimSize(0), ShapedType::isDynamic(tokens) ? tokens : tokens / group, group, width});
   Value grouped = tensor::ExpandShapeOp::create(b, loc, type, x, groups, sizes);
+  if (byColumn)
+    grouped = transpose(b, loc, grouped, {0, 1, 3, 2});
   return collapse(b, loc, grouped, {{0}, {1}, {2, 3}});
 }
 

@@ -40,8 +40,9 @@ mlir::Value rowsOfLengthOne(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 mlir::Value scaledProducts(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value y, mlir::Value scale,
                            mlir::Value bias);
 
-// Ids (batch, sequence), 0 in the place of those from `limit` on.
+// Ids (batch, sequence), 0 in the place of those from `limit` on; and those plus `distance`, `limit` in the place of the others.
 mlir::Value idsWithin(mlir::OpBuilder &b, mlir::Location loc, mlir::Value ids, int64_t limit);
+mlir::Value idsBeside(mlir::OpBuilder &b, mlir::Location loc, mlir::Value ids, int64_t limit, int64_t distance);
 // What ModelBuilder::weightedSum(), withMagnitudeOf() and aboveCutoff() describe.
 mlir::Value sumByWeights(mlir::OpBuilder &b, mlir::Location loc, mlir::ValueRange parts, mlir::Value weights,
                          int64_t begin);
@@ -63,7 +64,7 @@ mlir::Value columnsRepeated(mlir::OpBuilder &b, mlir::Location loc, mlir::Value 
 // What ModelBuilder::joinRuns(), splitRuns(), groupTokens(), rotated() and keyBias() describe.
 mlir::Value runsJoined(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 mlir::Value runsSplit(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t length);
-mlir::Value tokensGrouped(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t group);
+mlir::Value tokensGrouped(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, int64_t group, bool byColumn);
 mlir::Value headsRotated(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value cosines, mlir::Value sines);
 mlir::Value biasOfKeys(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x);
 

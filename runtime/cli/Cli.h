@@ -98,7 +98,7 @@ struct OpenedModel {
   int64_t newTokens(const Session &session, int64_t promptTokens) const; // that, as far as there is room
   GenerateOptions generateOptions(int64_t promptTokens) const;
   BeamOptions beamOptions(int64_t maxTokens) const;
-  Status encode(const std::string &text, std::vector<int32_t> &ids) const;
+  Status encode(const std::string &text, std::vector<int32_t> &ids, bool addSpecial = true) const;
   std::string tokenText(int32_t id) const;
 };
 

@@ -230,11 +230,13 @@ BeamOptions OpenedModel::beamOptions(int64_t maxTokens) const {
   return beam;
 }
 
-Status OpenedModel::encode(const std::string &text, std::vector<int32_t> &ids) const {
+Status OpenedModel::encode(const std::string &text, std::vector<int32_t> &ids, bool addSpecial) const {
   if (!tokenizer)
     return invalidInput("this model was compiled without a tokenizer: it takes --prompt-ids and --io");
   std::string error;
-  return tokenizer->encode(text, EncodeOptions(), ids, error) ? Status() : invalidInput("the prompt: " + error);
+  EncodeOptions encoding;
+  encoding.addSpecial = addSpecial;
+  return tokenizer->encode(text, encoding, ids, error) ? Status() : invalidInput("the prompt: " + error);
 }
 
 std::string OpenedModel::tokenText(int32_t id) const {

@@ -44,7 +44,7 @@ Status readPrompt(const OpenedModel &program, std::vector<int32_t> &ids, const P
   }
   if (images)
     HEDDLE_RETURN_IF_ERROR(images->write(program, text));
-  HEDDLE_RETURN_IF_ERROR(program.encode(text, ids));
+  HEDDLE_RETURN_IF_ERROR(program.encode(text, ids, !images || !images->hasStart()));
   return ids.empty() ? invalidInput("the prompt is empty") : Status();
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/cli/ProgramParts.h"
 #include "runtime/cli/TextRun.h"
+#include "runtime/session/Mosaic.h"
 
 #include <algorithm>
 #include <cstring>
@@ -60,8 +61,10 @@ PixelReader::PixelReader(const package::Package &metadata) : size(metadata.image
   options.maxTiles = from.max_tiles();
   options.leastPixels = int64_t(from.least_pixels());
   options.mostPixels = int64_t(from.most_pixels());
+  options.isAtMost = from.at_most();
   if (const package::GivenGrid *grid = metadata.given() ? metadata.given()->grid() : nullptr)
     shape = {grid->patch(), grid->frames(), grid->merge()};
+  tiles = metadata.given() ? metadata.given()->tiles() : nullptr;
   options.factor = from.factor();
   options.normalizes = from.mean() && from.mean()->size();
   for (unsigned i = 0; options.normalizes && i < 3; ++i) {
@@ -95,11 +98,20 @@ Status PixelReader::read(const std::string &file, PromptImage &outImage) const {
     return Status(StatusCode::Cancelled, "interrupted");
   Image image;
   HEDDLE_RETURN_IF_ERROR(readImageFile(file, image));
+  if (tiles) {
+    Mosaic mosaic(*tiles, image.height, image.width);
+    HEDDLE_RETURN_IF_ERROR(
+        computeMosaic(file, image, options, size, mosaic.fittedHeight(), mosaic.fittedWidth(), outImage.pixels));
+    outImage.shape = {1, mosaic.tiles(), 3, size, size};
+    outImage.size = {image.height, image.width};
+    return Status();
+  }
   if (shape.patch) {
     int64_t height = 0, width = 0;
     HEDDLE_RETURN_IF_ERROR(computePatches(file, image, options, shape, outImage.pixels, height, width));
     outImage.shape = {height * width, 3 * shape.frames * shape.patch * shape.patch};
     outImage.grid = {1, height, width};
+    outImage.rows = height / shape.merge, outImage.columns = width / shape.merge;
     return Status();
   }
   HEDDLE_RETURN_IF_ERROR(
@@ -138,9 +150,9 @@ static std::string numbered(std::string text, int64_t row, int64_t column) {
 std::string PromptImages::written(const PromptImage &image) const {
   std::string text = image.rows && format->before_tiles() ? format->before_tiles()->str() : "";
   for (int64_t row = 1; row <= image.rows; ++row) {
+    text += row > 1 ? format->between_rows()->str() : "";
     for (int64_t column = 1; column <= image.columns; ++column)
       text += numbered(format->tile()->str(), row, column);
-    text += format->row_end()->str();
   }
   if (image.rows)
     text += format->behind_tiles()->str();
@@ -167,8 +179,11 @@ Status PromptImages::write(const OpenedModel &program, std::string &text) const 
     return invalidInput(heddle::format("the prompt has %zu times %s, but there %s %zu image%s", mentioned,
                                        marker.c_str(), images.size() == 1 ? "is" : "are", images.size(),
                                        images.size() == 1 ? "" : "s"));
+  if (const package::Tokenizer *tokenizer = program.metadata().tokenizer();
+      hasStart() && tokenizer && tokenizer->bos() >= 0)
+    rendered.text.insert(rendered.text.rfind(marker) + marker.size(), program.tokenText(tokenizer->bos()));
   write(rendered);
-  text = std::move(rendered.text);
+  text = std::move(rendered.text) + (format->end() ? format->end()->str() : "");
   return Status();
 }
 
@@ -209,6 +224,9 @@ Status PromptImages::begin(OpenedModel &program, Session &session) {
     if (image.grid[0])
       inputs.push_back(
           {"image_grid_thw", "I64", {1, 3}, reinterpret_cast<const uint8_t *>(image.grid.data()), sizeof image.grid});
+    if (image.size[0])
+      inputs.push_back(
+          {"image_sizes", "I64", {1, 2}, reinterpret_cast<const uint8_t *>(image.size.data()), sizeof image.size});
     HEDDLE_RETURN_IF_ERROR(given->add(inputs, program.options.images[i]));
     std::vector<float>().swap(image.pixels);
   }

@@ -43,8 +43,9 @@ public:
 private:
   int64_t size;
   PixelOptions options;
-  PatchShape shape;          // of images of any size
-  std::vector<float> pixels; // (3, size, size)
+  PatchShape shape;                           // of images of any size
+  const package::GivenTiles *tiles = nullptr; // of images that are seen whole and in tiles
+  std::vector<float> pixels;                  // (3, size, size)
 };
 
 class ImageTower {
@@ -66,6 +67,8 @@ public:
   Status read(OpenedModel &program);
   // Writes the images into a prompt: where it mentions them, or before it where it mentions none.
   Status write(const OpenedModel &program, std::string &text) const;
+  // Whether the token that a text starts with is in such a prompt.
+  bool hasStart() const { return format && format->starts_behind(); }
   // The same of a conversation, whose template mentions them; what users wrote does not.
   void write(RenderedChat &rendered) const;
   // Shows the images to the model; their numbers are not needed any more.

@@ -26,13 +26,15 @@ struct CommandPart {
   size_t numCommands;
 };
 
-// An image beside a prompt: its numbers, and how many rows and columns of tiles it was cut into; 0: none.
+// An image beside a prompt: its numbers, and how many rows and columns of tiles it was cut into; 0: none. Of an image of any size its tokens are these.
 struct PromptImage {
   std::vector<float>
-      pixels; // (images, 3, size, size), the tiles row by row, then the whole; of images of any size (patches, patch width)
+      pixels; // (images, 3, size, size), the tiles row by row, then the whole; of images of any size (patches, patch width); of one
+              // seen whole and in tiles (1, images, 3, size, size), the whole first
   std::vector<int64_t> shape;
   int64_t rows = 0, columns = 0;
   std::array<int64_t, 3> grid = {}; // of an image of any size: 1, rows and columns of patches
+  std::array<int64_t, 2> size = {}; // of one that is seen whole and in tiles: its height and width in pixels
 };
 
 // Files of images beside a prompt.

@@ -168,6 +168,28 @@ Status computePixelTiles(const std::string &path, const Image &original, const P
   return Status();
 }
 
+Status computeMosaic(const std::string &path, const Image &original, const PixelOptions &options, int64_t side,
+                     int64_t fittedHeight, int64_t fittedWidth, std::vector<float> &outValues) {
+  outValues.clear();
+  int64_t rows = fittedHeight / side, columns = fittedWidth / side;
+  outValues.reserve(size_t((rows * columns + 1) * 3 * side * side));
+  Image image = original;
+  HEDDLE_RETURN_IF_ERROR(resizeTo(path, double(side), double(side), options.filter, image));
+  appendSquare(image, options, 0, 0, side, outValues);
+  double wide = double(fittedWidth), high = double(fittedHeight);
+  double across = wide / double(original.width), down = high / double(original.height);
+  if (across < down)
+    high = std::min(std::ceil(double(original.height) * across), high);
+  else
+    wide = std::min(std::ceil(double(original.width) * down), wide);
+  image = original;
+  HEDDLE_RETURN_IF_ERROR(resizeTo(path, wide, high, options.filter, image));
+  int64_t top = (fittedHeight - image.height) / 2, left = (fittedWidth - image.width) / 2;
+  for (int64_t tile = 0; tile < rows * columns; ++tile)
+    appendSquare(image, options, tile / columns * side - top, tile % columns * side - left, side, outValues);
+  return Status();
+}
+
 // The sides, in f64 and rounded as qwen2_vl's processor does: half a multiple becomes an even one.
 static Status roundSides(const std::string &path, const Image &image, const PixelOptions &options, double unit,
                          double &height, double &width) {
@@ -190,10 +212,26 @@ static Status roundSides(const std::string &path, const Image &image, const Pixe
   return Status();
 }
 
+// The sides, in f64 and rounded as pixtral's processor does: within the options' size, then up.
+static void fitSides(const Image &image, const PixelOptions &options, double unit, double &height, double &width) {
+  height = double(image.height), width = double(image.width);
+  double ratio = std::max(height / double(options.height), width / double(options.width));
+  if (ratio > 1)
+    height = std::floor(height / ratio), width = std::floor(width / ratio);
+  for (double *side : {&height, &width})
+    *side = (std::floor((*side - 1) / unit) + 1) * unit;
+}
+
 Status computePatches(const std::string &path, const Image &original, const PixelOptions &options,
                       const PatchShape &shape, std::vector<float> &outValues, int64_t &outHeight, int64_t &outWidth) {
-  double height, width;
-  HEDDLE_RETURN_IF_ERROR(roundSides(path, original, options, double(shape.patch * shape.merge), height, width));
+  double height, width, unit = double(shape.patch * shape.merge);
+  if (options.isAtMost)
+    fitSides(original, options, unit, height, width);
+  else
+    HEDDLE_RETURN_IF_ERROR(roundSides(path, original, options, unit, height, width));
+  if (height < unit || width < unit)
+    return invalidInput(format("%s: an image of %lld by %lld pixels becomes one without a row or a column",
+                               path.c_str(), (long long)original.width, (long long)original.height));
   Image image = original;
   HEDDLE_RETURN_IF_ERROR(resizeTo(path, width, height, options.filter, image));
   int64_t patch = shape.patch, merge = shape.merge;

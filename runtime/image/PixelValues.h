@@ -19,8 +19,9 @@ struct PixelOptions {
   bool tiles = false; // of computePixelTiles()
   // Of computePixelTiles(), instead: the image becomes the grid of so many squares whose ratio is nearest to its own, at most 2^10; 0: it does not.
   int64_t minTiles = 0, maxTiles = 0;
-  // Of computePatches(): how many pixels an image becomes, at least and at most; 0: nothing of the kind.
+  // Of computePatches(): how many pixels an image becomes, at least and at most; or, isAtMost, the sides that it has at most before they are rounded up.
   int64_t leastPixels = 0, mostPixels = 0;
+  bool isAtMost = false;
   Resampling filter = Resampling::Bilinear;
   // do_center_crop: 0 by 0 for none. Where the image is smaller, black is around it.
   int64_t cropHeight = 0, cropWidth = 0;
@@ -39,13 +40,18 @@ Status computePixelValues(const std::string &path, const Image &image, const Pix
 Status computePixelTiles(const std::string &path, const Image &image, const PixelOptions &options, int64_t side,
                          std::vector<float> &outValues, int64_t &outRows, int64_t &outColumns);
 
+// An image as squares of `side`: the whole, resized to one, then those of an image of fittedHeight by fittedWidth, multiples of `side`, in whose middle it
+// stands as large as it fits, black around it. `outValues`: (1 + squares, 3, side, side).
+Status computeMosaic(const std::string &path, const Image &image, const PixelOptions &options, int64_t side,
+                     int64_t fittedHeight, int64_t fittedWidth, std::vector<float> &outValues);
+
 // How an image of any size becomes patches: each of `frames` times the same, squares of merge by merge of them side by side.
 struct PatchShape {
   int64_t patch = 0, frames = 0, merge = 0;
 };
 
-// An image whose sides become the nearest multiples of patch * merge within the options' pixels: (outHeight * outWidth, 3 * frames * patch * patch),
-// square by square.
+// An image whose sides become the nearest multiples of patch * merge within the options' pixels, or the next ones: (outHeight * outWidth,
+// 3 * frames * patch * patch), square by square.
 Status computePatches(const std::string &path, const Image &image, const PixelOptions &options, const PatchShape &shape,
                       std::vector<float> &outValues, int64_t &outHeight, int64_t &outWidth);
 

@@ -429,7 +429,7 @@ Status checkGivenText(const package::GivenRows &given, const std::string &path) 
   if (!text)
     return Status();
   for (const flatbuffers::String *part :
-       {text->marker(), text->unmentioned(), text->whole(), text->tile(), text->row_end(), text->behind_tiles()})
+       {text->marker(), text->unmentioned(), text->whole(), text->tile(), text->between_rows(), text->behind_tiles()})
     if (!part)
       return damagedFile(path + ": package: given.text lacks a part");
   return text->marker()->size() ? Status() : damagedFile(path + ": package: given.text.marker is empty");
@@ -451,10 +451,36 @@ Status checkGrid(const package::Package &root, const package::GivenGrid &grid, c
     return wrong(path, "given.grid.head_dim", grid.head_dim(), "a multiple of 4, beside a theta above 0");
   if (grid.window() > mostFrames)
     return wrong(path, "given.grid.window", grid.window(), "at most 1024");
-  if (const package::ImageProcessing *processing = root.image_processing())
+  const package::ImageProcessing *processing = root.image_processing();
+  if (processing && processing->at_most() &&
+      (!processing->height() || processing->size() != grid.patch() * grid.merge()))
+    return wrong(path, "image_processing.at_most", true, "beside a height, and the size that patches make");
+  if (processing && !processing->at_most())
     if (!processing->most_pixels() || processing->least_pixels() > processing->most_pixels() ||
         processing->most_pixels() > uint64_t(1) << 27)
       return wrong(path, "image_processing.most_pixels", processing->most_pixels(), "1 … 2^27, least_pixels or more");
+  return Status();
+}
+
+// Sizes that images are fitted into, which tiles fill.
+Status checkTiles(const package::Package &root, const package::GivenRows &given, const package::GivenTiles &tiles,
+                  const std::string &path) {
+  constexpr uint32_t mostOnSide = 1 << 14, mostSizes = 1 << 7, mostTiles = 1 << 10;
+  uint32_t side = tiles.side(), grid = tiles.grid(), count = tiles.sizes() ? tiles.sizes()->size() : 0;
+  if (side == 0 || side > mostOnSide || grid == 0 || grid > side || given.grid())
+    return wrong(path, "given.tiles.side", side, "1 … 2^14, beside a smaller grid");
+  if (uint64_t(grid) * grid + 1 != given.count())
+    return wrong(path, "given.tiles.grid", grid, "the root of given.count, less 1");
+  if (count == 0 || count % 2 || count > mostSizes)
+    return wrong(path, "given.tiles.sizes", count, "2 … 128 numbers, in pairs");
+  for (uint32_t i = 0; i < count; i += 2) {
+    uint32_t height = tiles.sizes()->Get(i), width = tiles.sizes()->Get(i + 1);
+    if (height == 0 || width == 0 || height % side || width % side ||
+        uint64_t(height / side) * (width / side) > mostTiles)
+      return wrong(path, "given.tiles.sizes", height, "multiples of given.tiles.side, up to 1024 tiles");
+  }
+  if (root.image_processing() && root.image_processing()->size() != side)
+    return wrong(path, "image_processing.size", root.image_processing()->size(), "given.tiles.side");
   return Status();
 }
 
@@ -469,13 +495,21 @@ Status checkGiven(const package::Package &root, const std::string &path) {
   const package::GraphTensor *rows = outputs && outputs->size() == 1 ? outputs->Get(0) : nullptr;
   const package::GivenGrid *grid = given->grid();
   if (!rows || rows->type() != package::DataType::F32 || !rows->dims() || rows->dims()->size() != 3 ||
-      (!grid && rows->dims()->Get(1) != int64_t(given->count())) || rows->dims()->Get(2) != int64_t(root.hidden_size()))
+      (!grid && rows->dims()->Get(1) != int64_t(given->count())) ||
+      rows->dims()->Get(2) != int64_t(root.hidden_size()) * (1 + int64_t(given->deep())))
     return wrong(path, "given.count", given->count(), "that of the graph's one output, of hidden_size numbers each");
+  constexpr uint32_t mostDeep = 64, mostPlaces = 1 << 8;
+  if (given->deep() > (grid ? mostDeep : 0))
+    return wrong(path, "given.deep", given->deep(), "at most 64, and 0 of images of one size");
+  if (grid && grid->places() > mostPlaces)
+    return wrong(path, "given.grid.places", grid->places(), "at most 256");
   if (!grid && (given->count() == 0 || given->count() > maxContext))
     return wrong(path, "given.count", given->count(), "1 … 2^26");
   HEDDLE_RETURN_IF_ERROR(checkGivenText(*given, path));
   if (grid)
     HEDDLE_RETURN_IF_ERROR(checkGrid(root, *grid, path));
+  if (const package::GivenTiles *tiles = given->tiles())
+    HEDDLE_RETURN_IF_ERROR(checkTiles(root, *given, *tiles, path));
   return checkToken(path, "given.token", given->token(), root.vocab_size());
 }
 

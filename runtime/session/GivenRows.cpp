@@ -2,11 +2,11 @@
 #include "runtime/session/GivenRows.h"
 
 #include "runtime/session/ImageGrid.h"
+#include "runtime/session/Mosaic.h"
 #include "runtime/session/SessionParts.h"
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace heddle {
 
@@ -17,8 +17,10 @@ Status GivenRows::createLinked(Package &package, Session &session, std::unique_p
       TensorFunction::create(package, table.graph(), /*threads=*/0, &session.threadPool(), rows->function));
   for (const TensorDeclaration &input : rows->function->inputs())
     rows->inputNames.push_back(input.name);
-  if (std::vector<const char *> names = gridInputs(); table.grid())
+  if (table.grid() || table.tiles()) {
+    std::vector<const char *> names = table.tiles() ? mosaicInputs() : gridInputs(*table.grid());
     rows->inputNames.assign(names.begin(), names.end());
+  }
   outRows = std::move(rows);
   return Status();
 }
@@ -26,6 +28,8 @@ Status GivenRows::createLinked(Package &package, Session &session, std::unique_p
 Status GivenRows::add(const std::vector<StoredTensor> &inputs, const std::string &where) {
   if (table.grid())
     return addGrids(inputs, where);
+  if (table.tiles())
+    return addMosaics(inputs, where);
   std::vector<GraphOutput> outputs;
   HEDDLE_RETURN_IF_ERROR(function->call(inputs, where, outputs));
   const GraphOutput &rows = outputs.front();
@@ -35,34 +39,64 @@ Status GivenRows::add(const std::vector<StoredTensor> &inputs, const std::string
 }
 
 Status GivenRows::give(const float *rows, int64_t count, int64_t columns) {
-  int32_t first = 0;
-  HEDDLE_RETURN_IF_ERROR(session.give(rows, count, first, columns));
-  rowIds.resize(rowIds.size() + size_t(count));
-  std::iota(rowIds.end() - count, rowIds.end(), first);
+  int32_t first = 0, step = 1 + int32_t(table.deep());
+  HEDDLE_RETURN_IF_ERROR(session.give(rows, count * step, first, columns));
+  for (int64_t row = 0; row < count; ++row)
+    rowIds.push_back(first + int32_t(row) * step);
+  return Status();
+}
+
+// An image's rows are named in its order; that of the end of a line is named again and again.
+Status GivenRows::addMosaics(const std::vector<StoredTensor> &inputs, const std::string &where) {
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  const StoredTensor *pixels = nullptr;
+  HEDDLE_RETURN_IF_ERROR(readMosaics(inputs, where, *table.tiles(), sizes, pixels));
+  const uint8_t *image = pixels->data;
+  for (auto [height, width] : sizes) {
+    Mosaic mosaic(*table.tiles(), height, width);
+    std::vector<int64_t> shape(pixels->shape.begin() + 1, pixels->shape.end());
+    uint64_t bytes = pixels->size / uint64_t(pixels->shape[0]);
+    StoredTensor tiles = {"pixel_values", "F32", shape, image, bytes / uint64_t(shape[0]) * uint64_t(mosaic.tiles())};
+    tiles.shape[0] = mosaic.tiles();
+    std::vector<GraphOutput> outputs;
+    HEDDLE_RETURN_IF_ERROR(function->call({tiles}, where, outputs));
+    int32_t first = 0;
+    HEDDLE_RETURN_IF_ERROR(session.give(static_cast<const float *>(outputs.front().data),
+                                        mosaic.tiles() * table.count(), first, /*columns=*/0));
+    std::vector<int32_t> order = mosaic.order();
+    for (int32_t row : order)
+      rowIds.push_back(first + row);
+    rowCounts.push_back(int64_t(order.size()));
+    image += bytes;
+  }
   return Status();
 }
 
 Status GivenRows::addGrids(const std::vector<StoredTensor> &inputs, const std::string &where) {
   const package::GivenGrid &about = *table.grid();
-  std::vector<std::pair<int64_t, int64_t>> sizes;
-  const float *patches = nullptr;
-  HEDDLE_RETURN_IF_ERROR(readGrids(inputs, where, about, sizes, patches));
-  int64_t hiddenSize = session.package().metadata().hidden_size();
+  GivenPatches given;
+  HEDDLE_RETURN_IF_ERROR(readGrids(inputs, where, about, given));
+  const package::Package &metadata = session.package().metadata();
+  bool hasPlaces =
+      metadata.rope() && std::any_of(metadata.rope()->begin(), metadata.rope()->end(),
+                                     [](const package::RopeTable *rope) { return rope->axes() != nullptr; });
+  int64_t width = int64_t(metadata.hidden_size()) * (1 + table.deep()); // of a row and those behind it
+  const float *patches = given.patches;
   std::vector<float> rows;
-  for (auto [height, width] : sizes) {
-    ImageGrid grid(about, height, width);
+  for (auto [high, wide] : given.sizes) {
+    ImageGrid grid(about, high, wide);
     std::vector<GraphOutput> outputs;
     HEDDLE_RETURN_IF_ERROR(function->call(grid.inputs(patches), where, outputs));
-    const auto *given = static_cast<const float *>(outputs.front().data);
-    rows.resize(size_t(grid.rows() * hiddenSize));
+    const auto *computed = static_cast<const float *>(outputs.front().data);
+    rows.resize(size_t(grid.rows() * width));
     for (int32_t row : grid.order()) {
       if (row >= 0)
-        memcpy(rows.data() + row * hiddenSize, given, size_t(hiddenSize) * sizeof(float));
-      given += hiddenSize;
+        memcpy(rows.data() + row * width, computed, size_t(width) * sizeof(float));
+      computed += width;
     }
     rowCounts.push_back(grid.rows());
-    HEDDLE_RETURN_IF_ERROR(give(rows.data(), grid.rows(), grid.columns()));
-    patches += height * width * ImageGrid::patchWidth(about);
+    HEDDLE_RETURN_IF_ERROR(give(rows.data(), grid.rows(), hasPlaces ? grid.columns() : 0));
+    patches += high * wide * ImageGrid::patchWidth(about);
   }
   return Status();
 }

@@ -35,6 +35,7 @@ private:
   GivenRows(const package::GivenRows &table, Session &session)
       : session(session), table(table), tokenId(table.token()) {}
   Status addGrids(const std::vector<StoredTensor> &inputs, const std::string &where);
+  Status addMosaics(const std::vector<StoredTensor> &inputs, const std::string &where);
   Status give(const float *rows, int64_t count, int64_t columns);
 
   Session &session;
@@ -42,7 +43,7 @@ private:
   const int32_t tokenId;
   std::vector<std::string> inputNames;
   std::unique_ptr<TensorFunction> function;
-  std::vector<int32_t> rowIds;    // of all items
+  std::vector<int32_t> rowIds;    // of all items, in the order of prompts
   std::vector<int64_t> rowCounts; // of each
 };
 

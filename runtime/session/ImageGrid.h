@@ -31,18 +31,27 @@ public:
 
 private:
   void addPlace(int64_t row, int64_t column);
+  void addLearned(int64_t row, int64_t column);
 
   const package::GivenGrid &about;
   const int64_t height, width, merge;
   int64_t runs = 1;
   std::vector<int32_t> rowOf; // (runs * rows of a run)
-  std::vector<float> pixels, cosines, sines, mask;
+  std::vector<float> pixels, cosines, sines, mask, learned;
 };
 
-// What --io calls the inputs of such a model, and the images that they hold: 1, rows and columns of patches of each.
-std::vector<const char *> gridInputs();
+// Images of any size, one behind another: rows and columns of patches of each, and the patches of all, (patches, patch width), square by square.
+struct GivenPatches {
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  const float *patches = nullptr; // of the tensors that were read, or of `cut`
+  std::vector<float> cut;
+};
+
+// What --io calls the inputs of such a model.
+std::vector<const char *> gridInputs(const package::GivenGrid &about);
+// What they hold: patches beside image_grid_thw, or whole images beside image_sizes.
 Status readGrids(const std::vector<StoredTensor> &tensors, const std::string &where, const package::GivenGrid &about,
-                 std::vector<std::pair<int64_t, int64_t>> &outSizes, const float *&outPatches);
+                 GivenPatches &out);
 
 } // namespace heddle
 

@@ -101,8 +101,16 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(idHistory.reserve(sequenceLimit * contextLength, "token ids"));
   if (metadata.given())
     HEDDLE_RETURN_IF_ERROR(tokenHistory.reserve(sequenceLimit * contextLength, "token ids"));
+  if (rowsOfToken() > 1) { // the first is zeros
+    givenRows.reset(new (std::nothrow) ReservedArray<float>);
+    if (!givenRows)
+      return outOfMemory();
+    HEDDLE_RETURN_IF_ERROR(givenRows->reserve(hiddenSize, "given rows"));
+    numGiven = 1;
+  }
   HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
+  HEDDLE_RETURN_IF_ERROR(prompts.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(adapters.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(runs.reserve(sequenceLimit, "sequences"));
@@ -126,7 +134,7 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
   if (!model.metadata().given())
     return invalidInput("this model is given no rows: it takes ids of its vocabulary");
   int64_t most = INT32_MAX / std::max<int64_t>(hiddenSize, 1) - vocabSize;
-  if (count < 1 || count > most - numGiven)
+  if (count < 1 || count > most - numGiven || count % rowsOfToken())
     return invalidInput(format("%lld rows behind %lld, expected 1 … %lld in all", (long long)count, (long long)numGiven,
                                (long long)most));
   std::unique_ptr<ReservedArray<float>> all(new (std::nothrow) ReservedArray<float>);
@@ -137,9 +145,10 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
     memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
   memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
   givenRows = std::move(all);
-  for (int64_t i = 0; columns && i < count; ++i)
+  int64_t tokens = count / rowsOfToken();
+  for (int64_t i = 0; columns && i < tokens; ++i)
     gridPlaces.push_back(
-        {int32_t(i / columns), int32_t(i % columns), int32_t(std::max(columns, (count + columns - 1) / columns))});
+        {int32_t(i / columns), int32_t(i % columns), int32_t(std::max(columns, (tokens + columns - 1) / columns))});
   outFirst = int32_t(idLimit());
   numGiven += count;
   return Status();
@@ -222,6 +231,7 @@ void Session::truncate(int32_t sequence, int64_t newLength) {
   if (length > 0)
     length += ownTokens(sequence);
   lengths[sequence] = std::min(length, lengths[sequence]);
+  prompts[sequence] = std::min(prompts[sequence], lengths[sequence]);
   cache.setLength(sequence, std::min(length, cache.length(sequence)));
 }
 
@@ -234,6 +244,7 @@ void Session::fork(int32_t source, int32_t target) {
   modes[target] = modes[source];
   adapters[target] = adapters[source];
   lengths[target] = lengths[source];
+  prompts[target] = prompts[source];
   auto copy = [&](const ReservedArray<int32_t> &history) {
     memcpy(history.data() + target * contextLength, history.data() + source * contextLength,
            lengths[source] * sizeof(int32_t));
@@ -316,6 +327,7 @@ Status Session::begin(const Feed *feeds, size_t numFeeds) {
     if (!lengths[feed.sequence]) {
       adapters[feed.sequence] = feed.adapter ? std::max(feed.adapter, 0) : ownAdapter;
       beginWithVirtual(feed.sequence);
+      prompts[feed.sequence] = promptOf(feed);
     }
     int64_t own = ownTokens(feed.sequence), past = std::max(lengths[feed.sequence], own), end = past + feed.count,
             cached = cache.length(feed.sequence);
@@ -341,6 +353,13 @@ Status Session::begin(const Feed *feeds, size_t numFeeds) {
   return Status();
 }
 
+// Tokens in front of the sequence that the feed begins that see each other.
+int64_t Session::promptOf(const Feed &feed) const {
+  const package::GivenRows *given = model.metadata().given();
+  bool hasGiven = std::any_of(feed.ids, feed.ids + feed.count, [&](int32_t id) { return id >= vocabSize; });
+  return given && given->prompt_sees_ahead() && hasGiven ? ownTokens(feed.sequence) + feed.count : 0;
+}
+
 // All rows of an image begin with the position behind what stands before it; what follows goes on behind the larger of its sides.
 Status Session::nextPosition(int32_t id, int32_t last, int32_t &outPosition) {
   auto limit = int32_t(contextLength - 1);
@@ -349,7 +368,8 @@ Status Session::nextPosition(int32_t id, int32_t last, int32_t &outPosition) {
   outPosition = next;
   if (id < vocabSize || gridPlaces.empty())
     return Status();
-  const GridPlace &place = gridPlaces[size_t(id - vocabSize)];
+  const GridPlace &place =
+      gridPlaces[size_t((id - vocabSize) / rowsOfToken())]; // where others stand behind, one stands before
   bool isFirst = place.row == 0 && place.column == 0;
   int32_t first = before && !isFirst ? before->first : next;
   outPosition = rope.numberOf({first, {first, first + place.row, first + place.column}, first + place.span});
@@ -430,43 +450,44 @@ Status Session::makeRoom(int32_t sequence, int64_t &count) {
   return status;
 }
 
-int64_t Session::upToGiven(const Run &run, int64_t count, int64_t rows) const {
+int64_t Session::upToWhole(const Run &run, int64_t count, int64_t rows, bool &outSeesAhead) const {
+  const package::GivenRows *given = model.metadata().given();
   const int32_t *idRow = idHistory.data() + run.sequence * contextLength;
-  bool isGiven = idRow[run.next] >= vocabSize;
-  int64_t end = run.next;
-  while (end < run.end && (idRow[end] >= vocabSize) == isGiven)
-    ++end;
+  int64_t prompt = prompts[run.sequence], end = run.next;
+  outSeesAhead = prompt ? run.next < prompt : given && given->sees_ahead() && idRow[run.next] >= vocabSize;
+  if (prompt || !given || !given->sees_ahead())
+    end = outSeesAhead ? prompt : run.end;
+  else
+    while (end < run.end && (idRow[end] >= vocabSize) == outSeesAhead)
+      ++end;
   int64_t whole = end - run.next;
-  return !isGiven ? std::min(whole, count) : rows && whole > count ? 0 : whole;
+  return !outSeesAhead ? std::min(whole, count) : rows && whole > count ? 0 : whole;
 }
 
 // Takes rows from the runs in order, as long as they share a rotary mode. Their outputs stand in logitRows behind those that are kept.
 Status Session::fillChunk(Chunk &chunk) {
   const RopeTables::Mode *mode = nullptr;
   int32_t offset = model.metadata().position_offset();
-  const package::GivenRows *given = model.metadata().given();
-  bool seesAhead = given && given->sees_ahead();
   for (size_t i = 0; i < numRuns && chunk.rows < maxRows && chunk.outputs < maxOutputs; ++i) {
     Run &run = runs[i];
     if (run.next == run.end || (mode && !(*mode == run.mode)))
       continue;
     int64_t count =
         run.upToOutputs(std::min<int64_t>(run.end - run.next, maxRows - chunk.rows), maxOutputs - chunk.outputs);
-    if (seesAhead)
-      count = upToGiven(run, count, chunk.rows);
+    bool seesAhead = false;
+    count = upToWhole(run, count, chunk.rows, seesAhead);
     if (count == 0)
       continue;
     mode = &run.mode;
-    bool isImage = seesAhead && idHistory.data()[run.sequence * contextLength + run.next] >= vocabSize;
     int64_t wanted = count;
     if (count > maxRows - chunk.rows)
       return Status(StatusCode::Unsupported, format("%lld rows see each other, a step takes at most %lld",
                                                     (long long)count, (long long)maxRows));
     HEDDLE_RETURN_IF_ERROR(makeRoom(run.sequence, count));
-    if (isImage && count < wanted)
+    if (seesAhead && count < wanted)
       return Status(StatusCode::ContextFull,
                     format("%lld rows that see each other find no room in the cache at once", (long long)wanted));
-    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), isImage, cache.pages(run.sequence)};
+    sequences[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(run.next), seesAhead, cache.pages(run.sequence)};
     // The pair past + num_rows is the length of what they attend to.
     if (encoder)
       sources[chunk.sequences] = {chunk.rows, int32_t(count), int32_t(sourceCache.length(run.sequence) - count), 0,

@@ -81,7 +81,8 @@ public:
                 const heddle_token_choice &choice = {});
   // Of a model that is told things otherwise than by ids of its vocabulary: `rows` (count, hidden_size) get the ids from `outFirst` on, which prompts of
   // all sequences may name as long as the session lives.
-  // Of an image of any size they are a grid of `columns` on a side, rows one behind another, where each rotates by its place; 0: they are not.
+  // Of an image of any size they are a grid of `columns` on a side, rows one behind another, where each rotates by its place; 0: they are not. Where the
+  // model has rows behind each, these are counted, and their ids stand in no prompt.
   Status give(const float *rows, int64_t count, int32_t &outFirst, int64_t columns = 0);
   // Of an encoder-decoder: input i becomes the source of sequence `sequences[i]`, which loses its tokens. `take` null: nobody asks for what the
   // encoder gives.
@@ -170,6 +171,11 @@ private:
 
   explicit Session(Package &package) : model(package) {}
   Status allocate(const SessionOptions &options);
+  // Of what is given: a token's own and those behind it.
+  int64_t rowsOfToken() const {
+    const package::GivenRows *given = model.metadata().given();
+    return given ? 1 + int64_t(given->deep()) : 1;
+  }
   // Ids from here on name nothing.
   int64_t idLimit() const { return vocabSize + numGiven; }
   bool isAnswered(size_t feed) const { return feed < answeredFeeds && outputOfFeed[feed] >= 0; }
@@ -180,9 +186,9 @@ private:
   Status runChunks(const RowSink *sink);
   void rollBack();
   Status fillChunk(Chunk &chunk);
-  // Of a model whose given rows see each other: how many of the next `count` tokens of the run a step takes of its sequence, which are a whole run of
-  // given rows side by side, or none of them; 0 where these have no room behind `rows` others.
-  int64_t upToGiven(const Run &run, int64_t count, int64_t rows) const;
+  // Of a model whose given rows, or prompts, see each other: how many of the next `count` tokens of the run a step takes of its sequence, which are all that
+  // see each other, or none of them; 0 where these have no room behind `rows` others.
+  int64_t upToWhole(const Run &run, int64_t count, int64_t rows, bool &outSeesAhead) const;
   // In the cache, for `count` more tokens of the sequence; becomes how many have some.
   Status makeRoom(int32_t sequence, int64_t &count);
   Status compute(const Chunk &chunk);
@@ -202,6 +208,7 @@ private:
     return int32_t(number);
   }
   void beginWithVirtual(int32_t sequence);
+  int64_t promptOf(const Feed &feed) const;
   // Of a token without a position of its own, behind one with `last`, -1: none.
   Status nextPosition(int32_t id, int32_t last, int32_t &outPosition);
   int64_t longestPosition(int32_t sequence, int64_t length) const;
@@ -229,6 +236,7 @@ private:
   ReservedArray<int32_t> tokenHistory;               // the same, of a model that is given rows
   ReservedArray<int64_t>
       lengths; // (maxSequences): tokens of the history, virtual ones among them; the cache holds at most these
+  ReservedArray<int64_t> prompts;        // (maxSequences): tokens in front that see each other; 0: none do
   ReservedArray<int32_t> adapters;       // (maxSequences): with which the cached keys were computed, 0: none
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
   ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences

@@ -63,8 +63,10 @@ std::vector<const char *> inputNames(const package::Package &metadata) {
     std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
     if (metadata.adapters())
       names.push_back("adapter_ids");
-    if (metadata.given() && metadata.given()->grid())
-      names.insert(names.end(), {"pixel_values", "image_grid_thw"});
+    if (metadata.given() && metadata.given()->tiles())
+      names.insert(names.end(), {"pixel_values", "image_sizes"});
+    else if (const package::GivenGrid *grid = metadata.given() ? metadata.given()->grid() : nullptr)
+      names.insert(names.end(), {"pixel_values", grid->whole_images() ? "image_sizes" : "image_grid_thw"});
     else if (metadata.given())
       for (const package::GraphTensor *input : *metadata.graphs()->Get(metadata.given()->graph())->inputs())
         names.push_back(input->name()->c_str());

@@ -138,7 +138,7 @@ class Model:
 
 
 def given(model, case):
-    passed = ("input_ids", "attention_mask", "token_type_ids", "global_attention_mask", "pixel_values", "image_grid_thw", "input_features")
+    passed = ("input_ids", "attention_mask", "token_type_ids", "global_attention_mask", "pixel_values", "image_grid_thw", "image_sizes", "input_features")
     return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 

@@ -214,6 +214,20 @@ class Qwen25VL(Qwen2VL):
                 "fullatt_block_indexes": [1]}
 
 
+class Qwen3VL(Qwen2VL):
+    """Learned positions of another grid, and rows that are added behind the first layers of the decoder."""
+    architecture = "Qwen3VLForConditionalGeneration"
+
+    def vision(self):
+        return {"depth": 3, "hidden_size": 16, "out_hidden_size": 32, "intermediate_size": 40, "num_heads": 2, "patch_size": 4, "num_position_embeddings": 25,
+                "deepstack_visual_indexes": [0, 1]}
+
+    def config(self):
+        text = llama(hidden_size=32, head_dim=16, num_hidden_layers=3, rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [4, 2, 2]})
+        return transformers.Qwen3VLConfig(vision_config=self.vision(), text_config=text, image_token_id=self.image, video_token_id=262, vision_start_token_id=260,
+                                          vision_end_token_id=261)
+
+
 class InternVL(OfProcessor):
     """Images are cut into tiles of the grid that is nearest to their ratio."""
     architecture = "InternVLForConditionalGeneration"
@@ -245,12 +259,115 @@ class InternVL(OfProcessor):
         return {"input_ids": ids} | ({"pixel_values": torch.tensor(numpy.stack(got["pixel_values"]))} if images else {})
 
 
+class Mistral3(OfProcessor):
+    """Images of any size, whole, whose rows of tokens end with tokens of their own."""
+    architecture = "Mistral3ForConditionalGeneration"
+    specials = ["<s>", "</s>", "[IMG]", "<pad>", "[IMG_BREAK]", "[IMG_END]"]
+    rows = 6
+    marker = "[IMG]"
+    prompts = [("user\n[IMG]What?", ["photo.png"]), ("a[IMG]b[IMG]", ["scan.png", "photo.png"]), ("No image", [])]
+    template = Llava.template.replace("<image>\n", "[IMG]")
+    merge, longest = 2, 40
+    sizes = [(16, 24), (16, 24), (24, 16)]  # of --io
+
+    def vision(self):
+        return transformers.PixtralVisionConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, image_size=64, patch_size=4)
+
+    def config(self):
+        text = transformers.MistralConfig(**llama(hidden_size=32, head_dim=8, sliding_window=None))
+        return transformers.Mistral3Config(vision_config=self.vision(), text_config=text, image_token_index=self.image, spatial_merge_size=self.merge,
+                                           tie_word_embeddings=False)
+
+    def processor(self):
+        return processor_of("Pixtral")(size={"longest_edge": self.longest}, patch_size={"height": 4, "width": 4})
+
+    def whole(self, processor, tokenizer):
+        return transformers.PixtralProcessor(image_processor=processor, tokenizer=tokenizer, patch_size=4, spatial_merge_size=self.merge)
+
+    def about_prompts(self):
+        return {"processor_class": "PixtralProcessor", "patch_size": 4, "spatial_merge_size": self.merge, "image_token": "[IMG]",
+                "image_break_token": "[IMG_BREAK]", "image_end_token": "[IMG_END]"}
+
+    def pixels(self, count):
+        side = max(max(size) for size in self.sizes)
+        return {"pixel_values": torch.randn(count, 3, side, side), "image_sizes": torch.tensor(self.sizes[:count])}
+
+
+class LlavaPixtral(Mistral3):
+    """The same tower, each of whose patches is a token."""
+    architecture = "LlavaForConditionalGeneration"
+    merge, longest = 1, 16
+    sizes = [(8, 12), (8, 12), (12, 8)]
+
+    def config(self):
+        return transformers.LlavaConfig(vision_config=self.vision(), text_config=transformers.MistralConfig(**llama(hidden_size=32, head_dim=8, sliding_window=None)),
+                                        image_token_index=self.image, vision_feature_layer=-1, vision_feature_select_strategy="full")
+
+
+class PaliGemma(OfProcessor):
+    """All of a prompt with images sees itself."""
+    architecture = "PaliGemmaForConditionalGeneration"
+    specials = ["<bos>", "<eos>", "<image>", "<pad>"]
+    prompts = [("What?", ["photo.png"]), ("a<image>b<image>c", ["scan.png", "photo.png"]), ("No image", [])]
+    template = Llava.template
+    text_class, more = "GemmaConfig", {}
+
+    def config(self):
+        text = getattr(transformers, self.text_class)(**llama(hidden_size=32, head_dim=8, hidden_act="gelu_pytorch_tanh", hidden_activation="gelu_pytorch_tanh", **self.more))
+        return transformers.PaliGemmaConfig(vision_config=transformers.SiglipVisionConfig(**siglip(vision_use_head=False)), text_config=text,
+                                            image_token_index=self.image, projection_dim=32, hidden_size=32, vocab_size=264)
+
+    def processor(self):
+        return processor_of("Siglip")(size={"height": 28, "width": 28})
+
+    def inputs(self, inputs):
+        return inputs | {"token_type_ids": torch.zeros_like(inputs["input_ids"])} if "pixel_values" in inputs else inputs
+
+    def read(self, tokenizer, processor, text, images):
+        if not images:
+            return {"input_ids": torch.tensor([tokenizer.encode(text).ids])}
+        processor.image_seq_length = self.rows
+        fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", eos_token="<eos>", pad_token="<pad>",
+                                                    extra_special_tokens={"image_token": "<image>"})
+        fast.add_tokens = lambda names: 0  # those that stand for places
+        made = transformers.PaliGemmaProcessor(image_processor=processor, tokenizer=fast)
+        got = made(text=text, images=images, return_tensors="pt", add_special_tokens=False)
+        return {key: value for key, value in got.items() if key in ("input_ids", "pixel_values")}
+
+
+class PaliGemma2(PaliGemma):
+    """The same of a Gemma 2, whose windows are narrower than a prompt, and whose logits are capped."""
+    text_class, more = "Gemma2Config", {"sliding_window": 6, "query_pre_attn_scalar": 8}
+
+
+class LlavaNext(OfProcessor):
+    """An image whole, and in tiles of the size of a list that fits it best."""
+    architecture = "LlavaNextForConditionalGeneration"
+    pinpoints = [[28, 56], [56, 28], [56, 56], [84, 28], [28, 84]]
+    rows = 4 + 2 * 5  # of --io: an image of 14 by 28 pixels
+    prompts = Llava.prompts + [("<image>", ["small.png"])]
+
+    def config(self):
+        return transformers.LlavaNextConfig(vision_config=transformers.CLIPVisionConfig(**siglip(patch_size=14)), text_config=transformers.LlamaConfig(**llama(hidden_size=32)),
+                                            image_token_index=self.image, image_grid_pinpoints=self.pinpoints)
+
+    def processor(self):
+        return processor_of("LlavaNext", "llava_next")(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28}, image_grid_pinpoints=self.pinpoints)
+
+    def whole(self, processor, tokenizer):
+        return transformers.LlavaNextProcessor(image_processor=processor, tokenizer=tokenizer, patch_size=14, vision_feature_select_strategy="default",
+                                               num_additional_image_tokens=1)
+
+    def pixels(self, count):
+        return {"pixel_values": torch.randn(count, 3, 3, 28, 28), "image_sizes": torch.tensor([[14, 28]] * count)}
+
+
 def make_model(kind):
     torch.manual_seed(11)
     config = kind.config()
     config._attn_implementation = "eager"
     model = getattr(transformers, kind.architecture)(config).float().eval()
-    offset = 1.0 if isinstance(kind, Gemma3) else 0.0  # norms multiply by one more than they store
+    offset = 1.0 if isinstance(kind, (Gemma3, PaliGemma)) else 0.0  # norms multiply by one more than they store
     for key, weight in model.named_parameters():
         isVector = weight.dim() == 1
         mean = 0.0 if key.endswith("bias") or not isVector else 1.0
@@ -271,9 +388,9 @@ def save_tokenizer(folder, kind):
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.decoder = tokenizers.decoders.ByteLevel()
     made.add_special_tokens([tokenizers.AddedToken(name, special=True, normalized=False) for name in kind.specials])
-    made.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", BOS)])
+    made.post_processor = tokenizers.processors.TemplateProcessing(single=f"{kind.specials[0]} $A", special_tokens=[(kind.specials[0], BOS)])
     made.save(str(folder / "tokenizer.json"))
-    about = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"} | kind.about
+    about = {"bos_token": kind.specials[0], "eos_token": kind.specials[1], "pad_token": "<pad>", "tokenizer_class": "PreTrainedTokenizerFast"} | kind.about
     (folder / "tokenizer_config.json").write_text(json.dumps(about, indent=1) + "\n")
     (folder / "chat_template.jinja").write_text(kind.template)
     return made
@@ -328,6 +445,8 @@ def main():
             prompts.append({"prompt": text, "images": names, "ids": answer} | ({} if type(kind) is Llava else {"logprobs": [round(p, 5) for p in logprobs]}))
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
+    if hasattr(kind, "about_prompts"):
+        (folder / "processor_config.json").write_text(json.dumps(kind.about_prompts(), indent=1) + "\n")
     (folder / "prompts.json").write_text(json.dumps(prompts, indent=1) + "\n")
     save_file({key: value.contiguous().clone() for key, value in tensors.items()}, folder / "golden.safetensors")
     about = {"family": model.config.model_type, "architecture": kind.architecture, "model_type": model.config.model_type, "torch": torch.__version__,

@@ -234,6 +234,8 @@ def for_reference(model, given):
     names, image = inspect.signature(model.forward).parameters, given["input_ids"] == model.config.image_token_id
     if model.config.model_type in ("idefics3", "smolvlm"):
         given = given | {"pixel_values": given["pixel_values"][None]}
+    if model.config.model_type == "paligemma":
+        return given | {"token_type_ids": torch.zeros_like(given["input_ids"])}  # all of a prompt
     return given | {key: image.int() for key in ("token_type_ids", "mm_token_type_ids") if key in names}
 
 
@@ -246,6 +248,14 @@ def image_inputs(model, ids, draw):
         sides = [3 * merge, 2 * merge]
         pixels = {"pixel_values": torch.randn(sides[0] * sides[1], seen.in_channels * seen.temporal_patch_size * patch**2, generator=draw),
                   "image_grid_thw": torch.tensor([[1, *sides]])}
+    elif seen.model_type == "pixtral":
+        patch = seen.patch_size if isinstance(seen.patch_size, int) else seen.patch_size[0]
+        high, wide = (sides * patch * getattr(config, "spatial_merge_size", 1) for sides in (3, 2))
+        pixels = {"pixel_values": torch.randn(1, seen.num_channels, high, wide + patch, generator=draw), "image_sizes": torch.tensor([[high, wide]])}
+    elif config.model_type == "llava_next":
+        side, size = seen.image_size, [seen.image_size, 2 * seen.image_size + 3]
+        tiles = transformers.models.llava_next.modeling_llava_next.image_size_to_num_patches(size, config.image_grid_pinpoints, side)
+        pixels = {"pixel_values": torch.randn(1, tiles, seen.num_channels, side, side, generator=draw), "image_sizes": torch.tensor([size])}
     else:
         side = seen.image_size if isinstance(seen.image_size, int) else seen.image_size[0]
         pixels = {"pixel_values": torch.randn(1, seen.num_channels, side, side, generator=draw)}

@@ -126,8 +126,11 @@ std::pair<Value, Value> AttentionTile::visibleKeys(const SequenceValues &sequenc
     end = spec.isDense ? b.max(b.add(last, 1), b.constant(0)) : b.add(last, 1);
   else if (spec.ahead)
     end = b.min(end, b.max(b.add(last, spec.ahead), b.constant(0)));
-  if (spec.given)
-    end = b.select(b.equal(sequence.seesAhead, b.constant(0)), end, sequence.length);
+  if (spec.given) {
+    Value isPlain = b.equal(sequence.seesAhead, b.constant(0));
+    end = b.select(isPlain, end, sequence.length);
+    begin = b.select(isPlain, begin, b.min(begin, sequence.past));
+  }
   return {begin, end};
 }
 
