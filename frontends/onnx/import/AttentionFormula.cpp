@@ -21,6 +21,15 @@ GraphValue ungrouped(GraphBuilder &g, const GraphValue &x) {
   return g.reshape(x, {x.dims[0], x.dims[1] * x.dims[2], x.dims[3], x.dims[4]});
 }
 
+// The probabilities of scores (B, H, S, T) beside one more score of each head.
+GraphValue softmaxBesideSink(GraphBuilder &g, const GraphValue &scores, const GraphValue &sink) {
+  if (g.failed())
+    return {};
+  GraphValue column = g.reshape(g.cast(sink, scores.type), {Dim(1), scores.dims[1], Dim(1), Dim(1)});
+  column = g.broadcast(column, {scores.dims[0], scores.dims[1], scores.dims[2], Dim(1)});
+  return g.slice(g.softmax(g.concat({scores, column}, 3), 3), 3, 0, scores.dims[3]);
+}
+
 } // namespace
 
 AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, ChangeScores changeScores,
@@ -41,7 +50,8 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
            (kvHeads.isStatic() ? " (" + Twine(kvHeads.value()) + ")" : Twine("")));
     return r;
   }
-  bool isGrouped = !group->is(1);
+  // One head of keys and values for all is no axis.
+  bool isShared = kvHeads.is(1) && !group->is(1), isGrouped = !isShared && !group->is(1);
   OnnxType wide = accumulatorOf(a.query.type);
   double scale = a.scale;
   if (scale == 0) {
@@ -51,9 +61,10 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     }
     scale = 1 / std::sqrt(double(a.query.dims[3].value()));
   }
-  r.scores = isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key,
-                                                 {B, H, T, D}, {B, H, G, S, T}, wide))
-                       : g.contract(a.query, {B, H, S, D}, a.key, {B, H, T, D}, {B, H, S, T}, wide);
+  r.scores = isShared    ? g.contract(a.query, {B, H, S, D}, g.squeeze(a.key, {1}), {B, T, D}, {B, H, S, T}, wide)
+             : isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key,
+                                                   {B, H, T, D}, {B, H, G, S, T}, wide))
+                         : g.contract(a.query, {B, H, S, D}, a.key, {B, H, T, D}, {B, H, S, T}, wide);
   r.scores = g.mul(r.scores, g.scalar(wide, scale));
   r.capped =
       a.softcap > 0 ? g.mul(g.tanh(g.div(r.scores, g.scalar(wide, a.softcap))), g.scalar(wide, a.softcap)) : r.scores;
@@ -65,7 +76,8 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     r.masked = g.select(a.allowed, r.masked, hidden);
   if (changeScores)
     r.masked = changeScores(r.masked);
-  r.probabilities = g.softmax(a.precision == OnnxType::Double ? g.cast(r.masked, a.precision) : r.masked, 3);
+  GraphValue row = a.precision == OnnxType::Double ? g.cast(r.masked, a.precision) : r.masked;
+  r.probabilities = a.sink ? softmaxBesideSink(g, row, a.sink) : g.softmax(row, 3);
   if (changeProbabilities)
     r.probabilities = changeProbabilities(r.probabilities);
   r.probabilities = g.cast(r.probabilities, wide);
@@ -77,9 +89,11 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     r.probabilities = g.select(any, r.probabilities, g.scalar(wide, 0));
   }
   GraphValue weights = g.cast(r.probabilities, a.value.type);
-  r.output = isGrouped ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value,
-                                                 {B, H, T, D}, {B, H, G, S, D}, a.query.type))
-                       : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, a.query.type);
+  OnnxType type = a.query.type;
+  r.output = isShared    ? g.contract(weights, {B, H, S, T}, g.squeeze(a.value, {1}), {B, T, D}, {B, H, S, D}, type)
+             : isGrouped ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value,
+                                                   {B, H, T, D}, {B, H, G, S, D}, type))
+                         : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, type);
   return r;
 }
 

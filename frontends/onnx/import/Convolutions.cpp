@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Windows that slide: Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
+#include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/Quantized.h"
 #include "frontends/onnx/import/StoredCodes.h"
 
@@ -215,14 +216,29 @@ GraphValue convolved(NodeImport &n, const GraphValue &x, const GraphValue &weigh
   return convolve(n, padded(g, x, *w, g.constant(x.type, 0)), weights, *w, group);
 }
 
-void conv(NodeImport &n) {
+// With the bias at input 2.
+GraphValue biasedConvolution(NodeImport &n) {
   GraphBuilder &g = n.g;
   GraphValue y = convolvedDequantized(n, n.in(0), n.in(1));
   if (!y)
     y = convolved(n, n.in(0), n.in(1));
   if (n.has(2) && n.checkRank(2, 1, "bias"))
     y = g.add(y, perChannel(g, n.in(2), n.in(0).rank()));
-  n.out(y);
+  return y;
+}
+
+void conv(NodeImport &n) {
+  n.out(biasedConvolution(n));
+}
+
+// What is to be added before the activation is input 3.
+void fusedConv(NodeImport &n) {
+  GraphValue y = biasedConvolution(n);
+  if (n.has(3))
+    y = n.g.add(y, n.in(3));
+  const OnnxAttribute *parameters = n.attribute("activation_params", 6);
+  n.out(fusedActivation(n.g, y, n.text("activation", ""),
+                        parameters ? ArrayRef<float>(parameters->floats) : ArrayRef<float>()));
 }
 
 // x[n, c, i…] at s i…, zeros between.
@@ -433,8 +449,7 @@ GraphValue pool(GraphBuilder &g, Reduction kind, const GraphValue &x, const Wind
   return g.wrap(op.getResult(0), x.type, dims);
 }
 
-std::optional<Windows> poolWindows(NodeImport &n) {
-  const GraphValue &x = n.in(0);
+std::optional<Windows> poolWindows(NodeImport &n, const GraphValue &x) {
   auto kernel = n.integers("kernel_shape");
   if (n.g.failed())
     return std::nullopt;
@@ -449,17 +464,16 @@ void maxPool(NodeImport &n) {
   GraphBuilder &g = n.g;
   if (n.wants(1))
     return (void)n.unsupported("with indices is not supported");
-  if (auto w = poolWindows(n))
+  if (auto w = poolWindows(n, n.in(0)))
     n.out(pool(g, Reduction::Max, padded(g, n.in(0), *w, g.limit(n.in(0).type, false)), *w));
 }
 
-// The sum over a window by its number of elements, those of the padding counted or not.
-void averagePool(NodeImport &n) {
+// The sum over a window of x by its number of elements, those of the padding counted or not.
+GraphValue averages(NodeImport &n, const GraphValue &x) {
   GraphBuilder &g = n.g;
-  auto w = poolWindows(n);
+  auto w = poolWindows(n, x);
   if (!w)
-    return;
-  const GraphValue &x = n.in(0);
+    return {};
   OnnxType wide = accumulatorOf(x.type);
   auto sum = [&](const GraphValue &v) { return pool(g, Reduction::Sum, padded(g, v, *w, g.constant(wide, 0)), *w); };
   GraphValue ones = g.full(wide, x.dims, 1);
@@ -474,11 +488,27 @@ void averagePool(NodeImport &n) {
       rest.high[i] = w->high[i] - given.high[i];
     }
     GraphValue counted = padded(g, ones, given, g.constant(wide, 1));
-    return n.out(
-        g.cast(g.div(sum(g.cast(x, wide)), pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w)),
-               x.type));
+    ones = pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w);
+    return g.cast(g.div(sum(g.cast(x, wide)), ones), x.type);
   }
-  n.out(g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type));
+  return g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type);
+}
+
+void averagePool(NodeImport &n) {
+  n.out(averages(n, n.in(0)));
+}
+
+// X, its scale and zero point, the result's.
+void qLinearAveragePool(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (n.integer("channels_last", 0))
+    n.unsupported("with channels_last is not supported");
+  GraphValue x = g.cast(n.in(0), OnnxType::Float);
+  auto numberOf = [&](size_t i) { return g.failed() ? GraphValue() : g.cast(g.reshape(n.in(i), {}), OnnxType::Float); };
+  if (n.has(2))
+    x = g.sub(x, numberOf(2));
+  GraphValue y = averages(n, g.mul(x, numberOf(1)));
+  n.out(saturated(g, g.div(y, numberOf(3)), n.has(4) ? numberOf(4) : GraphValue(), n.in(0).type));
 }
 
 template <bool IsMax> void globalPool(NodeImport &n) {
@@ -522,6 +552,8 @@ ArrayRef<OpRow> heddle::convolutionOps() {
       {"", "GlobalMaxPool", 1, globalPool<true>},
       {"", "MaxPool", 1, maxPool},
       {"", "QLinearConv", 10, qLinearConv},
+      {"com.microsoft", "FusedConv", 1, fusedConv},
+      {"com.microsoft", "QLinearAveragePool", 1, qLinearAveragePool},
   };
   return table;
 }
