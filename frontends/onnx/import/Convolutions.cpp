@@ -60,7 +60,8 @@ std::optional<Windows> windowsOf(NodeImport &n, const GraphValue &x, ArrayRef<Di
     if (ceil)
       steps = g.minOf(steps, g.floorDiv(size + w.low.back() - 1, stride));
     w.out.push_back(steps + 1);
-    n.requireAtMost(0, room, "the kernel is larger than the padded input");
+    // With ceil a window may begin in the input and end behind it, however large it is: a pool of all of it by a kernel larger than any.
+    n.requireAtMost(0, ceil ? room + stride - 1 : room, "the kernel is larger than the padded input");
     // With ceil the last window may reach further.
     w.high.back() = w.high.back() + g.maxOf(steps * stride - room, 0);
   }
