@@ -50,8 +50,8 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
            (kvHeads.isStatic() ? " (" + Twine(kvHeads.value()) + ")" : Twine("")));
     return r;
   }
-  // One head of keys and values for all is no axis.
-  bool isShared = kvHeads.is(1) && !group->is(1), isGrouped = !isShared && !group->is(1);
+  // One head of keys and values for all is a dimension of 1 beside the queries'.
+  bool isGrouped = !group->is(1) && !kvHeads.is(1);
   OnnxType wide = accumulatorOf(a.query.type);
   double scale = a.scale;
   if (scale == 0) {
@@ -61,10 +61,9 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     }
     scale = 1 / std::sqrt(double(a.query.dims[3].value()));
   }
-  r.scores = isShared    ? g.contract(a.query, {B, H, S, D}, g.squeeze(a.key, {1}), {B, T, D}, {B, H, S, T}, wide)
-             : isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key,
-                                                   {B, H, T, D}, {B, H, G, S, T}, wide))
-                         : g.contract(a.query, {B, H, S, D}, a.key, {B, H, T, D}, {B, H, S, T}, wide);
+  r.scores = isGrouped ? ungrouped(g, g.contract(grouped(g, a.query, kvHeads, *group), {B, H, G, S, D}, a.key,
+                                                 {B, H, T, D}, {B, H, G, S, T}, wide))
+                       : g.contract(a.query, {B, H, S, D}, a.key, {B, H, T, D}, {B, H, S, T}, wide);
   r.scores = g.mul(r.scores, g.scalar(wide, scale));
   r.capped =
       a.softcap > 0 ? g.mul(g.tanh(g.div(r.scores, g.scalar(wide, a.softcap))), g.scalar(wide, a.softcap)) : r.scores;
@@ -89,11 +88,9 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     r.probabilities = g.select(any, r.probabilities, g.scalar(wide, 0));
   }
   GraphValue weights = g.cast(r.probabilities, a.value.type);
-  OnnxType type = a.query.type;
-  r.output = isShared    ? g.contract(weights, {B, H, S, T}, g.squeeze(a.value, {1}), {B, T, D}, {B, H, S, D}, type)
-             : isGrouped ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value,
-                                                   {B, H, T, D}, {B, H, G, S, D}, type))
-                         : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, type);
+  r.output = isGrouped ? ungrouped(g, g.contract(grouped(g, weights, kvHeads, *group), {B, H, G, S, T}, a.value,
+                                                 {B, H, T, D}, {B, H, G, S, D}, a.query.type))
+                       : g.contract(weights, {B, H, S, T}, a.value, {B, H, T, D}, {B, H, S, D}, a.query.type);
   return r;
 }
 
