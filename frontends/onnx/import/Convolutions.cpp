@@ -1,11 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Windows that slide: Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
+// Windows that slide: Col2Im, Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
 #include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/Quantized.h"
 #include "frontends/onnx/import/StoredCodes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -518,6 +519,65 @@ template <bool IsMax> void globalPool(NodeImport &n) {
   n.out(IsMax ? n.g.reduce(Reduction::Max, x, axes, true) : n.g.mean(x, axes, true));
 }
 
+// Windows (N, C k…, o…) put back where they came from, summed where they overlap: y[n, c, i…] is the sum over places k… of a window of x[n, c, k…, o…]
+// where o s + k d - low is i.
+void col2Im(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  std::optional<Dims> image = g.toDims(n.in(1)), kernel = g.toDims(n.in(2));
+  if (!n.checkRank(0, 3, "input"))
+    return;
+  if (!image || !kernel || image->empty() || image->size() != kernel->size() ||
+      !llvm::all_of(*kernel, [](const Dim &dim) { return dim.isStatic() && dim.value() > 0; }))
+    return (void)n.unsupported(
+        "with a block_shape that only the run knows, or that is not as long as image_shape, is not supported");
+  // The windows are those that a convolution of the image would have.
+  GraphValue whole;
+  whole.type = x.type;
+  whole.dims = {x.dims[0], Dim(1)};
+  whole.dims.append(image->begin(), image->end());
+  std::optional<Windows> w = windowsOf(n, whole, *kernel, false);
+  Dim places = g.product(*kernel);
+  std::optional<Dim> channels = x.dims[1].dividedBy(places);
+  if (!w || !channels)
+    return (void)n.fail("the channels of the input are no multiple of the places of a window");
+  if (!n.requireAtMost(g.product(w->out), x.dims[2], "the input has fewer windows than the image"))
+    return;
+  size_t spatial = kernel->size();
+  Dims dims = {x.dims[0], *channels};
+  dims.append(image->begin(), image->end());
+  dims.append(kernel->begin(), kernel->end());
+  Value source = g.tensor(x), zero = g.constantIndex(0), none = g.constant(x.type, 0), count = g.index(places);
+  SmallVector<Value> low, out;
+  for (size_t i = 0; i < spatial && !g.failed(); ++i) {
+    low.push_back(g.index(w->low[i]));
+    out.push_back(g.index(w->out[i]));
+  }
+  GraphValue terms = g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    Location loc = g.loc;
+    auto number = [&](int64_t i) -> Value { return arith::ConstantIndexOp::create(b, loc, i); };
+    Value isThere, window = zero, place = zero;
+    for (size_t i = 0; i < spatial; ++i) {
+      Value k = at[2 + spatial + i], stride = number(w->strides[i]);
+      Value tap = arith::MulIOp::create(b, loc, k, number(w->dilations[i]));
+      Value from = arith::SubIOp::create(b, loc, arith::AddIOp::create(b, loc, at[2 + i], low[i]), tap);
+      Value positive = arith::MaxSIOp::create(b, loc, from, zero), o = arith::DivUIOp::create(b, loc, positive, stride);
+      Value isOn =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, arith::MulIOp::create(b, loc, o, stride), from);
+      isOn = arith::AndIOp::create(b, loc, isOn, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, o, out[i]));
+      isThere = isThere ? arith::AndIOp::create(b, loc, isThere, isOn).getResult() : isOn;
+      Value kept = arith::SelectOp::create(b, loc, isOn, o, zero);
+      window = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, window, out[i]), kept);
+      place = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, place, number((*kernel)[i].value())), k);
+    }
+    Value row = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, at[1], count), place);
+    Value element = tensor::ExtractOp::create(b, loc, source, ValueRange{at[0], row, window});
+    return arith::SelectOp::create(b, loc, isThere, element, none);
+  });
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(int64_t(2 + spatial), int64_t(2 + 2 * spatial)));
+  n.out(g.reduce(Reduction::Sum, terms, axes, false));
+}
+
 // Each channel convolved with what came before it; the last k - 1 elements are carried to the next call.
 void causalConvWithState(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -546,6 +606,7 @@ ArrayRef<OpRow> heddle::convolutionOps() {
   static const OpRow table[] = {
       {"", "AveragePool", 7, averagePool},
       {"", "CausalConvWithState", 27, causalConvWithState},
+      {"", "Col2Im", 18, col2Im},
       {"", "Conv", 1, conv},
       {"", "ConvInteger", 10, convInteger},
       {"", "ConvTranspose", 1, convTranspose},
