@@ -342,6 +342,35 @@ static void joinHeads(tensor::ConcatOp join) {
   join.getResult().replaceAllUsesWith(result);
 }
 
+// Heads that lie among the rows of a norm, (batch, sequence * heads, width), and are put apart behind it are put apart before it: its rows are the same.
+static void splitBeforeNorm(tensor::ExpandShapeOp split) {
+  Operation *norm = split.getSrc().getDefiningOp();
+  if (!isa_and_nonnull<RmsNormOp, LayerNormOp>(norm) || split.getReassociationIndices().back().size() != 1)
+    return;
+  // What splits the norm's input as the norm is split says where its elements come from.
+  OpBuilder b(split);
+  auto apart = cast<tensor::ExpandShapeOp>(b.clone(*split));
+  apart.getSrcMutable().assign(norm->getOperand(0));
+  ExprContext exprs;
+  ElementTrace moves(exprs, TraceDepth::Moves);
+  Expr element = moves.element(apart.getResult(), moves.indexSymbols(apart.getResult()));
+  SmallVector<Axis> axes;
+  for (auto [d, symbol] : llvm::enumerate(moves.indexSymbols(apart.getResult())))
+    axes.push_back({symbol, moves.size(apart.getResult(), d)});
+  std::string why;
+  Value heads;
+  if (element->kind == ExprKind::Leaf)
+    heads = arrange(b, split.getLoc(), exprs, element->value, SmallVector<Expr>(ArrayRef<Expr>(element->arguments)),
+                    axes, why);
+  if (heads && heads.getType() == split.getType()) {
+    Operation *ofHeads = b.clone(*norm);
+    ofHeads->setOperand(0, heads);
+    ofHeads->getResult(0).setType(heads.getType());
+    split.getResult().replaceAllUsesWith(ofHeads->getResult(0));
+  }
+  apart.erase();
+}
+
 namespace {
 struct RaiseNorm : heddle::impl::RaiseNormBase<RaiseNorm> {
   void runInStage() override {
@@ -357,6 +386,9 @@ struct RaiseNorm : heddle::impl::RaiseNormBase<RaiseNorm> {
     SmallVector<tensor::ConcatOp> joins;
     getOperation().walk([&](tensor::ConcatOp op) { joins.push_back(op); });
     llvm::for_each(joins, joinHeads);
+    SmallVector<tensor::ExpandShapeOp> splits;
+    getOperation().walk([&](tensor::ExpandShapeOp op) { splits.push_back(op); });
+    llvm::for_each(splits, splitBeforeNorm);
     eraseDeadOps(getOperation());
   }
 };

@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "bytes/Status.h"
 #include "frontends/onnx/OnnxModel.h"
+#include "frontends/onnx/OnnxOrder.h"
 #include "frontends/onnx/OnnxScan.h"
 #include "frontends/onnx/OnnxTensors.h"
 #include "frontends/onnx/OnnxValidate.h"
@@ -224,6 +225,7 @@ Expected<OnnxModel> readOnnx(ModelFiles &files) {
     std::string().swap(*copy);
     HEDDLE_RETURN_IF_ERROR(Reader(model, files).read(proto));
   }
+  sortNodes(model);
   HEDDLE_RETURN_IF_ERROR(validateOnnx(model));
   return model;
 }

@@ -21,6 +21,15 @@ GraphValue ungrouped(GraphBuilder &g, const GraphValue &x) {
   return g.reshape(x, {x.dims[0], x.dims[1] * x.dims[2], x.dims[3], x.dims[4]});
 }
 
+// The probabilities of scores (B, H, S, T) beside one more score of each head.
+GraphValue softmaxBesideSink(GraphBuilder &g, const GraphValue &scores, const GraphValue &sink) {
+  if (g.failed())
+    return {};
+  GraphValue column = g.reshape(g.cast(sink, scores.type), {Dim(1), scores.dims[1], Dim(1), Dim(1)});
+  column = g.broadcast(column, {scores.dims[0], scores.dims[1], scores.dims[2], Dim(1)});
+  return g.slice(g.softmax(g.concat({scores, column}, 3), 3), 3, 0, scores.dims[3]);
+}
+
 } // namespace
 
 AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, ChangeScores changeScores,
@@ -41,7 +50,8 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
            (kvHeads.isStatic() ? " (" + Twine(kvHeads.value()) + ")" : Twine("")));
     return r;
   }
-  bool isGrouped = !group->is(1);
+  // One head of keys and values for all is a dimension of 1 beside the queries'.
+  bool isGrouped = !group->is(1) && !kvHeads.is(1);
   OnnxType wide = accumulatorOf(a.query.type);
   double scale = a.scale;
   if (scale == 0) {
@@ -65,7 +75,8 @@ AttentionResult heddle::attend(GraphBuilder &g, const AttentionOperands &a, Chan
     r.masked = g.select(a.allowed, r.masked, hidden);
   if (changeScores)
     r.masked = changeScores(r.masked);
-  r.probabilities = g.softmax(a.precision == OnnxType::Double ? g.cast(r.masked, a.precision) : r.masked, 3);
+  GraphValue row = a.precision == OnnxType::Double ? g.cast(r.masked, a.precision) : r.masked;
+  r.probabilities = a.sink ? softmaxBesideSink(g, row, a.sink) : g.softmax(row, 3);
   if (changeProbabilities)
     r.probabilities = changeProbabilities(r.probabilities);
   r.probabilities = g.cast(r.probabilities, wide);

@@ -15,6 +15,7 @@ struct AttentionOperands {
   double softcap = 0;                       // 0: none
   GraphValue allowed;                       // bool, broadcasts to (B, H, S, T); null: every key
   GraphValue bias;                          // added to scores, broadcasts to (B, H, S, T); null: none
+  GraphValue sink;                          // (H): one more score of each head, of no value; null: none
   bool mayHideRows = false;                 // whether a query may have no key: its output is then 0
   OnnxType precision = OnnxType::Undefined; // of the softmax, if it is to be more than the accumulator's
 };
@@ -24,8 +25,8 @@ struct AttentionResult {
   GraphValue scores, capped, masked, probabilities; // (B, H, S, T), in the accumulator's type
 };
 
-// softmax(softcap(scale * query @ key^T) + bias, hidden where not allowed) @ value, with H a multiple of Hkv. Scores
-// may be changed by `changeScores` before the softmax, probabilities by `changeProbabilities` after it.
+// softmax(softcap(scale * query @ key^T) + bias, hidden where not allowed) @ value, with H a multiple of Hkv; a sink is in the
+// softmax's sum alone. Scores may be changed by `changeScores` before the softmax, probabilities by `changeProbabilities` after it.
 using ChangeScores = llvm::function_ref<GraphValue(const GraphValue &)>;
 AttentionResult attend(GraphBuilder &g, const AttentionOperands &a, ChangeScores changeScores = nullptr,
                        ChangeScores changeProbabilities = nullptr);

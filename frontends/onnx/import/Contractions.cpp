@@ -1,6 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Products: MatMul, Gemm, Einsum.
+#include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/Quantized.h"
 
 using namespace mlir;
@@ -17,11 +18,11 @@ void matMul(NodeImport &n) {
 }
 
 // alpha A B + beta C
-void gemm(NodeImport &n) {
+GraphValue generalProduct(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0), &y = n.in(1);
   if (!n.checkRank(0, 2, "A") || !n.checkRank(1, 2, "B"))
-    return;
+    return {};
   constexpr int64_t m = 0, k = 2, c = 1;
   bool transA = n.integer("transA", 0), transB = n.integer("transB", 0);
   GraphValue result = transA ? GraphValue() : matmulOfDequantized(g, x, y, transB);
@@ -35,7 +36,19 @@ void gemm(NodeImport &n) {
     GraphValue scaled = beta == 1 ? n.in(2) : g.mul(g.like(x, beta), n.in(2));
     result = g.add(result, scaled);
   }
-  n.out(result);
+  return result;
+}
+
+void gemm(NodeImport &n) {
+  n.out(generalProduct(n));
+}
+
+void fusedGemm(NodeImport &n) {
+  SmallVector<float> parameters;
+  for (StringRef name : {"activation_alpha", "activation_beta", "activation_gamma"})
+    if (n.hasAttribute(name))
+      parameters.push_back(float(n.real(name, 0)));
+  n.out(fusedActivation(n.g, generalProduct(n), n.text("activation", ""), parameters));
 }
 
 // --- Einsum ---------------------------------------------------------------------------------------------------------
@@ -180,6 +193,7 @@ ArrayRef<OpRow> heddle::contractionOps() {
       {"", "Einsum", 12, einsum},
       {"", "Gemm", 7, gemm},
       {"", "MatMul", 1, matMul},
+      {"com.microsoft", "FusedGemm", 1, fusedGemm},
   };
   return table;
 }

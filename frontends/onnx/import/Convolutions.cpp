@@ -1,10 +1,12 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Windows that slide: Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
+// Windows that slide: Col2Im, Conv, ConvInteger, ConvTranspose, QLinearConv, pools, CausalConvWithState.
+#include "frontends/onnx/import/Formulas.h"
 #include "frontends/onnx/import/Quantized.h"
 #include "frontends/onnx/import/StoredCodes.h"
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -59,7 +61,8 @@ std::optional<Windows> windowsOf(NodeImport &n, const GraphValue &x, ArrayRef<Di
     if (ceil)
       steps = g.minOf(steps, g.floorDiv(size + w.low.back() - 1, stride));
     w.out.push_back(steps + 1);
-    n.requireAtMost(0, room, "the kernel is larger than the padded input");
+    // With ceil a window may begin in the input and end behind it, however large it is: a pool of all of it by a kernel larger than any.
+    n.requireAtMost(0, ceil ? room + stride - 1 : room, "the kernel is larger than the padded input");
     // With ceil the last window may reach further.
     w.high.back() = w.high.back() + g.maxOf(steps * stride - room, 0);
   }
@@ -215,14 +218,29 @@ GraphValue convolved(NodeImport &n, const GraphValue &x, const GraphValue &weigh
   return convolve(n, padded(g, x, *w, g.constant(x.type, 0)), weights, *w, group);
 }
 
-void conv(NodeImport &n) {
+// With the bias at input 2.
+GraphValue biasedConvolution(NodeImport &n) {
   GraphBuilder &g = n.g;
   GraphValue y = convolvedDequantized(n, n.in(0), n.in(1));
   if (!y)
     y = convolved(n, n.in(0), n.in(1));
   if (n.has(2) && n.checkRank(2, 1, "bias"))
     y = g.add(y, perChannel(g, n.in(2), n.in(0).rank()));
-  n.out(y);
+  return y;
+}
+
+void conv(NodeImport &n) {
+  n.out(biasedConvolution(n));
+}
+
+// What is to be added before the activation is input 3.
+void fusedConv(NodeImport &n) {
+  GraphValue y = biasedConvolution(n);
+  if (n.has(3))
+    y = n.g.add(y, n.in(3));
+  const OnnxAttribute *parameters = n.attribute("activation_params", 6);
+  n.out(fusedActivation(n.g, y, n.text("activation", ""),
+                        parameters ? ArrayRef<float>(parameters->floats) : ArrayRef<float>()));
 }
 
 // x[n, c, i…] at s i…, zeros between.
@@ -433,8 +451,7 @@ GraphValue pool(GraphBuilder &g, Reduction kind, const GraphValue &x, const Wind
   return g.wrap(op.getResult(0), x.type, dims);
 }
 
-std::optional<Windows> poolWindows(NodeImport &n) {
-  const GraphValue &x = n.in(0);
+std::optional<Windows> poolWindows(NodeImport &n, const GraphValue &x) {
   auto kernel = n.integers("kernel_shape");
   if (n.g.failed())
     return std::nullopt;
@@ -449,17 +466,16 @@ void maxPool(NodeImport &n) {
   GraphBuilder &g = n.g;
   if (n.wants(1))
     return (void)n.unsupported("with indices is not supported");
-  if (auto w = poolWindows(n))
+  if (auto w = poolWindows(n, n.in(0)))
     n.out(pool(g, Reduction::Max, padded(g, n.in(0), *w, g.limit(n.in(0).type, false)), *w));
 }
 
-// The sum over a window by its number of elements, those of the padding counted or not.
-void averagePool(NodeImport &n) {
+// The sum over a window of x by its number of elements, those of the padding counted or not.
+GraphValue averages(NodeImport &n, const GraphValue &x) {
   GraphBuilder &g = n.g;
-  auto w = poolWindows(n);
+  auto w = poolWindows(n, x);
   if (!w)
-    return;
-  const GraphValue &x = n.in(0);
+    return {};
   OnnxType wide = accumulatorOf(x.type);
   auto sum = [&](const GraphValue &v) { return pool(g, Reduction::Sum, padded(g, v, *w, g.constant(wide, 0)), *w); };
   GraphValue ones = g.full(wide, x.dims, 1);
@@ -474,17 +490,92 @@ void averagePool(NodeImport &n) {
       rest.high[i] = w->high[i] - given.high[i];
     }
     GraphValue counted = padded(g, ones, given, g.constant(wide, 1));
-    return n.out(
-        g.cast(g.div(sum(g.cast(x, wide)), pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w)),
-               x.type));
+    ones = pool(g, Reduction::Sum, padded(g, counted, rest, g.constant(wide, 0)), *w);
+    return g.cast(g.div(sum(g.cast(x, wide)), ones), x.type);
   }
-  n.out(g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type));
+  return g.cast(g.div(sum(g.cast(x, wide)), sum(ones)), x.type);
+}
+
+void averagePool(NodeImport &n) {
+  n.out(averages(n, n.in(0)));
+}
+
+// X, its scale and zero point, the result's.
+void qLinearAveragePool(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (n.integer("channels_last", 0))
+    n.unsupported("with channels_last is not supported");
+  GraphValue x = g.cast(n.in(0), OnnxType::Float);
+  auto numberOf = [&](size_t i) { return g.failed() ? GraphValue() : g.cast(g.reshape(n.in(i), {}), OnnxType::Float); };
+  if (n.has(2))
+    x = g.sub(x, numberOf(2));
+  GraphValue y = averages(n, g.mul(x, numberOf(1)));
+  n.out(saturated(g, g.div(y, numberOf(3)), n.has(4) ? numberOf(4) : GraphValue(), n.in(0).type));
 }
 
 template <bool IsMax> void globalPool(NodeImport &n) {
   const GraphValue &x = n.in(0);
   SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(2, std::max<int64_t>(x.rank(), 2)));
   n.out(IsMax ? n.g.reduce(Reduction::Max, x, axes, true) : n.g.mean(x, axes, true));
+}
+
+// Windows (N, C k…, o…) put back where they came from, summed where they overlap: y[n, c, i…] is the sum over places k… of a window of x[n, c, k…, o…]
+// where o s + k d - low is i.
+void col2Im(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &x = n.in(0);
+  std::optional<Dims> image = g.toDims(n.in(1)), kernel = g.toDims(n.in(2));
+  if (!n.checkRank(0, 3, "input"))
+    return;
+  if (!image || !kernel || image->empty() || image->size() != kernel->size() ||
+      !llvm::all_of(*kernel, [](const Dim &dim) { return dim.isStatic() && dim.value() > 0; }))
+    return (void)n.unsupported(
+        "with a block_shape that only the run knows, or that is not as long as image_shape, is not supported");
+  // The windows are those that a convolution of the image would have.
+  GraphValue whole;
+  whole.type = x.type;
+  whole.dims = {x.dims[0], Dim(1)};
+  whole.dims.append(image->begin(), image->end());
+  std::optional<Windows> w = windowsOf(n, whole, *kernel, false);
+  Dim places = g.product(*kernel);
+  std::optional<Dim> channels = x.dims[1].dividedBy(places);
+  if (!w || !channels)
+    return (void)n.fail("the channels of the input are no multiple of the places of a window");
+  if (!n.requireAtMost(g.product(w->out), x.dims[2], "the input has fewer windows than the image"))
+    return;
+  size_t spatial = kernel->size();
+  Dims dims = {x.dims[0], *channels};
+  dims.append(image->begin(), image->end());
+  dims.append(kernel->begin(), kernel->end());
+  Value source = g.tensor(x), zero = g.constantIndex(0), none = g.constant(x.type, 0), count = g.index(places);
+  SmallVector<Value> low, out;
+  for (size_t i = 0; i < spatial && !g.failed(); ++i) {
+    low.push_back(g.index(w->low[i]));
+    out.push_back(g.index(w->out[i]));
+  }
+  GraphValue terms = g.generate(x.type, dims, [&](OpBuilder &b, ValueRange at) -> Value {
+    Location loc = g.loc;
+    auto number = [&](int64_t i) -> Value { return arith::ConstantIndexOp::create(b, loc, i); };
+    Value isThere, window = zero, place = zero;
+    for (size_t i = 0; i < spatial; ++i) {
+      Value k = at[2 + spatial + i], stride = number(w->strides[i]);
+      Value tap = arith::MulIOp::create(b, loc, k, number(w->dilations[i]));
+      Value from = arith::SubIOp::create(b, loc, arith::AddIOp::create(b, loc, at[2 + i], low[i]), tap);
+      Value positive = arith::MaxSIOp::create(b, loc, from, zero), o = arith::DivUIOp::create(b, loc, positive, stride);
+      Value isOn =
+          arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, arith::MulIOp::create(b, loc, o, stride), from);
+      isOn = arith::AndIOp::create(b, loc, isOn, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, o, out[i]));
+      isThere = isThere ? arith::AndIOp::create(b, loc, isThere, isOn).getResult() : isOn;
+      Value kept = arith::SelectOp::create(b, loc, isOn, o, zero);
+      window = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, window, out[i]), kept);
+      place = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, place, number((*kernel)[i].value())), k);
+    }
+    Value row = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, at[1], count), place);
+    Value element = tensor::ExtractOp::create(b, loc, source, ValueRange{at[0], row, window});
+    return arith::SelectOp::create(b, loc, isThere, element, none);
+  });
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq<int64_t>(int64_t(2 + spatial), int64_t(2 + 2 * spatial)));
+  n.out(g.reduce(Reduction::Sum, terms, axes, false));
 }
 
 // Each channel convolved with what came before it; the last k - 1 elements are carried to the next call.
@@ -515,6 +606,7 @@ ArrayRef<OpRow> heddle::convolutionOps() {
   static const OpRow table[] = {
       {"", "AveragePool", 7, averagePool},
       {"", "CausalConvWithState", 27, causalConvWithState},
+      {"", "Col2Im", 18, col2Im},
       {"", "Conv", 1, conv},
       {"", "ConvInteger", 10, convInteger},
       {"", "ConvTranspose", 1, convTranspose},
@@ -522,6 +614,8 @@ ArrayRef<OpRow> heddle::convolutionOps() {
       {"", "GlobalMaxPool", 1, globalPool<true>},
       {"", "MaxPool", 1, maxPool},
       {"", "QLinearConv", 10, qLinearConv},
+      {"com.microsoft", "FusedConv", 1, fusedConv},
+      {"com.microsoft", "QLinearAveragePool", 1, qLinearAveragePool},
   };
   return table;
 }

@@ -22,6 +22,11 @@ GraphValue geluTanh(GraphBuilder &g, const GraphValue &x);
 // x sigmoid(alpha x)
 GraphValue swish(GraphBuilder &g, const GraphValue &x, double alpha);
 
+// The activation that an op fused with another one names, with its parameters in the order of its own op's attributes; what is missing has that
+// op's default. No name: x.
+GraphValue fusedActivation(GraphBuilder &g, const GraphValue &x, llvm::StringRef name,
+                           llvm::ArrayRef<float> parameters);
+
 } // namespace heddle
 
 #endif

@@ -40,6 +40,22 @@ void skipSimplifiedLayerNormalization(NodeImport &n) {
   skipNorm(n, true, 0, 3);
 }
 
+// The norm of the sum of embeddings, and how many tokens the mask at this input leaves.
+void normOfEmbeddings(NodeImport &n, const GraphValue &sum, const GraphValue &gamma, const GraphValue &beta,
+                      size_t maskInput) {
+  GraphBuilder &g = n.g;
+  if (g.failed())
+    return;
+  GraphValue wide = g.cast(sum, accumulatorOf(sum.type));
+  Normalized y = normalize(g, wide, lastAxis(wide), n.real("epsilon", 1e-12));
+  GraphValue result = g.add(g.mul(y.value, g.cast(gamma, wide.type)), g.cast(beta, wide.type));
+  n.out(g.cast(result, sum.type));
+  bool hasMask = n.has(maskInput);
+  GraphValue mask = hasMask ? g.cast(n.in(maskInput), OnnxType::Int32) : g.full(OnnxType::Int32, {n.in(0).dims[0]}, 0);
+  n.out(hasMask ? g.reduce(Reduction::Sum, mask, lastAxis(mask), false) : mask, 1);
+  n.out(sum, 2);
+}
+
 // ids, segments, tables of words, positions and segments, gamma, beta, mask, position ids
 void embedLayerNormalization(NodeImport &n) {
   GraphBuilder &g = n.g;
@@ -50,15 +66,26 @@ void embedLayerNormalization(NodeImport &n) {
   GraphValue sum = g.add(g.gather(n.in(2), ids, 0), g.gather(n.in(3), positions, 0));
   if (n.has(1) && n.has(4))
     sum = g.add(sum, g.gather(n.in(4), n.in(1), 0));
-  if (g.failed())
+  normOfEmbeddings(n, sum, n.in(5), n.in(6), 7);
+}
+
+// The same of codes: behind the mask the scales of the tables, gamma and beta, then their zero points.
+void qEmbedLayerNormalization(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &ids = n.in(0);
+  if (!n.checkRank(0, 2, "input_ids"))
     return;
-  GraphValue wide = g.cast(sum, accumulatorOf(sum.type));
-  Normalized y = normalize(g, wide, lastAxis(wide), n.real("epsilon", 1e-12));
-  GraphValue result = g.add(g.mul(y.value, g.cast(n.in(5), wide.type)), g.cast(n.in(6), wide.type));
-  n.out(g.cast(result, sum.type));
-  GraphValue mask = n.has(7) ? g.cast(n.in(7), OnnxType::Int32) : g.full(OnnxType::Int32, {ids.dims[0]}, 0);
-  n.out(n.has(7) ? g.reduce(Reduction::Sum, mask, lastAxis(mask), false) : mask, 1);
-  n.out(sum, 2);
+  auto real = [&](const GraphValue &codes, size_t i) {
+    if (g.failed())
+      return GraphValue();
+    GraphValue centered = g.sub(g.cast(codes, OnnxType::Int32), g.cast(g.reshape(n.in(i + 5), {}), OnnxType::Int32));
+    return g.mul(g.cast(centered, OnnxType::Float), g.reshape(n.in(i), {}));
+  };
+  GraphValue positions = g.iota(OnnxType::Int64, ids.dims[1]);
+  GraphValue sum = g.add(real(g.gather(n.in(2), ids, 0), 8), real(g.gather(n.in(3), positions, 0), 9));
+  if (n.has(1) && n.has(4))
+    sum = g.add(sum, real(g.gather(n.in(4), n.in(1), 0), 10));
+  normOfEmbeddings(n, sum, real(n.in(5), 11), real(n.in(6), 12), 7);
 }
 
 template <GraphValue (*Curve)(GraphBuilder &, const GraphValue &)> void biasGelu(NodeImport &n) {
@@ -122,8 +149,8 @@ void matMulNBits(NodeImport &n) {
   if (rows < 1 || columns < 1 || block < 1 || (bits != 2 && bits != 4 && bits != 8) || packed.type != OnnxType::Uint8)
     return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) + ", bits " +
                         Twine(bits) + ": expected positive numbers, 2, 4 or 8 bits and weights of uint8");
-  if (n.has(4))
-    return (void)n.unsupported("with g_idx is not supported");
+  if (n.has(4) || n.integer("weight_prepacked", 0))
+    return (void)n.unsupported("with g_idx or weight_prepacked is not supported");
   int64_t blocks = llvm::divideCeil(columns, block);
   OnnxType wide = accumulatorOf(a.type);
   if (Value weights = wide == OnnxType::Float ? storedBlocks(n, rows, columns, bits, block) : Value()) {
@@ -149,6 +176,142 @@ void matMulNBits(NodeImport &n) {
   if (n.has(5))
     y = g.add(y, g.cast(n.in(5), wide));
   n.out(g.cast(y, a.type));
+}
+
+// v with each element of one axis repeated, cut to `length`.
+GraphValue repeated(GraphBuilder &g, const GraphValue &v, int64_t axis, int64_t times, const Dim &length) {
+  if (g.failed())
+    return {};
+  Dims apart = v.dims, merged = v.dims;
+  apart.insert(apart.begin() + axis + 1, Dim(1));
+  Dims spread = apart;
+  spread[axis + 1] = Dim(times);
+  merged[axis] = v.dims[axis] * Dim(times);
+  return g.slice(g.reshape(g.broadcast(g.reshape(v, apart), spread), merged), axis, 0, length);
+}
+
+// The numbers that codes of 4 bits stand for in PyPI's bitsandbytes: FP4, NF4.
+constexpr double fp4Levels[16] = {0,   5.208333333e-03,  0.66666667,  1,  0.33333333,  0.5,  0.16666667,  0.25,
+                                  -0., -5.208333333e-03, -0.66666667, -1, -0.33333333, -0.5, -0.16666667, -0.25};
+constexpr double nf4Levels[16] = {-1,
+                                  -0.6961928009986877,
+                                  -0.5250730514526367,
+                                  -0.39491748809814453,
+                                  -0.28444138169288635,
+                                  -0.18477343022823334,
+                                  -0.09105003625154495,
+                                  0,
+                                  0.07958029955625534,
+                                  0.16093020141124725,
+                                  0.24611230194568634,
+                                  0.33791524171829224,
+                                  0.44070982933044434,
+                                  0.5626170039176941,
+                                  0.7229568362236023,
+                                  1};
+
+// A (…, K) @ W^T with W (N, K), of whose numbers, one after the other, a block shares the largest: level[code] * largest. The high bits of a byte
+// come first.
+void matMulBnb4(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &a = n.in(0), &packed = n.in(1), &largest = n.in(2);
+  int64_t rows = n.integer("N", 0), columns = n.integer("K", 0), block = n.integer("block_size", 0),
+          type = n.integer("quant_type", 1);
+  if (g.failed())
+    return;
+  if (rows < 1 || columns < 1 || rows > (int64_t(1) << 40) / columns || block < 2 || block % 2 ||
+      (type != 0 && type != 1) || packed.type != OnnxType::Uint8)
+    return (void)n.fail("N " + Twine(rows) + ", K " + Twine(columns) + ", block_size " + Twine(block) +
+                        ", quant_type " + Twine(type) +
+                        ": expected positive numbers, FP4 (0) or NF4 (1) and weights of uint8");
+  if (!n.integer("transB", 1))
+    return (void)n.unsupported("with transB 0 is not supported");
+  OnnxType wide = accumulatorOf(a.type);
+  int64_t count = rows * columns, bytes = int64_t(llvm::divideCeil(count, 2)),
+          blocks = int64_t(llvm::divideCeil(count, block));
+  GraphValue flat = g.reshape(packed, {Dim(bytes)}), sixteen = g.like(packed, 16);
+  GraphValue codes = g.concat({g.unsqueeze(g.div(flat, sixteen), {1}), g.unsqueeze(g.modulo(flat, sixteen), {1})}, 1);
+  codes = g.slice(g.reshape(codes, {Dim(bytes * 2)}), 0, 0, count);
+  // Levels by their number: a sum of decisions needs no table in memory.
+  GraphValue levels = g.full(wide, {Dim(count)}, 0);
+  const double *of = type ? nf4Levels : fp4Levels;
+  for (int64_t code = 0; code < 16; ++code)
+    levels =
+        g.select(g.compare(Predicate::Equal, codes, g.like(codes, double(code))), g.scalar(wide, of[code]), levels);
+  GraphValue scale = g.cast(g.reshape(largest, {Dim(blocks)}), wide);
+  GraphValue weights = g.reshape(g.mul(levels, repeated(g, scale, 0, block, count)), {Dim(rows), Dim(columns)});
+  n.out(g.cast(g.matmul(g.cast(a, wide), g.transpose(weights, {1, 0})), a.type));
+}
+
+// The table (rows, columns) of stored codes in bytes, with a scale for every `block` of a row; null where it lies otherwise.
+Value storedTable(NodeImport &n, int64_t bits, int64_t block) {
+  GraphBuilder &g = n.g;
+  WeightOp weight = storedWeight(n.in(0));
+  const GraphValue &bytes = n.in(0), &scale = n.in(2);
+  if (g.failed() || !weight || bytes.rank() != 2 || bytes.type != OnnxType::Uint8 || (bits != 4 && bits != 8) ||
+      scale.rank() != 2 || scale.type != OnnxType::Float || (n.has(3) && n.in(3).type != OnnxType::Uint8))
+    return {};
+  int64_t rows = bytes.dims[0].value(), columns = bytes.dims[1].value() * 8 / bits, blocks = columns / block;
+  if (columns % block || !scale.dims[0].is(rows) || !scale.dims[1].is(blocks) ||
+      (n.has(3) && !g.product(n.in(3).dims).is(rows * int64_t(llvm::divideCeil(blocks * bits, 8)))))
+    return {};
+  Codes codes;
+  codes.bits = bits;
+  codes.axis = 1;
+  codes.size = block;
+  codes.zero = int64_t(1) << (bits - 1);
+  if (!addNumbers(g, codes, scale, n.has(3) ? n.in(3) : GraphValue()))
+    return {};
+  return numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, rows, columns);
+}
+
+// Whether input i is stored in four bits, which were widened to bytes.
+bool isOfFourBits(NodeImport &n, size_t i) {
+  return llvm::any_of(n.importer.model.graph.initializers, [&](const OnnxTensor &tensor) {
+    return tensor.name == n.node.inputs[i] && onnxTypeBits(tensor.type) == 4;
+  });
+}
+
+// data, indices, scales, zero_points: rows of numbers (code - zero) * scale with one scale for each block of `quantize_axis`.
+void gatherBlockQuantized(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  const GraphValue &data = n.in(0), &scale = n.in(2);
+  int64_t block = n.integer("block_size", 128);
+  if (g.failed())
+    return;
+  bool isPacked = data.type == OnnxType::Uint8 && !isOfFourBits(n, 0);
+  int64_t bits = isPacked ? n.integer("bits", 4) : 8;
+  int64_t axis = n.axis(n.integer("gather_axis", 0), data.rank());
+  int64_t quantized = n.axis(n.integer("quantize_axis", 1), data.rank());
+  if (g.failed())
+    return;
+  if (block < 1 || (bits != 2 && bits != 4 && bits != 8) || isFloat(data.type) || scale.rank() != data.rank())
+    return (void)n.fail("block_size " + Twine(block) + ", bits " + Twine(bits) + ", scales of rank " +
+                        Twine(scale.rank()) + ": expected a positive number, 2, 4 or 8 bits and the rank of data");
+  if (Value table = isPacked && axis == 0 && quantized == 1 ? storedTable(n, bits, block) : Value()) {
+    auto type = cast<RankedTensorType>(table.getType());
+    GraphValue numbers = g.wrap(table, OnnxType::Float, {Dim(type.getDimSize(0)), Dim(type.getDimSize(1))});
+    return n.out(g.gather(numbers, n.in(1), 0));
+  }
+  // Codes of fewer bits lie along the last axis.
+  GraphValue codes = unpacked(g, data, bits);
+  if (g.failed())
+    return;
+  OnnxType wide = accumulatorOf(scale.type);
+  Dim length = codes.dims[quantized];
+  GraphValue zero;
+  if (n.has(3)) {
+    GraphValue zeros = unpacked(g, n.in(3), bits);
+    zero =
+        repeated(g, g.failed() ? zeros : g.slice(zeros, quantized, 0, scale.dims[quantized]), quantized, block, length);
+  } else if (isPacked) {
+    zero = g.scalar(OnnxType::Int32, double(int64_t(1) << (bits - 1)));
+  }
+  GraphValue whole = g.cast(codes, OnnxType::Int32);
+  if (zero)
+    whole = g.sub(whole, g.cast(zero, OnnxType::Int32));
+  GraphValue numbers = g.mul(g.cast(whole, wide), g.cast(repeated(g, scale, quantized, block, length), wide));
+  n.out(g.cast(g.gather(numbers, n.in(1), axis), scale.type));
 }
 
 // Operand `i` of a fused product as (batch..., rows, columns): transBatch says that its first axis belongs behind the batch's, trans
@@ -183,8 +346,11 @@ ArrayRef<OpRow> heddle::microsoftOps() {
       {"com.microsoft", "EmbedLayerNormalization", 1, embedLayerNormalization},
       {"com.microsoft", "FastGelu", 1, biasGelu<geluTanh>},
       {"com.microsoft", "FusedMatMul", 1, fusedMatMul},
+      {"com.microsoft", "GatherBlockQuantized", 1, gatherBlockQuantized},
       {"com.microsoft", "Gelu", 1, biasGelu<gelu>},
+      {"com.microsoft", "MatMulBnb4", 1, matMulBnb4},
       {"com.microsoft", "MatMulNBits", 1, matMulNBits},
+      {"com.microsoft", "QEmbedLayerNormalization", 1, qEmbedLayerNormalization},
       {"com.microsoft", "QuickGelu", 1, quickGelu},
       {"com.microsoft", "SkipLayerNormalization", 1, skipLayerNormalization},
       {"com.microsoft", "SkipSimplifiedLayerNormalization", 1, skipSimplifiedLayerNormalization},

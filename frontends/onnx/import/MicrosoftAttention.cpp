@@ -3,6 +3,8 @@
 // The attention ops of com.microsoft, as exporters write them for ONNX Runtime (its ContribOperators page is the
 // specification).
 #include "frontends/onnx/import/AttentionFormula.h"
+#include "frontends/onnx/import/Formulas.h"
+#include "frontends/onnx/import/Quantized.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
@@ -16,24 +18,29 @@ GraphValue part(GraphBuilder &g, const GraphValue &x, const Dim &begin, const Di
   return g.failed() ? GraphValue() : g.slice(x, x.rank() - 1, begin, length);
 }
 
-// What a mask of keys adds to scores: 0, or mask_filter_value where a key is hidden. Shapes: lengths (B), keys (B, T),
-// or (B, S, T).
+// What a mask of keys adds to scores: 0, or mask_filter_value where a key is hidden. Shapes: lengths (B), ends and then begins (2 B), keys
+// (B, T), or (B, S, T).
 GraphValue maskBias(NodeImport &n, const GraphValue &mask, const AttentionOperands &a) {
   GraphBuilder &g = n.g;
   if (g.failed())
     return {};
   GraphValue seen;
-  Dim keys = a.key.dims[2];
-  if (mask.rank() == 1 && mask.dims[0] == a.query.dims[0])
-    seen = g.compare(Predicate::Less, g.iota(OnnxType::Int64, keys),
-                     g.unsqueeze(g.cast(mask, OnnxType::Int64), {1, 2, 3}));
+  Dim keys = a.key.dims[2], batch = a.query.dims[0];
+  auto beside = [&](Predicate predicate, const GraphValue &bounds) {
+    return g.compare(predicate, g.iota(OnnxType::Int64, keys), g.unsqueeze(g.cast(bounds, OnnxType::Int64), {1, 2, 3}));
+  };
+  if (mask.rank() == 1 && mask.dims[0] == batch)
+    seen = beside(Predicate::Less, mask);
+  else if (mask.rank() == 1 && mask.dims[0] == batch * Dim(2))
+    seen = g.logicalAnd(beside(Predicate::Less, g.slice(mask, 0, 0, batch)),
+                        beside(Predicate::GreaterOrEqual, g.slice(mask, 0, batch, batch)));
   else if (mask.rank() == 2)
     seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1, 2});
   else if (mask.rank() == 3)
     seen = g.unsqueeze(g.cast(mask, OnnxType::Bool), {1});
   else
     return n.unsupported("a mask of rank " + Twine(mask.rank()) +
-                         " is not supported: expected (batch), (batch, keys) or (batch, queries, keys)");
+                         " is not supported: expected (batch), (2 batch), (batch, keys) or (batch, queries, keys)");
   OnnxType type = accumulatorOf(a.query.type);
   return g.select(seen, g.scalar(type, 0), g.scalar(type, n.real("mask_filter_value", -10000)));
 }
@@ -52,43 +59,57 @@ void addCausality(NodeImport &n, AttentionOperands &a) {
   a.allowed = positionMask(g, {/*isCausal=*/true}, queries, keys, g.integers(OnnxType::Int64, {}, {keys - queries}));
 }
 
-// input (B, S, I), weights (I, 3 * hidden), bias, mask_index, past (2, B, H, P, D), attention_bias
-void attention(NodeImport &n) {
+// Attention to `all` (B, S, queries, keys and values side by side), with the mask, past (2, B, H, P, D) and bias of scores at these inputs.
+void attendPacked(NodeImport &n, const GraphValue &all, size_t mask, size_t past, size_t bias) {
   GraphBuilder &g = n.g;
-  const GraphValue &x = n.in(0), &weights = n.in(1);
   int64_t numHeads = n.integer("num_heads", 0);
   if (n.integer("do_rotary", 0) || n.integer("past_present_share_buffer", 0))
     n.unsupported("with do_rotary or past_present_share_buffer is not supported");
-  if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 2, "weights"))
+  if (g.failed())
     return;
-  GraphValue all = g.matmul(x, weights);
-  if (n.has(2))
-    all = g.add(all, n.in(2));
   SmallVector<int64_t> sizes = n.integers("qkv_hidden_sizes").value_or(SmallVector<int64_t>());
-  std::optional<Dim> third = weights.dims[1].dividedBy(3);
+  std::optional<Dim> third = all.dims[2].dividedBy(3);
   if (sizes.empty() && third)
     sizes.assign(3, third->isStatic() ? third->value() : 0);
-  if (sizes.size() != 3 || sizes[0] != sizes[1] || !weights.dims[1].is(sizes[0] + sizes[1] + sizes[2]))
+  if (sizes.size() != 3 || sizes[0] != sizes[1] || !all.dims[2].is(sizes[0] + sizes[1] + sizes[2]))
     return (void)n.fail("qkv_hidden_sizes do not add up to the weights' columns");
   AttentionOperands a;
   a.query = splitHeads(n, part(g, all, 0, sizes[0]), numHeads, "query");
   a.key = splitHeads(n, part(g, all, sizes[0], sizes[1]), numHeads, "key");
   a.value = splitHeads(n, part(g, all, sizes[0] + sizes[1], sizes[2]), numHeads, "value");
-  if (n.has(4) && n.checkRank(4, 5, "past")) {
-    a.key = g.concat({g.squeeze(g.slice(n.in(4), 0, 0, 1), {0}), a.key}, 2);
-    a.value = g.concat({g.squeeze(g.slice(n.in(4), 0, 1, 1), {0}), a.value}, 2);
+  if (n.has(past) && n.checkRank(past, 5, "past")) {
+    a.key = g.concat({g.squeeze(g.slice(n.in(past), 0, 0, 1), {0}), a.key}, 2);
+    a.value = g.concat({g.squeeze(g.slice(n.in(past), 0, 1, 1), {0}), a.value}, 2);
   }
   if (g.failed())
     return;
   a.scale = n.real("scale", 0);
-  if (n.has(3))
-    addBias(g, a, maskBias(n, n.in(3), a));
-  if (n.has(5))
-    addBias(g, a, n.in(5));
+  if (n.has(mask))
+    addBias(g, a, maskBias(n, n.in(mask), a));
+  if (n.has(bias))
+    addBias(g, a, n.in(bias));
   addCausality(n, a);
   n.out(mergeHeads(g, attend(g, a).output));
   if (n.wants(1) && !g.failed())
     n.out(g.concat({g.unsqueeze(a.key, {0}), g.unsqueeze(a.value, {0})}, 0), 1);
+}
+
+// input (B, S, I), weights (I, 3 * hidden), bias, mask_index, past, attention_bias
+void attention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 2, "weights"))
+    return;
+  GraphValue all = g.matmul(n.in(0), n.in(1));
+  attendPacked(n, n.has(2) ? g.add(all, n.in(2)) : all, 3, 4, 5);
+}
+
+// input (B, S, I) and weights (I, 3 * hidden) in codes, bias, the scales of both, mask_index, the zero points of both, past
+void qAttention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (!n.checkRank(0, 3, "input") || !n.checkRank(1, 2, "weights"))
+    return;
+  GraphValue all = realMatmul(g, {n.in(0), n.in(3), n.optional(6)}, {n.in(1), n.in(4), n.optional(7)});
+  attendPacked(n, n.has(2) ? g.add(all, n.in(2)) : all, 5, 8, n.numInputs());
 }
 
 // One of query, key, value with its part of the bias: (B, S, H * D), or (B, H, S, D) as it is.
@@ -108,6 +129,8 @@ GraphValue packedPart(GraphBuilder &g, const GraphValue &x, int64_t k) {
 // query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value
 void multiHeadAttention(NodeImport &n) {
   GraphBuilder &g = n.g;
+  if (n.has(8) || n.has(9))
+    n.unsupported("with past_sequence_length or cache_indirection is not supported");
   int64_t numHeads = n.integer("num_heads", 0);
   const GraphValue &query = n.in(0);
   if (g.failed())
@@ -180,59 +203,99 @@ GraphValue cached(NodeImport &n, size_t past, const GraphValue &x, const GraphVa
   return g.select(isThere, moved, g.like(moved, 0));
 }
 
-// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids,
-// attention_bias
-void groupQueryAttention(NodeImport &n) {
+// Each head of x (B, H, S, D) over its root mean square, times a weight (D).
+GraphValue normalizedHeads(NodeImport &n, const GraphValue &x, size_t weight) {
+  GraphBuilder &g = n.g;
+  if (g.failed())
+    return {};
+  GraphValue wide = g.cast(x, accumulatorOf(x.type));
+  GraphValue y = normalizeRms(g, wide, {3}, n.real("qk_norm_epsilon", 1e-6)).value;
+  return g.cast(g.mul(y, g.cast(n.in(weight), wide.type)), x.type);
+}
+
+// Query, key and value (B, H, S, D) of inputs 0 to 2, or of one that has them side by side.
+bool readGroupedHeads(NodeImport &n, AttentionOperands &a) {
   GraphBuilder &g = n.g;
   int64_t numHeads = n.integer("num_heads", 0), numKvHeads = n.integer("kv_num_heads", 0);
+  if (!n.checkRank(0, 3, "query"))
+    return false;
+  if (numHeads < 1 || numKvHeads < 1) {
+    n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) + ", expected positive numbers");
+    return false;
+  }
   GraphValue q = n.in(0), k, v;
-  if (!n.checkRank(0, 3, "query") || !n.checkRank(5, n.in(5).rank(), "seqlens_k"))
-    return;
-  if (numHeads < 1 || numKvHeads < 1)
-    return (void)n.fail("num_heads is " + Twine(numHeads) + ", kv_num_heads " + Twine(numKvHeads) +
-                        ", expected positive numbers");
-  if (n.has(11) || n.integer("smooth_softmax", 0))
-    return (void)n.unsupported("with head_sink or smooth_softmax is not supported");
   if (n.has(1)) {
     k = n.in(1), v = n.in(2);
   } else {
     std::optional<Dim> headDim = q.dims[2].dividedBy(numHeads + 2 * numKvHeads);
-    if (!headDim)
-      return (void)n.fail("a packed query does not divide into " + Twine(numHeads) + " and twice " + Twine(numKvHeads) +
-                          " heads");
+    if (!headDim) {
+      n.fail("a packed query does not divide into " + Twine(numHeads) + " and twice " + Twine(numKvHeads) + " heads");
+      return false;
+    }
     Dim qSize = *headDim * Dim(numHeads), kvSize = *headDim * Dim(numKvHeads);
     k = part(g, q, qSize, kvSize), v = part(g, q, qSize + kvSize, kvSize), q = part(g, q, 0, qSize);
   }
-  AttentionOperands a;
   a.query = splitHeads(n, q, numHeads, "query");
-  k = splitHeads(n, k, numKvHeads, "key");
-  v = splitHeads(n, v, numKvHeads, "value");
-  if (g.failed())
+  a.key = splitHeads(n, k, numKvHeads, "key");
+  a.value = splitHeads(n, v, numKvHeads, "value");
+  if (n.has(14) != n.has(15))
+    n.fail("q_norm_weight and k_norm_weight must both be there");
+  if (n.has(14)) {
+    a.query = normalizedHeads(n, a.query, 14);
+    a.key = normalizedHeads(n, a.key, 15);
+  }
+  return !g.failed();
+}
+
+// query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache, position_ids,
+// attention_bias, head_sink, k_scale, v_scale, q_norm_weight, k_norm_weight
+void groupQueryAttention(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  if (n.has(12) || n.has(13) || n.integer("sliding_window_cache", 0))
+    n.unsupported("with a quantised cache or one of a window's size is not supported");
+  AttentionOperands a;
+  if (!n.checkRank(5, n.in(5).rank(), "seqlens_k") || !readGroupedHeads(n, a))
     return;
   Dim queries = a.query.dims[2], past = n.has(3) ? n.in(3).dims[2] : Dim(0);
+  Dim total = n.has(6) ? g.toDim(n.in(6)) : past + queries, length = g.maxOf(past, total);
+  // Without earlier tokens the new ones are all that there is, and begin at 0: a row's padding is behind it.
+  bool isFirst = past.is(0) && length == queries;
   // seqlens_k holds the last position of each batch: what is new begins S positions before its end.
   GraphValue last = g.cast(g.reshape(n.in(5), {g.product(n.in(5).dims)}), OnnxType::Int64);
   GraphValue begin =
-      g.maximum(g.sub(g.add(last, g.like(last, 1)), g.integers(OnnxType::Int64, {}, {queries})), g.like(last, 0));
-  Dim total = n.has(6) ? g.toDim(n.in(6)) : past + queries, length = g.maxOf(past, total);
+      isFirst
+          ? g.integers(OnnxType::Int64, {Dim(1)}, {Dim(0)})
+          : g.maximum(g.sub(g.add(last, g.like(last, 1)), g.integers(OnnxType::Int64, {}, {queries})), g.like(last, 0));
   begin = g.unsqueeze(begin, {1});
   if (n.integer("do_rotary", 0)) {
     bool interleaved = n.integer("rotary_interleaved", 0) != 0;
-    GraphValue positions = n.has(9) ? n.in(9) : g.add(begin, g.iota(OnnxType::Int64, queries));
+    GraphValue places = g.iota(OnnxType::Int64, queries);
+    GraphValue positions = n.has(9) ? n.in(9) : isFirst ? g.unsqueeze(places, {0}) : g.add(begin, places);
     a.query = rotated(n, a.query, positions, 7, interleaved);
-    k = rotated(n, k, positions, 7, interleaved);
+    a.key = rotated(n, a.key, positions, 7, interleaved);
   }
-  a.key = cached(n, 3, k, begin, length);
-  a.value = cached(n, 4, v, begin, length);
+  if (!isFirst) {
+    a.key = cached(n, 3, a.key, begin, length);
+    a.value = cached(n, 4, a.value, begin, length);
+  }
   if (g.failed())
     return;
   a.scale = n.real("scale", 0);
   a.softcap = n.real("softcap", 0);
   int64_t window = n.integer("local_window_size", -1);
-  PositionMask mask{/*isCausal=*/true, /*left=*/window > 0 ? window - 1 : -1};
-  a.allowed = positionMask(g, mask, queries, length, g.unsqueeze(begin, {2, 3}));
+  PositionMask mask{/*isCausal=*/n.integer("causal", 1) != 0, /*left=*/window > 0 ? window - 1 : -1};
+  GraphValue offset = isFirst ? g.integers(OnnxType::Int64, {}, {Dim(0)}) : g.unsqueeze(begin, {2, 3});
+  a.allowed = positionMask(g, mask, queries, length, offset);
+  if (!mask.isCausal && !g.failed()) { // what no earlier position hides ends with the row
+    GraphValue inRow = g.compare(Predicate::LessOrEqual, g.iota(OnnxType::Int64, length), g.unsqueeze(last, {1, 2, 3}));
+    a.allowed = a.allowed ? g.logicalAnd(a.allowed, inRow) : inRow;
+  }
   if (n.has(10))
     a.bias = n.in(10);
+  if (n.has(11) && n.checkRank(11, 1, "head_sink"))
+    a.sink = n.in(11);
+  else if (n.integer("smooth_softmax", 0))
+    a.sink = g.full(accumulatorOf(a.query.type), {a.query.dims[1]}, 0);
   n.out(mergeHeads(g, attend(g, a).output));
   n.out(a.key, 1);
   n.out(a.value, 2);
@@ -271,6 +334,7 @@ ArrayRef<OpRow> heddle::microsoftAttentionOps() {
       {"com.microsoft", "Attention", 1, attention},
       {"com.microsoft", "GroupQueryAttention", 1, groupQueryAttention},
       {"com.microsoft", "MultiHeadAttention", 1, multiHeadAttention},
+      {"com.microsoft", "QAttention", 1, qAttention},
       {"com.microsoft", "RotaryEmbedding", 1, rotaryEmbedding},
   };
   return table;

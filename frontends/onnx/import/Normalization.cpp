@@ -135,11 +135,33 @@ void groupNormalization(NodeImport &n) {
 void batchNormalization(NodeImport &n) {
   GraphBuilder &g = n.g;
   const GraphValue &x = n.in(0);
-  if (n.integer("training_mode", 0) || g.failed() || x.rank() < 2)
-    return (void)n.unsupported("in training mode, or of rank below 2, is not supported");
+  if (g.failed() || x.rank() < 2)
+    return (void)n.unsupported("of rank below 2 is not supported");
   auto channel = [&](size_t i) { return alongChannels(g, n.in(i), x.rank()); };
+  double epsilon = n.real("epsilon", 1e-5);
+  // Exporters say so what standardizes a convolution's weights.
+  if (n.integer("training_mode", 0)) {
+    SmallVector<int64_t> axes = {0};
+    llvm::append_range(axes, llvm::seq<int64_t>(2, x.rank()));
+    GraphValue wide = g.cast(x, accumulatorOf(x.type));
+    Normalized y = normalize(g, wide, axes, epsilon);
+    n.out(g.add(g.mul(g.cast(y.value, x.type), channel(1)), channel(2)));
+    // The running mean and variance, which a graph may name and not read.
+    double momentum = n.real("momentum", 0.9);
+    GraphValue variance = g.mean(g.mul(g.sub(wide, y.mean), g.sub(wide, y.mean)), axes, false);
+    auto running = [&](size_t input, const GraphValue &now) {
+      const GraphValue &before = n.in(input);
+      return g.add(g.mul(before, g.like(before, momentum)),
+                   g.mul(g.cast(now, before.type), g.like(before, 1 - momentum)));
+    };
+    if (n.wants(1))
+      n.out(running(3, g.mean(wide, axes, false)), 1);
+    if (n.wants(2))
+      n.out(running(4, variance), 2);
+    return;
+  }
   GraphValue variance = channel(4);
-  GraphValue inverse = g.rsqrt(g.add(variance, g.like(variance, n.real("epsilon", 1e-5))));
+  GraphValue inverse = g.rsqrt(g.add(variance, g.like(variance, epsilon)));
   n.out(g.add(g.mul(g.mul(g.sub(x, channel(3)), inverse), channel(1)), channel(2)));
 }
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Ops that visit elements in an order: TopK, NonZero, CumSum.
+// Ops that visit elements in an order: TopK, NonZero, Compress, CumSum.
 #include "frontends/onnx/import/GraphImporter.h"
 #include "frontends/onnx/import/RuntimeAxes.h"
 
@@ -90,13 +90,10 @@ void topK(NodeImport &n) {
 }
 
 // The indices of elements that are not 0, one column each, in row-major order.
-void nonZero(NodeImport &n) {
-  GraphBuilder &g = n.g;
-  GraphValue x = n.in(0);
+GraphValue placesOfTrue(GraphBuilder &g, const GraphValue &given) {
   if (g.failed())
-    return;
-  if (x.rank() == 0)
-    x = g.reshape(x, {Dim(1)});
+    return {};
+  GraphValue x = given.rank() == 0 ? g.reshape(given, {Dim(1)}) : given;
   GraphValue flags = g.cast(x, OnnxType::Bool);
   GraphValue count =
       g.reduce(Reduction::Sum, g.cast(flags, OnnxType::Int64), llvm::to_vector(llvm::seq<int64_t>(0, x.rank())), false);
@@ -121,7 +118,25 @@ void nonZero(NodeImport &n) {
             [&](OpBuilder &b, Location loc) { scf::YieldOp::create(b, loc, state); });
         return {branch.getResult(0), branch.getResult(1)};
       });
-  n.out(g.wrap(done[0], OnnxType::Int64, dims));
+  return g.wrap(done[0], OnnxType::Int64, dims);
+}
+
+void nonZero(NodeImport &n) {
+  n.out(placesOfTrue(n.g, n.in(0)));
+}
+
+// What the condition marks along an axis, or of all elements in row-major order.
+void compress(NodeImport &n) {
+  GraphBuilder &g = n.g;
+  GraphValue x = n.in(0);
+  if (!n.checkRank(1, 1, "condition"))
+    return;
+  int64_t axis = 0;
+  if (n.hasAttribute("axis"))
+    axis = n.axis(n.integer("axis", 0), x.rank());
+  else
+    x = g.reshape(x, {g.product(x.dims)});
+  n.out(g.gather(x, g.squeeze(placesOfTrue(g, n.in(1)), {0}), axis));
 }
 
 // sum of x[j] for j <= i, j < i, j >= i or j > i: the sum over a triangle. Integers count positions of a sequence, and
@@ -213,6 +228,7 @@ template <Reduction Kind> void cumulative(NodeImport &n) {
 
 ArrayRef<OpRow> heddle::sortingOps() {
   static const OpRow table[] = {
+      {"", "Compress", 9, compress},
       {"", "CumProd", 26, cumulative<Reduction::Product>},
       {"", "CumSum", 11, cumulative<Reduction::Sum>},
       {"", "NonZero", 9, nonZero},

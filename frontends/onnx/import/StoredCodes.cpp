@@ -46,7 +46,7 @@ bool heddle::addNumbers(GraphBuilder &g, Codes &codes, const GraphValue &scales,
           return false;
         codes.zero %= 16;
       }
-    } else if (zeros.storage && codes.bits == 8) {
+    } else if (zeros.storage) {
       codes.zeros = zeros.storage;
     } else if (WeightOp stored = storedWeight(zeros)) {
       codes.zeros = stored.getStorage();
