@@ -35,6 +35,7 @@ static const OpRow *findRow(const OnnxNode &node, int64_t opset, bool &isKnown) 
                                 scatterOps(),
                                 contractionOps(),
                                 convolutionOps(),
+                                randomOps(),
                                 reductionOps(),
                                 resizeOps(),
                                 fourierOps(),

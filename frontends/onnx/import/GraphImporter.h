@@ -137,6 +137,7 @@ llvm::ArrayRef<OpRow> indexingOps();
 llvm::ArrayRef<OpRow> scatterOps();
 llvm::ArrayRef<OpRow> contractionOps();
 llvm::ArrayRef<OpRow> convolutionOps();
+llvm::ArrayRef<OpRow> randomOps();
 llvm::ArrayRef<OpRow> reductionOps();
 llvm::ArrayRef<OpRow> resizeOps();
 llvm::ArrayRef<OpRow> fourierOps();

@@ -55,7 +55,8 @@ Tap tapAt(GraphBuilder &g, const SampleModes &modes, GraphValue place, GraphValu
 // The weight of Keys' kernel at a distance, with a coefficient of -0.75.
 GraphValue cubicWeight(GraphBuilder &g, const GraphValue &distance, bool isNear) {
   constexpr double a = -0.75;
-  GraphValue d = distance, square = g.mul(d, d);
+  const GraphValue &d = distance;
+  GraphValue square = g.mul(d, d);
   if (isNear) // ((a + 2) d - (a + 3)) d^2 + 1
     return g.add(g.mul(g.sub(g.mul(g.like(d, a + 2), d), g.like(d, a + 3)), square), g.like(d, 1));
   // ((a d - 5 a) d + 8 a) d - 4 a
