@@ -57,7 +57,8 @@ def Heddle_MaskAttr : Heddle_Attr<"Mask", "mask"> {
     window i - window < j, and with `ahead` j < i + ahead. `#heddle.mask<full>` lets every query see every key of its sequence. A causal
     mask has no `ahead`. With `chunk`, which only a causal mask has, and no window beside it, keys are those of the query's chunk:
     j / chunk = i / chunk, in whole numbers (Llama 4). With `given`, which only a causal mask has, rows that a session is given and that stand side by
-    side, as those of an image, see each other in both directions: j is also visible to i, within the window, where both are of one such run (Gemma 3).
+    side, as those of an image, see each other in both directions: j is also visible to i, whatever the window, where both are of one such run (Gemma 3), or of
+    a prompt that sees itself whole (PaliGemma).
 
     ```mlir
     func.func private @sliding_window() attributes {mask = #heddle.mask<causal, window = 4096>}

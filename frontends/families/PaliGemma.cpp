@@ -30,10 +30,6 @@ static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
   b.output("image_features", b.linear(seen, "multi_modal_projector.linear"));
 }
 
-static void build(ModelBuilder &b) {
-  project(b, beginSeen(b), {});
-}
-
 static constexpr Head heads[] = {{"PaliGemmaForConditionalGeneration", projectorRules, project}};
 
 static constexpr Family describePaliGemma() {
@@ -44,7 +40,7 @@ static constexpr Family describePaliGemma() {
   row.capsLogits = row.promptSeesAhead = true;
   row.heads = heads;
   row.readers.huggingFaceJoint = readJoint;
-  row.build = build;
+  row.build = buildSeen;
   return row;
 }
 const Family family::paliGemma = describePaliGemma();

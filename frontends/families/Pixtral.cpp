@@ -130,10 +130,6 @@ static void project(ModelBuilder &b, TensorHandle seen, TensorHandle) {
   b.output("image_features", b.linear(wide, PROJECTOR "linear_2"));
 }
 
-static void build(ModelBuilder &b) {
-  project(b, beginSeen(b), {});
-}
-
 static constexpr Head heads[] = {{"Mistral3ForConditionalGeneration", projectorRules, project}};
 
 static constexpr Family describeMistral3() {
@@ -144,7 +140,7 @@ static constexpr Family describeMistral3() {
   row.imageProcessor = "PixtralImageProcessor";
   row.heads = heads;
   row.readers.huggingFaceJoint = readJoint;
-  row.build = build;
+  row.build = buildSeen;
   return row;
 }
 const Family family::mistral3 = describeMistral3();

@@ -259,6 +259,11 @@ static void readQwen3Joint(JsonObject &object, ModelConfig &text, ModelConfig &t
   if (rope.sections.size() != 3 || *std::min_element(rope.sections.begin(), rope.sections.end()) < 0 ||
       *std::max_element(rope.sections.begin(), rope.sections.end()) > 1 << 20)
     object.unsupported("mrope_section", "is not three numbers of frequencies");
+  constexpr int64_t mostDeep = 64;
+  if (auto deep = int64_t(tower.seen.deepLayers.size()); deep > std::min(text.numHiddenLayers, mostDeep))
+    object.unsupported("deepstack_visual_indexes",
+                       "has " + std::to_string(deep) +
+                           " layers, expected up to 64, and one for each layer of text_config at most");
   readPlaces(object, text, tower);
 }
 

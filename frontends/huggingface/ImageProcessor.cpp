@@ -17,7 +17,7 @@ namespace heddle {
 std::vector<std::pair<int64_t, int64_t>> readResolutions(JsonObject &object, int64_t side) {
   constexpr const char *key = "image_grid_pinpoints";
   constexpr size_t most = 64;
-  constexpr int64_t mostTiles = 1 << 10;
+  constexpr int64_t mostTiles = 1 << 10, mostPixels = int64_t(1) << 27;
   std::vector<std::pair<int64_t, int64_t>> sizes;
   if (!object.has(key))
     sizes = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
@@ -31,9 +31,9 @@ std::vector<std::pair<int64_t, int64_t>> readResolutions(JsonObject &object, int
     object.fail(key, "has " + std::to_string(sizes.size()) + " sizes, expected 1 to 64");
   for (auto [height, width] : sizes)
     if (side < 1 || height < side || width < side || height % side || width % side || height / side > mostTiles ||
-        width / side > mostTiles / (height / side)) {
+        width / side > mostTiles / (height / side) || width > mostPixels / height) {
       object.unsupported(key, "holds what is no height and width of up to 1024 squares of image_size (" +
-                                  std::to_string(side) + ")");
+                                  std::to_string(side) + ") and 2^27 pixels");
       break;
     }
   return sizes;
@@ -144,7 +144,10 @@ private:
         kind = &candidate;
     }
     if (!kind)
-      object.unsupported(key, "is '" + printable(name, 64) + "', which is not supported; known: " + known);
+      return object.unsupported(key, "is '" + printable(name, 64) + "', which is not supported; known: " + known);
+    bool keepsRatio = kind->most || kind->mostPixels, cuts = kind->tile || kind->mostTiles;
+    if (keepsRatio != config.image.hasAnySize || (cuts && !config.seen.resolutions.empty()))
+      object.unsupported(key, "is '" + printable(name, 64) + "', which does not make what the model's tower takes");
   }
 
   static int64_t bounded(JsonObject &of, const char *key, int64_t side) { return of.bounded(key, side, 1, mostOnSide); }

@@ -451,6 +451,8 @@ Status checkGrid(const package::Package &root, const package::GivenGrid &grid, c
     return wrong(path, "given.grid.head_dim", grid.head_dim(), "a multiple of 4, beside a theta above 0");
   if (grid.window() > mostFrames)
     return wrong(path, "given.grid.window", grid.window(), "at most 1024");
+  if (grid.whole_images() && grid.frames() != 1)
+    return wrong(path, "given.grid.frames", grid.frames(), "1 of images that are given whole");
   const package::ImageProcessing *processing = root.image_processing();
   if (processing && processing->at_most() &&
       (!processing->height() || processing->size() != grid.patch() * grid.merge()))
@@ -465,7 +467,7 @@ Status checkGrid(const package::Package &root, const package::GivenGrid &grid, c
 // Sizes that images are fitted into, which tiles fill.
 Status checkTiles(const package::Package &root, const package::GivenRows &given, const package::GivenTiles &tiles,
                   const std::string &path) {
-  constexpr uint32_t mostOnSide = 1 << 14, mostSizes = 1 << 7, mostTiles = 1 << 10;
+  constexpr uint32_t mostOnSide = 1 << 14, mostSizes = 1 << 7, mostTiles = 1 << 10, mostPixels = 1 << 27;
   uint32_t side = tiles.side(), grid = tiles.grid(), count = tiles.sizes() ? tiles.sizes()->size() : 0;
   if (side == 0 || side > mostOnSide || grid == 0 || grid > side || given.grid())
     return wrong(path, "given.tiles.side", side, "1 … 2^14, beside a smaller grid");
@@ -476,8 +478,9 @@ Status checkTiles(const package::Package &root, const package::GivenRows &given,
   for (uint32_t i = 0; i < count; i += 2) {
     uint32_t height = tiles.sizes()->Get(i), width = tiles.sizes()->Get(i + 1);
     if (height == 0 || width == 0 || height % side || width % side ||
-        uint64_t(height / side) * (width / side) > mostTiles)
-      return wrong(path, "given.tiles.sizes", height, "multiples of given.tiles.side, up to 1024 tiles");
+        uint64_t(height / side) * (width / side) > mostTiles || uint64_t(height) * width > mostPixels)
+      return wrong(path, "given.tiles.sizes", height,
+                   "multiples of given.tiles.side, up to 1024 tiles and 2^27 pixels");
   }
   if (root.image_processing() && root.image_processing()->size() != side)
     return wrong(path, "image_processing.size", root.image_processing()->size(), "given.tiles.side");

@@ -134,7 +134,9 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
   if (!model.metadata().given())
     return invalidInput("this model is given no rows: it takes ids of its vocabulary");
   int64_t most = INT32_MAX / std::max<int64_t>(hiddenSize, 1) - vocabSize;
-  if (count < 1 || count > most - numGiven || count % rowsOfToken())
+  if (count % rowsOfToken())
+    return invalidInput(format("%lld rows, expected %lld for each token", (long long)count, (long long)rowsOfToken()));
+  if (count < 1 || count > most - numGiven)
     return invalidInput(format("%lld rows behind %lld, expected 1 … %lld in all", (long long)count, (long long)numGiven,
                                (long long)most));
   std::unique_ptr<ReservedArray<float>> all(new (std::nothrow) ReservedArray<float>);
@@ -231,8 +233,9 @@ void Session::truncate(int32_t sequence, int64_t newLength) {
   if (length > 0)
     length += ownTokens(sequence);
   lengths[sequence] = std::min(length, lengths[sequence]);
-  prompts[sequence] = std::min(prompts[sequence], lengths[sequence]);
-  cache.setLength(sequence, std::min(length, cache.length(sequence)));
+  // What is left of tokens that saw each other is computed again, with those that follow.
+  bool cutsPrompt = length < prompts[sequence];
+  cache.setLength(sequence, cutsPrompt ? 0 : std::min(length, cache.length(sequence)));
 }
 
 void Session::fork(int32_t source, int32_t target) {
@@ -293,6 +296,10 @@ Status Session::checkFeeds(const Feed *feeds, size_t numFeeds, bool isForward) c
       if (feed.ids[token] < 0 || feed.ids[token] >= idLimit())
         return invalidInput(
             format("token id %d at position %d is not in [0, %lld)", feed.ids[token], token, (long long)idLimit()));
+      // Of the rows of a given token the first one's id stands for it; before all of them stands one of zeros.
+      if (int64_t row = feed.ids[token] - vocabSize; row >= 0 && rowsOfToken() > 1 && row % rowsOfToken() != 1)
+        return invalidInput(
+            format("token id %d at position %d is not the first of a given token's", feed.ids[token], token));
       if (feed.positions && (feed.positions[token] < 0 || feed.positions[token] >= context()))
         return invalidInput(format("position id %d at position %d is not in [0, %lld)", feed.positions[token], token,
                                    (long long)context()));
@@ -324,16 +331,18 @@ Status Session::begin(const Feed *feeds, size_t numFeeds) {
   outputsDone = 0;
   for (size_t i = 0; i < numFeeds; ++i) {
     const Feed &feed = feeds[i];
+    bool opens = !lengths[feed.sequence] || lengths[feed.sequence] < prompts[feed.sequence];
     if (!lengths[feed.sequence]) {
       adapters[feed.sequence] = feed.adapter ? std::max(feed.adapter, 0) : ownAdapter;
       beginWithVirtual(feed.sequence);
-      prompts[feed.sequence] = promptOf(feed);
     }
     int64_t own = ownTokens(feed.sequence), past = std::max(lengths[feed.sequence], own), end = past + feed.count,
             cached = cache.length(feed.sequence);
     int32_t *idRow = idHistory.data() + feed.sequence * contextLength;
     int32_t *positionRow = positionHistory.data() + feed.sequence * contextLength;
     memcpy(idRow + past, feed.ids, feed.count * sizeof(int32_t));
+    if (opens)
+      prompts[feed.sequence] = seesAhead(idRow + own, idRow + end) ? end : 0;
     if (const package::GivenRows *given = model.metadata().given())
       std::transform(feed.ids, feed.ids + feed.count, tokenHistory.data() + feed.sequence * contextLength + past,
                      [&](int32_t id) { return id < vocabSize ? id : given->token(); });
@@ -353,11 +362,10 @@ Status Session::begin(const Feed *feeds, size_t numFeeds) {
   return Status();
 }
 
-// Tokens in front of the sequence that the feed begins that see each other.
-int64_t Session::promptOf(const Feed &feed) const {
+// Whether tokens that a sequence begins with see each other.
+bool Session::seesAhead(const int32_t *begin, const int32_t *end) const {
   const package::GivenRows *given = model.metadata().given();
-  bool hasGiven = std::any_of(feed.ids, feed.ids + feed.count, [&](int32_t id) { return id >= vocabSize; });
-  return given && given->prompt_sees_ahead() && hasGiven ? ownTokens(feed.sequence) + feed.count : 0;
+  return given && given->prompt_sees_ahead() && std::any_of(begin, end, [&](int32_t id) { return id >= vocabSize; });
 }
 
 // All rows of an image begin with the position behind what stands before it; what follows goes on behind the larger of its sides.
@@ -368,8 +376,10 @@ Status Session::nextPosition(int32_t id, int32_t last, int32_t &outPosition) {
   outPosition = next;
   if (id < vocabSize || gridPlaces.empty())
     return Status();
-  const GridPlace &place =
-      gridPlaces[size_t((id - vocabSize) / rowsOfToken())]; // where others stand behind, one stands before
+  auto token = size_t((id - vocabSize) / rowsOfToken()); // where others stand behind, one stands before
+  if (token >= gridPlaces.size())
+    return Status();
+  const GridPlace &place = gridPlaces[token];
   bool isFirst = place.row == 0 && place.column == 0;
   int32_t first = before && !isFirst ? before->first : next;
   outPosition = rope.numberOf({first, {first, first + place.row, first + place.column}, first + place.span});

@@ -208,7 +208,7 @@ private:
     return int32_t(number);
   }
   void beginWithVirtual(int32_t sequence);
-  int64_t promptOf(const Feed &feed) const;
+  bool seesAhead(const int32_t *begin, const int32_t *end) const;
   // Of a token without a position of its own, behind one with `last`, -1: none.
   Status nextPosition(int32_t id, int32_t last, int32_t &outPosition);
   int64_t longestPosition(int32_t sequence, int64_t length) const;

@@ -44,10 +44,9 @@ void gemm(NodeImport &n) {
 }
 
 void fusedGemm(NodeImport &n) {
-  SmallVector<float> parameters;
-  for (StringRef name : {"activation_alpha", "activation_beta", "activation_gamma"})
-    if (n.hasAttribute(name))
-      parameters.push_back(float(n.real(name, 0)));
+  SmallVector<std::optional<float>> parameters;
+  for (StringRef name : {"activation_alpha", "activation_beta"})
+    parameters.push_back(n.hasAttribute(name) ? std::optional(float(n.real(name, 0))) : std::nullopt);
   n.out(fusedActivation(n.g, generalProduct(n), n.text("activation", ""), parameters));
 }
 

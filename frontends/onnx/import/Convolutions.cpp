@@ -238,9 +238,10 @@ void fusedConv(NodeImport &n) {
   GraphValue y = biasedConvolution(n);
   if (n.has(3))
     y = n.g.add(y, n.in(3));
-  const OnnxAttribute *parameters = n.attribute("activation_params", 6);
-  n.out(fusedActivation(n.g, y, n.text("activation", ""),
-                        parameters ? ArrayRef<float>(parameters->floats) : ArrayRef<float>()));
+  SmallVector<std::optional<float>> parameters;
+  if (const OnnxAttribute *given = n.attribute("activation_params", 6))
+    parameters.append(given->floats.begin(), given->floats.end());
+  n.out(fusedActivation(n.g, y, n.text("activation", ""), parameters));
 }
 
 // x[n, c, i…] at s i…, zeros between.
@@ -536,18 +537,26 @@ void col2Im(NodeImport &n) {
   whole.type = x.type;
   whole.dims = {x.dims[0], Dim(1)};
   whole.dims.append(image->begin(), image->end());
+  constexpr int64_t mostPlaces = int64_t(1) << 32;
+  int64_t count = 1;
+  for (const Dim &side : *kernel)
+    if (llvm::MulOverflow(count, side.value(), count) || count > mostPlaces)
+      return (void)n.fail("block_shape has more than " + Twine(mostPlaces) + " places");
   std::optional<Windows> w = windowsOf(n, whole, *kernel, false);
-  Dim places = g.product(*kernel);
+  if (!w)
+    return;
+  Dim places(count);
   std::optional<Dim> channels = x.dims[1].dividedBy(places);
-  if (!w || !channels)
+  if (!channels)
     return (void)n.fail("the channels of the input are no multiple of the places of a window");
-  if (!n.requireAtMost(g.product(w->out), x.dims[2], "the input has fewer windows than the image"))
+  if (!n.requireAtMost(g.product(w->out), x.dims[2], "the input has fewer windows than the image") ||
+      !n.requireAtMost(x.dims[2], g.product(w->out), "the input has more windows than the image"))
     return;
   size_t spatial = kernel->size();
   Dims dims = {x.dims[0], *channels};
   dims.append(image->begin(), image->end());
   dims.append(kernel->begin(), kernel->end());
-  Value source = g.tensor(x), zero = g.constantIndex(0), none = g.constant(x.type, 0), count = g.index(places);
+  Value source = g.tensor(x), zero = g.constantIndex(0), none = g.constant(x.type, 0), placesOf = g.index(places);
   SmallVector<Value> low, out;
   for (size_t i = 0; i < spatial && !g.failed(); ++i) {
     low.push_back(g.index(w->low[i]));
@@ -570,7 +579,7 @@ void col2Im(NodeImport &n) {
       window = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, window, out[i]), kept);
       place = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, place, number((*kernel)[i].value())), k);
     }
-    Value row = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, at[1], count), place);
+    Value row = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, at[1], placesOf), place);
     Value element = tensor::ExtractOp::create(b, loc, source, ValueRange{at[0], row, window});
     return arith::SelectOp::create(b, loc, isThere, element, none);
   });

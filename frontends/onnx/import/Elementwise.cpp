@@ -325,11 +325,12 @@ void geluOp(NodeImport &n) {
 
 } // namespace
 
-GraphValue heddle::fusedActivation(GraphBuilder &g, const GraphValue &x, StringRef name, ArrayRef<float> parameters) {
+GraphValue heddle::fusedActivation(GraphBuilder &g, const GraphValue &x, StringRef name,
+                                   ArrayRef<std::optional<float>> parameters) {
   if (g.failed() || name.empty())
     return x;
   auto parameter = [&](size_t i, double otherwise) {
-    return g.like(x, i < parameters.size() ? double(parameters[i]) : otherwise);
+    return g.like(x, i < parameters.size() && parameters[i] ? double(*parameters[i]) : otherwise);
   };
   GraphValue zero = g.like(x, 0);
   if (name == "Relu")
@@ -340,13 +341,14 @@ GraphValue heddle::fusedActivation(GraphBuilder &g, const GraphValue &x, StringR
     return g.sigmoid(x);
   if (name == "LeakyRelu")
     return g.select(g.compare(Predicate::Less, x, zero), g.mul(x, parameter(0, 0.01)), x);
-  if (name == "Clip" && parameters.size() == 2)
+  if (name == "Clip" && parameters.size() == 2 && parameters[0] && parameters[1])
     return g.minimum(g.maximum(x, parameter(0, 0)), parameter(1, 0));
   if (name == "HardSigmoid")
     return g.maximum(zero, g.minimum(g.like(x, 1), g.add(g.mul(parameter(0, 0.2), x), parameter(1, 0.5))));
-  return g.fail("activation '" + name +
-                    "' is not supported: expected Relu, Tanh, Sigmoid, LeakyRelu, Clip or HardSigmoid",
-                StatusCode::Unsupported);
+  return g.fail(
+      "activation '" + name +
+          "' is not supported: expected Relu, Tanh, Sigmoid, LeakyRelu, HardSigmoid, or Clip with two parameters",
+      StatusCode::Unsupported);
 }
 
 ArrayRef<OpRow> heddle::elementwiseOps() {

@@ -25,7 +25,7 @@ GraphValue swish(GraphBuilder &g, const GraphValue &x, double alpha);
 // The activation that an op fused with another one names, with its parameters in the order of its own op's attributes; what is missing has that
 // op's default. No name: x.
 GraphValue fusedActivation(GraphBuilder &g, const GraphValue &x, llvm::StringRef name,
-                           llvm::ArrayRef<float> parameters);
+                           llvm::ArrayRef<std::optional<float>> parameters);
 
 } // namespace heddle
 

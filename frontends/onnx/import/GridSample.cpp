@@ -37,7 +37,8 @@ GraphValue bounded(GraphBuilder &g, const GraphValue &x, const GraphValue &low, 
 }
 
 // What stands at a whole place, which may lie beyond the grid.
-Tap tapAt(GraphBuilder &g, const SampleModes &modes, GraphValue place, GraphValue weight, const GraphValue &size) {
+Tap tapAt(GraphBuilder &g, const SampleModes &modes, GraphValue place, GraphValue weight, const GraphValue &size,
+          const Dim &length) {
   GraphValue zero = g.like(place, 0), last = g.sub(size, g.like(place, 1));
   if (modes.padding == "zeros") {
     GraphValue isInside =
@@ -49,7 +50,8 @@ Tap tapAt(GraphBuilder &g, const SampleModes &modes, GraphValue place, GraphValu
   }
   // What is no number is no place; a grid may hold one.
   GraphValue known = g.select(g.compare(Predicate::Equal, place, place), bounded(g, place, zero, last), zero);
-  return {g.cast(known, OnnxType::Int64), weight};
+  // As a float the last place of a long axis may be rounded up.
+  return {g.minimum(g.cast(known, OnnxType::Int64), g.integers(OnnxType::Int64, {}, {length - 1})), weight};
 }
 
 // The weight of Keys' kernel at a distance, with a coefficient of -0.75.
@@ -70,7 +72,9 @@ std::vector<Tap> tapsOf(GraphBuilder &g, const SampleModes &modes, const GraphVa
   GraphValue size = g.cast(g.integers(OnnxType::Int64, {}, {length}), coordinate.type), last = g.sub(size, one);
   GraphValue unit = g.mul(g.add(coordinate, one), half);
   GraphValue x = modes.alignsCorners ? g.mul(unit, last) : g.sub(g.mul(unit, size), half);
-  auto tap = [&](const GraphValue &place, const GraphValue &weight) { return tapAt(g, modes, place, weight, size); };
+  auto tap = [&](const GraphValue &place, const GraphValue &weight) {
+    return tapAt(g, modes, place, weight, size, length);
+  };
   if (modes.mode == "nearest")
     return {tap(g.roundEven(x), one)};
   GraphValue below = g.floor(x), rest = g.sub(x, below);
@@ -92,7 +96,7 @@ void gridSample(NodeImport &n) {
     return;
   SampleModes modes{n.text("mode", n.opset >= 20 ? "linear" : "bilinear"), n.text("padding_mode", "zeros"),
                     n.integer("align_corners", 0) != 0};
-  if (StringRef(modes.mode).starts_with("bi"))
+  if (modes.mode == "bilinear" || modes.mode == "bicubic")
     modes.mode.erase(0, 2);
   int64_t spatial = x.rank() - 2;
   if (modes.mode != "linear" && modes.mode != "nearest" && modes.mode != "cubic")
@@ -102,7 +106,8 @@ void gridSample(NodeImport &n) {
   if (spatial < 1 || spatial > 3 || grid.rank() != x.rank() || !grid.dims.back().is(spatial) || !isFloat(x.type))
     return (void)n.fail("an input of rank " + Twine(x.rank()) + " and a grid of rank " + Twine(grid.rank()) +
                         ": expected the same, 3 to 5, and a grid of one coordinate for each axis behind the second");
-  if (!n.requireAtMost(grid.dims[0], x.dims[0], "the grid has more batches than the input"))
+  if (!n.requireAtMost(grid.dims[0], x.dims[0], "the grid has more batches than the input") ||
+      !n.requireAtMost(x.dims[0], grid.dims[0], "the grid has fewer batches than the input"))
     return;
   for (const Dim &dim : llvm::drop_begin(x.dims, 2))
     if (!n.requireAtMost(1, dim, "the input is empty"))

@@ -239,7 +239,8 @@ void matMulBnb4(NodeImport &n) {
     levels =
         g.select(g.compare(Predicate::Equal, codes, g.like(codes, double(code))), g.scalar(wide, of[code]), levels);
   GraphValue scale = g.cast(g.reshape(largest, {Dim(blocks)}), wide);
-  GraphValue weights = g.reshape(g.mul(levels, repeated(g, scale, 0, block, count)), {Dim(rows), Dim(columns)});
+  GraphValue weights =
+      g.reshape(g.mul(levels, repeated(g, scale, 0, std::min(block, count), count)), {Dim(rows), Dim(columns)});
   n.out(g.cast(g.matmul(g.cast(a, wide), g.transpose(weights, {1, 0})), a.type));
 }
 
@@ -295,10 +296,15 @@ void gatherBlockQuantized(NodeImport &n) {
   }
   // Codes of fewer bits lie along the last axis.
   GraphValue codes = unpacked(g, data, bits);
-  if (g.failed())
+  if (g.failed() || (n.has(3) && !n.checkRank(3, data.rank(), "zero_points")))
     return;
   OnnxType wide = accumulatorOf(scale.type);
   Dim length = codes.dims[quantized];
+  if (length.isStatic()) {
+    block = std::min(block, std::max<int64_t>(length.value(), 1));
+    if (!scale.dims[quantized].is(int64_t(llvm::divideCeil(length.value(), block))))
+      return (void)n.fail("scales are not one for each " + Twine(block) + " of " + Twine(length.value()) + " numbers");
+  }
   GraphValue zero;
   if (n.has(3)) {
     GraphValue zeros = unpacked(g, n.in(3), bits);

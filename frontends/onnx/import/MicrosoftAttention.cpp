@@ -254,7 +254,13 @@ void groupQueryAttention(NodeImport &n) {
   if (n.has(12) || n.has(13) || n.integer("sliding_window_cache", 0))
     n.unsupported("with a quantised cache or one of a window's size is not supported");
   AttentionOperands a;
-  if (!n.checkRank(5, n.in(5).rank(), "seqlens_k") || !readGroupedHeads(n, a))
+  if (n.has(3) != n.has(4))
+    return (void)n.fail("past_key and past_value are expected both, or none");
+  if (n.has(3) && (!n.checkRank(3, 4, "past_key") || !n.checkRank(4, 4, "past_value")))
+    return;
+  if (!n.has(5))
+    return (void)n.fail("seqlens_k is missing");
+  if (!readGroupedHeads(n, a))
     return;
   Dim queries = a.query.dims[2], past = n.has(3) ? n.in(3).dims[2] : Dim(0);
   Dim total = n.has(6) ? g.toDim(n.in(6)) : past + queries, length = g.maxOf(past, total);

@@ -126,6 +126,8 @@ GraphValue activated(NodeImport &n, const GraphValue &x, const GraphValue &besid
   if (name == "swiglu") {
     GraphValue gate = x, up = beside;
     int64_t fusion = n.integer("swiglu_fusion", 0);
+    if (fusion < 0 || fusion > 2 || (fusion && beside))
+      return n.fail("swiglu_fusion is " + Twine(fusion) + ", expected 0 to 2, and 0 beside fc3_experts_weights");
     std::optional<Dim> half = x.dims[1].dividedBy(2);
     if (fusion && !half)
       return n.fail("gates and what they multiply are an odd number");
@@ -152,8 +154,26 @@ GraphValue activated(NodeImport &n, const GraphValue &x, const GraphValue &besid
   return beside ? g.mul(y, beside) : y;
 }
 
+// Whether what is given of a matrix is of so many experts, and of types that are read.
+bool checkExperts(NodeImport &n, const MatrixInputs &in, int64_t experts, bool areCodes) {
+  for (std::optional<size_t> i : {std::optional(in.weights), std::optional(in.bias), in.scales, in.zeros}) {
+    if (!i || !n.has(*i))
+      continue;
+    const GraphValue &v = n.in(*i);
+    if (v.rank() == 0 || !v.dims[0].is(experts))
+      return n.fail("input " + Twine(*i) + " is not of " + Twine(experts) + " experts, as router_probs is"), false;
+    bool holdsCodes = areCodes && (i == in.weights || i == in.zeros);
+    if (holdsCodes ? v.type != OnnxType::Uint8 : !isFloat(v.type))
+      return n.fail("input " + Twine(*i) + " has " + onnxTypeName(int32_t(v.type)) + " elements, expected " +
+                    (holdsCodes ? "uint8" : "floats")),
+             false;
+  }
+  return true;
+}
+
 void mixture(NodeImport &n, Experts &experts, const MatrixInputs &first, const MatrixInputs &second,
              const MatrixInputs &third, std::optional<size_t> mixing) {
+  constexpr int64_t mostExperts = 4096; // each becomes ops of its own
   GraphBuilder &g = n.g;
   const GraphValue &input = n.in(0), &router = n.in(1);
   int64_t k = n.integer("k", 1);
@@ -163,10 +183,16 @@ void mixture(NodeImport &n, Experts &experts, const MatrixInputs &first, const M
     return (void)n.unsupported("with use_sparse_mixer or router_weights is not supported");
   if (input.rank() < 2 || !router.dims[1].isStatic() || k < 1 || k > router.dims[1].value())
     return (void)n.fail("k is " + Twine(k) + ", expected 1 to the number of experts, which must be known");
+  int64_t count = router.dims[1].value();
+  if (count > mostExperts)
+    return (void)n.unsupported("with " + Twine(count) + " experts is not supported: at most " + Twine(mostExperts));
+  for (const MatrixInputs *in : {&first, &second, &third})
+    if (!checkExperts(n, *in, count, experts.bits != 0))
+      return;
   OnnxType wide = accumulatorOf(input.type);
   GraphValue x = g.reshape(g.cast(input, wide), {router.dims[0], input.dims.back()});
   GraphValue weights = routedWeights(n, g.cast(router, wide), k), sum;
-  for (int64_t e = 0; e < router.dims[1].value() && !g.failed(); ++e) {
+  for (int64_t e = 0; e < count && !g.failed(); ++e) {
     GraphValue inner = experts.product(x, first, e);
     GraphValue beside = n.has(third.weights) ? experts.product(x, third, e) : GraphValue();
     GraphValue y = experts.product(activated(n, inner, beside), second, e);

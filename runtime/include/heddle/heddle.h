@@ -285,8 +285,9 @@ typedef struct heddle_feed {
 HEDDLE_API heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *feeds, size_t num_feeds);
 
 /* Of a model that reads more than ids: `rows` (count, hidden_size), as its function gives them for an image, are kept as long as the session.
- * *out_first is the id of the first one, which is vocab_size or more, and those behind it follow; feeds may name them like any other.
- * Errors: HEDDLE_INVALID_INPUT for a model that reads ids alone; HEDDLE_OUT_OF_MEMORY. */
+ * *out_first is the id of the first one, which is vocab_size or more, and those behind it follow; feeds may name them like any other. Where the function
+ * gives n times hidden_size numbers for a token (Qwen3-VL), a token has n rows, and feeds name the first of each.
+ * Errors: HEDDLE_INVALID_INPUT for a model that reads ids alone, or for rows that are no whole tokens; HEDDLE_OUT_OF_MEMORY. */
 HEDDLE_API heddle_status heddle_session_give(heddle_session *session, const float *rows, int64_t count,
                                              int32_t *out_first);
 
