@@ -1,6 +1,9 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/session/TokenBatch.h"
 
+#include "runtime/session/ImageGrid.h"
+#include "runtime/session/Mosaic.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -63,13 +66,18 @@ std::vector<const char *> inputNames(const package::Package &metadata) {
     std::vector<const char *> names = {"input_ids", "attention_mask", "position_ids"};
     if (metadata.adapters())
       names.push_back("adapter_ids");
-    if (metadata.given() && metadata.given()->tiles())
-      names.insert(names.end(), {"pixel_values", "image_sizes"});
-    else if (const package::GivenGrid *grid = metadata.given() ? metadata.given()->grid() : nullptr)
-      names.insert(names.end(), {"pixel_values", grid->whole_images() ? "image_sizes" : "image_grid_thw"});
-    else if (metadata.given())
-      for (const package::GraphTensor *input : *metadata.graphs()->Get(metadata.given()->graph())->inputs())
-        names.push_back(input->name()->c_str());
+    const package::GivenRows *given = metadata.given();
+    if (!given)
+      return names;
+    std::vector<const char *> images;
+    if (given->tiles())
+      images = mosaicInputs();
+    else if (given->grid())
+      images = gridInputs(*given->grid());
+    else
+      for (const package::GraphTensor *input : *metadata.graphs()->Get(given->graph())->inputs())
+        images.push_back(input->name()->c_str());
+    names.insert(names.end(), images.begin(), images.end());
     return names;
   }
   std::vector<const char *> names = heddle::encoderInputs(*metadata.encoder());

@@ -111,31 +111,41 @@ GraphValue unpacked(GraphBuilder &g, const GraphValue &bytes, int64_t bits) {
   return g.reshape(g.concat(parts, bytes.rank()), dims);
 }
 
-// The weight (N, K) of a MatMulNBits whose codes, scales and zeros lie in the file; null where they do not.
-Value storedBlocks(NodeImport &n, int64_t rows, int64_t columns, int64_t bits, int64_t block) {
+// Where the inputs stand that hold codes, their scales and their zeros.
+struct CodeInputs {
+  size_t codes, scales, zeros;
+};
+
+// The matrix (rows, columns) of codes in bytes, with a scale for every `block` of a row, where all of it lies in the file; else null.
+Value storedBlocks(NodeImport &n, const CodeInputs &in, int64_t rows, int64_t columns, int64_t bits, int64_t block) {
   GraphBuilder &g = n.g;
-  WeightOp weight = storedWeight(n.in(1));
-  bool isPlain = n.in(2).type == OnnxType::Float || n.in(2).type == OnnxType::Float16;
-  if (g.failed() || !weight || (bits != 4 && bits != 8) || columns % block || !isPlain ||
-      (n.has(3) && n.in(3).type != OnnxType::Uint8) || n.in(0).rank() < 1 || !n.in(0).dims.back().is(columns))
+  WeightOp weight = storedWeight(n.in(in.codes));
+  bool hasZeros = n.has(in.zeros);
+  if (g.failed() || !weight || (bits != 4 && bits != 8) || columns % block || n.in(in.codes).type != OnnxType::Uint8 ||
+      (hasZeros && n.in(in.zeros).type != OnnxType::Uint8))
     return {};
   // What is stored must be as large as the attributes say.
-  auto elements = [&](size_t i) {
-    Dim product = g.product(n.in(i).dims);
-    return product.isStatic() ? product.value() : -1;
-  };
   int64_t blocks = columns / block;
-  if (elements(1) != rows * columns * bits / 8 || elements(2) != rows * blocks ||
-      (n.has(3) && elements(3) != rows * int64_t(llvm::divideCeil(blocks * bits, 8))))
+  auto hasElements = [&](size_t i, int64_t count) { return g.product(n.in(i).dims).is(count); };
+  if (!hasElements(in.codes, rows * columns * bits / 8) || !hasElements(in.scales, rows * blocks) ||
+      (hasZeros && !hasElements(in.zeros, rows * int64_t(llvm::divideCeil(blocks * bits, 8)))))
     return {};
   Codes codes;
   codes.bits = bits;
   codes.axis = 1;
   codes.size = block;
   codes.zero = int64_t(1) << (bits - 1);
-  if (!addNumbers(g, codes, n.in(2), n.has(3) ? n.in(3) : GraphValue()))
+  if (!addNumbers(g, codes, n.in(in.scales), hasZeros ? n.in(in.zeros) : GraphValue()))
     return {};
   return numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, rows, columns);
+}
+
+// The weight (N, K) of a MatMulNBits.
+Value storedFactor(NodeImport &n, int64_t rows, int64_t columns, int64_t bits, int64_t block) {
+  const GraphValue &a = n.in(0);
+  bool isPlain = n.in(2).type == OnnxType::Float || n.in(2).type == OnnxType::Float16;
+  return isPlain && a.rank() >= 1 && a.dims.back().is(columns) ? storedBlocks(n, {1, 2, 3}, rows, columns, bits, block)
+                                                               : Value();
 }
 
 // A (…, K) @ W^T with W (N, K): block b of row n is (q - zero[n, b]) * scale[n, b].
@@ -153,7 +163,7 @@ void matMulNBits(NodeImport &n) {
     return (void)n.unsupported("with g_idx or weight_prepacked is not supported");
   int64_t blocks = llvm::divideCeil(columns, block);
   OnnxType wide = accumulatorOf(a.type);
-  if (Value weights = wide == OnnxType::Float ? storedBlocks(n, rows, columns, bits, block) : Value()) {
+  if (Value weights = wide == OnnxType::Float ? storedFactor(n, rows, columns, bits, block) : Value()) {
     GraphValue y = linear(g, g.cast(a, wide), weights);
     return n.out(g.cast(n.has(5) ? g.add(y, g.cast(n.in(5), wide)) : y, a.type));
   }
@@ -244,26 +254,13 @@ void matMulBnb4(NodeImport &n) {
   n.out(g.cast(g.matmul(g.cast(a, wide), g.transpose(weights, {1, 0})), a.type));
 }
 
-// The table (rows, columns) of stored codes in bytes, with a scale for every `block` of a row; null where it lies otherwise.
+// The rows of a GatherBlockQuantized.
 Value storedTable(NodeImport &n, int64_t bits, int64_t block) {
-  GraphBuilder &g = n.g;
-  WeightOp weight = storedWeight(n.in(0));
   const GraphValue &bytes = n.in(0), &scale = n.in(2);
-  if (g.failed() || !weight || bytes.rank() != 2 || bytes.type != OnnxType::Uint8 || (bits != 4 && bits != 8) ||
-      scale.rank() != 2 || scale.type != OnnxType::Float || (n.has(3) && n.in(3).type != OnnxType::Uint8))
+  if (n.g.failed() || bytes.rank() != 2 || !bytes.isStatic() || scale.rank() != 2 || scale.type != OnnxType::Float ||
+      !scale.dims[0].is(bytes.dims[0].value()))
     return {};
-  int64_t rows = bytes.dims[0].value(), columns = bytes.dims[1].value() * 8 / bits, blocks = columns / block;
-  if (columns % block || !scale.dims[0].is(rows) || !scale.dims[1].is(blocks) ||
-      (n.has(3) && !g.product(n.in(3).dims).is(rows * int64_t(llvm::divideCeil(blocks * bits, 8)))))
-    return {};
-  Codes codes;
-  codes.bits = bits;
-  codes.axis = 1;
-  codes.size = block;
-  codes.zero = int64_t(1) << (bits - 1);
-  if (!addNumbers(g, codes, scale, n.has(3) ? n.in(3) : GraphValue()))
-    return {};
-  return numbersAt(g, weight, weight.getName(), weight.getStorage(), codes, rows, columns);
+  return storedBlocks(n, {0, 2, 3}, bytes.dims[0].value(), bytes.dims[1].value() * 8 / bits, bits, block);
 }
 
 // Whether input i is stored in four bits, which were widened to bytes.

@@ -214,8 +214,8 @@ void quantizedMixtureOfExperts(NodeImport &n) {
   Experts experts{n, n.g, n.integer("expert_weight_bits", 4), n.integer("block_size", 0)};
   if (n.text("quant_type", "int") != "int" || n.integer("weights_prepacked", -1) > 0)
     n.unsupported("with quant_type '" + n.text("quant_type", "int") + "' or weights_prepacked is not supported");
-  if (!n.integer("normalize_routing_weights", 0)) // ONNX Runtime's CPUs normalize all the same, its GPUs do not
-    n.unsupported("without normalize_routing_weights is not supported: runtimes differ in what that gives");
+  if (!n.integer("normalize_routing_weights", 0)) // ONNX Runtime 1.32 on a CPU normalizes all the same
+    n.unsupported("without normalize_routing_weights is not supported: runtimes may normalize all the same");
   if (experts.bits != 4 && experts.bits != 8)
     n.unsupported("with " + Twine(experts.bits) + " bits is not supported: expected 4 or 8");
   mixture(n, experts, {2, 4, 3, 11}, {5, 7, 6, 12}, {8, 10, 9, 13}, 14);
