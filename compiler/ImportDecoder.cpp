@@ -217,15 +217,17 @@ static void choosePrecision(const CompileOptions &options, const Target &target,
   if (options.kv != "auto")
     pipeline.kvElementType = options.kv;
   chooseProducts(options, target, pipeline);
+  pipeline.graphsByWeights = program.model.config.family; // of what sees images
   pipeline.singleResult = target.isDevice();
   // Tiles of AMX wait for what a product writes: a gate's is half as much.
   pipeline.gatesInProducts = target.isDevice() || (pipeline.bf16Products && target.cpu.hasBf16Tiles());
 }
 
-// A graph's types say what it computes with; who asks for other weights asks for the products that go with them.
+// The types of an ONNX or MLIR graph say what it computes with; who asks for other weights asks for the products that go with them. Of a family of
+// models the weights say it, as of any other.
 static void fitGraph(const CompileOptions &options, const Target &target, Program &program) {
   PipelineOptions &pipeline = program.pipeline;
-  pipeline.graphsByWeights = !pipeline.weights.empty();
+  pipeline.graphsByWeights = !pipeline.weights.empty() || program.model.config.family;
   if (pipeline.graphsByWeights)
     chooseProducts(options, target, pipeline);
 }

@@ -459,6 +459,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.hasLayerScales;
   case When::DistanceNorm:
     return config.distances.isNormed;
+  case When::NeighbourConv:
+    return config.neighbourConv.has_value();
   case When::DistanceKeys:
     return config.relativeBuckets > 0 && config.distances.asKeys && !config.distances.sharesProjections;
   case When::DistanceQueries:

@@ -151,6 +151,7 @@ enum class When : uint8_t {
   DistancesShared /* one of all layers */,
   LayerScales,
   DistanceNorm,
+  NeighbourConv /* beside the first layer */,
   DistanceKeys /* projected for the layer alone, as are queries */,
   DistanceQueries,
   Texts /* of a model that sees images: it reads texts as well */,

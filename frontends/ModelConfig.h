@@ -387,6 +387,8 @@ struct ModelConfig {
   // Of a family whose scores depend on distances through buckets: how many there are, and the distance at which the last begins.
   int64_t relativeBuckets = 0, relativeDistance = 0;
   DistanceConfig distances;
+  // Of an encoder: a convolution over each token and those beside it stands beside the first layer, and ends with this activation.
+  std::optional<Activation> neighbourConv;
   // Of xIELU (arXiv:2411.13010), whose numbers are learned: tensors of each layer hold them as they are stored; or, once they are
   // read, (num_hidden_layers) of what it computes with.
   bool hasActivationTensors = false;

@@ -7,6 +7,7 @@
 
 #include "bytes/HalfFloats.h"
 #include "frontends/IntegerBlocks.h"
+#include "frontends/SmallFloats.h"
 
 #include <cassert>
 #include <cmath>
@@ -23,6 +24,7 @@ static constexpr TensorTypeInfo tensorTypes[] = {
     {"q4_k", 256, 144}, {"q5_k", 256, 176},   {"q6_k", 256, 210},  {"iq4_nl", 32, 18},   {"iq4_xs", 256, 136},
     {"mxfp4", 32, 17},  {"iq1_s", 256, 50},   {"iq1_m", 256, 56},  {"iq2_xxs", 256, 66}, {"iq2_xs", 256, 74},
     {"iq2_s", 256, 82}, {"iq3_xxs", 256, 98}, {"iq3_s", 256, 110}, {"tq1_0", 256, 54},   {"tq2_0", 256, 66},
+    {"nvfp4", 64, 36},  {"e2m1_f16", 16, 10},
 };
 
 const TensorTypeInfo &tensorTypeInfo(TensorType type) {
@@ -123,6 +125,27 @@ void mxfp4(const uint8_t *block, float *out) {
   for (int j = 0; j < 16; ++j) {
     out[j] = d * e2m1Doubled[block[1 + j] & 15];
     out[j + 16] = d * e2m1Doubled[block[1 + j] >> 4];
+  }
+}
+
+// Of 64: four scales of E4M3, then 8 bytes of pairs of E2M1 for each, byte j of which holds values j and j + 8.
+void nvfp4(const uint8_t *block, float *out) {
+  for (int group = 0; group < 4; ++group) {
+    float d = e4m3Magnitude(block[group]) / 2;
+    for (int j = 0; j < 8; ++j) {
+      uint8_t pair = block[4 + 8 * group + j];
+      out[16 * group + j] = d * e2m1Doubled[pair & 15];
+      out[16 * group + j + 8] = d * e2m1Doubled[pair >> 4];
+    }
+  }
+}
+
+// Of 16: f16 scale, shifted so that small ones are none of f16's subnormals, and the same pairs.
+void e2m1_f16(const uint8_t *block, float *out) {
+  float d = half(block) / (1 << e2m1ScaleShift);
+  for (int j = 0; j < 8; ++j) {
+    out[j] = d * e2m1Doubled[block[2 + j] & 15];
+    out[j + 8] = d * e2m1Doubled[block[2 + j] >> 4];
   }
 }
 
@@ -252,6 +275,10 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
     return iq4_xs(block, out);
   case TensorType::MXFP4:
     return mxfp4(block, out);
+  case TensorType::NVFP4:
+    return nvfp4(block, out);
+  case TensorType::E2M1_F16:
+    return e2m1_f16(block, out);
   default:
     assert(integerScaleShift(type) && "a type of blocks");
     if (integerScaleShift(type))

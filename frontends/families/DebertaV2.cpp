@@ -15,6 +15,9 @@
 
 namespace heddle {
 
+// Of the convolution: a token, and the one on each side.
+static constexpr int64_t convTaps = AudioConfig::taps;
+
 #define LAYER "deberta.encoder.layer.#."
 #define SELF LAYER "attention.self."
 #define LINEAR_WHEN(name, when)                                                                                        \
@@ -47,6 +50,14 @@ static constexpr TensorRule distanceRules[] = {
     {"deberta.encoder.LayerNorm.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::DistanceNorm},
     LINEAR_WHEN(SELF "pos_key_proj", DistanceKeys),
     LINEAR_WHEN(SELF "pos_query_proj", DistanceQueries),
+};
+#define CONV "deberta.encoder.conv."
+static constexpr TensorRule convRules[] = {
+    {CONV "conv.weight", nullptr, ConfigDim::Hidden, ConfigDim::HiddenWindow, When::NeighbourConv,
+     StoredOrder::Flattened},
+    {CONV "conv.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NeighbourConv},
+    {CONV "LayerNorm.weight", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NeighbourConv},
+    {CONV "LayerNorm.bias", nullptr, ConfigDim::Hidden, ConfigDim::None, When::NeighbourConv},
 };
 static constexpr TensorRule firstRules[] = {
     {SELF "in_proj.weight", nullptr, ConfigDim::QueriesKeysValues, ConfigDim::Hidden, When::Always,
@@ -106,10 +117,23 @@ static void readSizes(JsonObject &object, ModelConfig &config) {
     if (int64_t size = object.integer(key).value_or(expected); size != expected)
       object.unsupported(key, "is " + std::to_string(size) + ", which is not supported; expected " +
                                   std::to_string(expected));
-  if (int64_t kernel = object.integer("conv_kernel_size").value_or(0); kernel > 0)
-    object.unsupported("conv_kernel_size", "is " + std::to_string(kernel) +
-                                               ", which is not supported: a convolution beside the first layer; "
-                                               "expected 0");
+}
+
+// Of the convolution that is computed beside the first layer (`ConvLayer` of the reference).
+static void readConv(JsonObject &object, ModelConfig &config) {
+  int64_t kernel = object.integer("conv_kernel_size").value_or(0), groups = object.integer("conv_groups").value_or(1);
+  std::string activation = object.string("conv_act").value_or("tanh");
+  if (kernel <= 0)
+    return;
+  config.neighbourConv = activationNamed(activation);
+  if (!config.neighbourConv)
+    object.fail("conv_act",
+                "is '" + printable(activation, 64) + "', an unknown activation; known: " + knownActivations());
+  for (auto [key, size, expected] :
+       {std::tuple<const char *, int64_t, int64_t>{"conv_kernel_size", kernel, convTaps}, {"conv_groups", groups, 1}})
+    if (size != expected)
+      object.unsupported(key, "is " + std::to_string(size) + ", which is not supported; expected " +
+                                  std::to_string(expected));
 }
 
 // Words of "a|b", or of a list.
@@ -185,6 +209,7 @@ static void readHeads(JsonObject &object, ModelConfig &config) {
 
 static void readRest(JsonObject &object, ModelConfig &config) {
   readDistances(object, config, /*isFirst=*/false);
+  readConv(object, config);
   readHeads(object, config);
 }
 
@@ -307,7 +332,21 @@ static Status addDistances(Model &model, const std::string &keys, const std::str
   return Status();
 }
 
-static Status addOwnDistances(Model &model) {
+// What scores get so that a token attends to the one beside it alone, or to none at the end of a text: minus infinity, and 0 at its distance.
+static constexpr const char *oneDistance = CONV "one_distance.weight";
+
+static Status addConv(Model &model) {
+  HEDDLE_RETURN_IF_ERROR(splitTaps(model, CONV "conv.weight"));
+  return addTensor(model, oneDistance, TensorInfo{TensorType::F32, {2, model.config.numHeads}},
+                   "distances of neighbours", [](std::vector<char> &row, int64_t index) {
+                     std::vector<float> numbers(row.size() / sizeof(float), index ? 0.0f : -HUGE_VALF);
+                     memcpy(row.data(), numbers.data(), row.size());
+                   });
+}
+
+static Status addOwnTerms(Model &model) {
+  if (model.config.neighbourConv)
+    HEDDLE_RETURN_IF_ERROR(addConv(model));
   bool isShared = model.config.distances.sharesProjections;
   return addDistances(model, isShared ? "key_proj" : "pos_key_proj", isShared ? "query_proj" : "pos_query_proj");
 }
@@ -361,6 +400,31 @@ static TensorHandle attention(ModelBuilder &b, TensorHandle x, const DistanceBia
   return b.linear(b.mergeHeads(attended), "attention.output.dense");
 }
 
+// What each token's neighbour at `distance` before it is, zeros where the text has none: the value of the only key whose score is not minus infinity.
+static TensorHandle neighbours(ModelBuilder &b, TensorHandle x, int64_t distance) {
+  AttentionTerms terms;
+  terms.positions.table = oneDistance;
+  terms.positions.starts = {distance, distance + 1};
+  terms.positions.rows = {0, 1, 0};
+  TensorHandle heads = b.splitHeads(x, b.config().numHeads);
+  return b.mergeHeads(b.attention(heads, heads, heads, terms));
+}
+
+// The first layer, and behind it what a convolution makes of its input: each tap of that is a linear layer of one token.
+static TensorHandle convolvedLayer(ModelBuilder &b, TensorHandle x, const std::string &scope,
+                                   const ModelBuilder::LayerBody &body) {
+  ModelBuilder::LayerValues seen = b.layer(0, scope, ModelBuilder::LayerValues{x}, [&](const auto &inputs) {
+    return ModelBuilder::LayerValues{body(inputs[0]), neighbours(b, inputs[0], 1), neighbours(b, inputs[0], -1)};
+  });
+  int64_t hidden = b.config().hiddenSize;
+  TensorHandle taps[convTaps] = {seen[1], x, seen[2]}, sum;
+  for (int64_t tap = 0; tap < convTaps; ++tap) {
+    TensorHandle part = b.linear(taps[tap], CONV "conv.weight", tap ? "" : CONV "conv.bias", tap * hidden, hidden);
+    sum = tap ? b.add(sum, part) : part;
+  }
+  return b.layerNorm(b.add(seen[0], b.activation(sum, *b.config().neighbourConv)), CONV "LayerNorm");
+}
+
 static void build(ModelBuilder &b) {
   const ModelConfig &config = b.config();
   const std::string scope = "deberta.embeddings.";
@@ -375,9 +439,11 @@ static void build(ModelBuilder &b) {
   DistanceBias runs;
   if (config.relativeBuckets && (config.distances.asKeys || config.distances.asQueries))
     runs = distanceRows(config);
-  for (int64_t i = 0; i < config.numHiddenLayers; ++i)
-    x = b.layer(i, "deberta.encoder.layer." + std::to_string(i) + ".", x,
-                [&](TensorHandle x) { return bertLayer(b, x, attention(b, x, runs)); });
+  for (int64_t i = 0; i < config.numHiddenLayers; ++i) {
+    std::string layer = "deberta.encoder.layer." + std::to_string(i) + ".";
+    auto body = [&](TensorHandle x) { return bertLayer(b, x, attention(b, x, runs)); };
+    x = i == 0 && config.neighbourConv ? convolvedLayer(b, x, layer, body) : b.layer(i, layer, x, body);
+  }
   finishEncoder(b, x, TensorHandle());
 }
 
@@ -412,14 +478,14 @@ static constexpr Family describe() {
   row.heads = heads;
   row.embedding = "deberta.embeddings.word_embeddings.weight";
   row.head = "cls.predictions.decoder.weight";
-  row.rules = {tensorRules, projectionRules, distanceRules};
+  row.rules = {tensorRules, projectionRules, distanceRules, convRules};
   row.unread = unread;
   row.defaults.vocabSize = 128100;
   row.defaults.numHeads = 24;
   row.defaults.normEps = 1e-7;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
-  row.addTensors = addOwnDistances;
+  row.addTensors = addOwnTerms;
   row.build = build;
   return row;
 }

@@ -88,6 +88,21 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
   return Status();
 }
 
+Status splitTaps(Model &model, const std::string &name) {
+  constexpr int64_t taps = AudioConfig::taps;
+  const TensorInfo kernel = *model.checkpoint.find(name);
+  int64_t outs = kernel.shape[0], ins = kernel.shape[1] / taps;
+  std::shared_ptr<MappedFile> file = model.checkpoint.files[kernel.file];
+  size_t bytes = tensorTypeInfo(kernel.type).blockBytes;
+  return addTensor(model, name, TensorInfo{kernel.type, {taps * outs, ins}}, "a convolution, tap by tap",
+                   [&](std::vector<char> &row, int64_t index) {
+                     int64_t tap = index / outs, out = index % outs;
+                     for (int64_t in = 0; in < ins; ++in)
+                       memcpy(&row[size_t(in) * bytes],
+                              file->data() + kernel.offset + size_t((out * ins + in) * taps + tap) * bytes, bytes);
+                   });
+}
+
 Status pickRows(Model &model, const std::string &name, int64_t rows, const std::function<int64_t(int64_t)> &from) {
   const TensorInfo stored = *model.checkpoint.find(name);
   const TensorTypeInfo &type = tensorTypeInfo(stored.type);

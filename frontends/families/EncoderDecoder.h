@@ -117,6 +117,10 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
 // zeros where that is -1.
 Status pickRows(Model &model, const std::string &name, int64_t rows, const std::function<int64_t(int64_t row)> &from);
 
+// Puts in place of a convolution's kernel, (out, in * taps), which lies tap by tap within each (out, in), a matrix of each tap, (taps * out, in). It has
+// AudioConfig::taps of them.
+Status splitTaps(Model &model, const std::string &name);
+
 // How a row of a table of positions holds the sines and cosines of its angles, position / 10000^(2k / hidden_size) (Vaswani et al. 2017,
 // arXiv:1706.03762).
 enum class Sinusoids : uint8_t {

@@ -7,8 +7,6 @@
 #include "frontends/families/Families.h"
 #include "frontends/huggingface/Config.h"
 
-#include <cstring>
-
 namespace heddle {
 
 static constexpr TensorRule whisperRules[] = {
@@ -51,22 +49,6 @@ static void readRest(JsonObject &object, ModelConfig &config) {
   config.noKeyBias = true;
 }
 
-// conv2's kernel lies tap by tap within each (out, in): each tap becomes a matrix of its own, (tap, out) by (in).
-static Status addTaps(Model &model) {
-  constexpr int64_t taps = AudioConfig::taps;
-  int64_t hidden = model.config.hiddenSize;
-  const TensorInfo kernel = *model.checkpoint.find("model.encoder.conv2.weight");
-  std::shared_ptr<MappedFile> file = model.checkpoint.files[kernel.file];
-  size_t bytes = tensorTypeInfo(kernel.type).blockBytes;
-  return addTensor(model, "model.encoder.conv2.weight", TensorInfo{kernel.type, {taps * hidden, hidden}},
-                   "a convolution, tap by tap", [&](std::vector<char> &row, int64_t index) {
-                     int64_t tap = index / hidden, out = index % hidden;
-                     for (int64_t in = 0; in < hidden; ++in)
-                       memcpy(&row[size_t(in) * bytes],
-                              file->data() + kernel.offset + size_t((out * hidden + in) * taps + tap) * bytes, bytes);
-                   });
-}
-
 // A token's numbers hold what conv1 sees at each tap of conv2, so that both are linear layers of one token. Where a tap lies outside of the
 // sound, conv2 is padded with zeros: its numbers and what stands for conv1's bias are zeros, and GELU keeps them.
 static TensorHandle embedSound(ModelBuilder &b) {
@@ -101,7 +83,7 @@ static constexpr Family describeWhisper() {
   row.defaults.context = 448;
   row.readers.huggingFaceSizes = readSizes;
   row.readers.huggingFaceRest = readRest;
-  row.addTensors = addTaps;
+  row.addTensors = [](Model &model) { return splitTaps(model, "model.encoder.conv2.weight"); };
   row.build = build;
   return row;
 }

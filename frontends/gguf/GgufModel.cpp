@@ -211,6 +211,7 @@ Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderU
     return config.status();
   Model model{std::move(*config), {}, files.model(), nullptr};
   HEDDLE_RETURN_IF_ERROR(TensorRenamer(*file, model.config).rename(model.checkpoint));
+  HEDDLE_RETURN_IF_ERROR(convertNvfp4(*file, model));
   Checkpoint dense;
   HEDDLE_RETURN_IF_ERROR(takeDense(model.checkpoint, model.config, dense));
   HEDDLE_RETURN_IF_ERROR(validate(model, file->path()));

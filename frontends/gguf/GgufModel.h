@@ -19,6 +19,8 @@ Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderU
 Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &families, DecoderUse use);
 // Converters may write some tensors side by side, in one: the name of that where `name` is such a part, else "".
 std::string wholeName(const std::string &name);
+// Puts blocks of a type that is computed with in place of ggml's NVFP4 (TensorType::E2M1_F16).
+Status convertNvfp4(const GgufFile &file, Model &model);
 // config.ropes and config.layerRope, after layerWindow.
 void readGgufRopes(GgufKeys &keys, ModelConfig &config);
 

@@ -68,6 +68,7 @@ constexpr GgmlType ggmlTypes[] = {
     {37, "iq4_nl_4_8 (removed)", false, TensorType::U8},
     {38, "iq4_nl_8_8 (removed)", false, TensorType::U8},
     {39, "mxfp4", true, TensorType::MXFP4},
+    {40, "nvfp4", true, TensorType::NVFP4},
 };
 
 class Parser {

@@ -23,7 +23,7 @@ struct NamedType {
 constexpr NamedType types[] = {
     {"BOOL", TensorType::Bool}, {"U8", TensorType::U8},     {"I8", TensorType::I8},      {"I16", TensorType::I16},
     {"F16", TensorType::F16},   {"BF16", TensorType::BF16}, {"I32", TensorType::I32},    {"F32", TensorType::F32},
-    {"I64", TensorType::I64},   {"F64", TensorType::F64},   {"F8_E4M3", TensorType::U8},
+    {"I64", TensorType::I64},   {"F64", TensorType::F64},   {"F8_E4M3", TensorType::U8}, {"F8_E8M0", TensorType::U8},
 };
 
 } // namespace

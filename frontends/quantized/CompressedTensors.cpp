@@ -7,9 +7,13 @@
 //                     columns were quantised by their activations, NAME.weight_g_idx (in)
 //   int-quantized     NAME.weight (out, in) of 8 bits
 //   float-quantized   NAME.weight (out, in) of E4M3
+//   nvfp4-pack-quantized, mxfp4-pack-quantized
+//                     NAME.weight_packed (out, in / 2) of E2M1, the earlier number in the lower bits, beside NAME.weight_scale (out, in / 16) of E4M3
+//                     and NAME.weight_global_scale, by which these are divided, or beside NAME.weight_scale (out, in / 32) of E8M0
 //
 // with NAME.weight_scale (out, groups), (out, 1) or (1) and, unless codes are symmetric, NAME.weight_zero_point, packed along its rows as codes
 // are. Packed numbers have 2^(bits - 1) added. What multiplies weights is not rounded here, whatever the scheme says of activations.
+#include "frontends/quantized/Float4.h"
 #include "frontends/quantized/Float8.h"
 #include "frontends/quantized/QuantMethods.h"
 
@@ -171,13 +175,22 @@ WeightScheme readScheme(JsonObject &weights) {
   if (type != "int" && type != "float")
     weights.unsupported("type", "is '" + printable(type, 64) +
                                     "', which is not supported for compressed-tensors; expected int or float");
-  if (bits != 8 && (bits != 4 || scheme.isFloat))
+  if (bits != 8 && bits != 4)
     weights.unsupported("num_bits", "is " + std::to_string(bits) +
-                                        ", which is not supported for compressed-tensors; expected " +
-                                        (scheme.isFloat ? "8" : "4 or 8"));
+                                        ", which is not supported for compressed-tensors; expected 4 or 8");
   scheme.bits = static_cast<int>(bits);
   int64_t size = weights.integer("group_size").value_or(0);
   std::vector<int64_t> block = weights.integers("block_structure");
+  if (scheme.isFloat && bits == 4) {
+    // Blocks of 16 with a scale for all of a matrix beside theirs (NVFP4), or of 32 (MXFP4).
+    scheme.groupSize = strategy == "tensor_group" ? 16 : 32;
+    if ((strategy != "tensor_group" && strategy != "group") || size != scheme.groupSize)
+      weights.unsupported("group_size", "is " + std::to_string(size) + " with the strategy '" +
+                                            printable(strategy, 64) +
+                                            "', which is not supported for 4 bits of type float; expected 16 with "
+                                            "tensor_group or 32 with group");
+    return scheme;
+  }
   if (strategy == "group" && size < 1)
     weights.fail("group_size", "is " + std::to_string(size) + ", expected a positive number");
   else if (strategy == "group")
@@ -198,12 +211,14 @@ WeightScheme readScheme(JsonObject &weights) {
 
 void refuseFormat(JsonObject &object) {
   std::string format = object.string("format").value_or("pack-quantized");
-  for (const char *known : {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized"})
+  for (const char *known : {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
+                            "nvfp4-pack-quantized", "mxfp4-pack-quantized"})
     if (format == known)
       return;
   object.unsupported("format", "is '" + printable(format, 64) +
                                    "', which is not supported for compressed-tensors; expected pack-quantized, "
-                                   "int-quantized, float-quantized or naive-quantized");
+                                   "int-quantized, float-quantized, naive-quantized, nvfp4-pack-quantized or "
+                                   "mxfp4-pack-quantized");
 }
 
 WeightScheme readGroups(JsonObject &options) {
@@ -232,8 +247,15 @@ WeightScheme readGroups(JsonObject &options) {
 }
 
 Status restoreAll(WeightRestorer &weights, const WeightScheme &scheme) {
+  bool isFloat4 = scheme.isFloat && scheme.bits == 4;
   for (const std::string &module : weights.namesBefore(".weight_packed"))
-    HEDDLE_RETURN_IF_ERROR(IntegerWeight(weights, module, scheme, /*isPacked=*/true).restore());
+    if (isFloat4 && scheme.groupSize == 16)
+      HEDDLE_RETURN_IF_ERROR(
+          restoreNvfp4(weights, module, {".weight_packed", ".weight_scale", ".weight_global_scale", /*divides=*/true}));
+    else if (isFloat4)
+      HEDDLE_RETURN_IF_ERROR(restoreMxfp4(weights, module, {".weight_packed", ".weight_scale"}));
+    else
+      HEDDLE_RETURN_IF_ERROR(IntegerWeight(weights, module, scheme, /*isPacked=*/true).restore());
   for (const std::string &module : weights.namesBefore(".weight_scale")) {
     if (scheme.isFloat)
       HEDDLE_RETURN_IF_ERROR(restoreFloat8(weights, module, {"weight_scale", scheme.blockRows, scheme.blockColumns}));
@@ -241,7 +263,8 @@ Status restoreAll(WeightRestorer &weights, const WeightScheme &scheme) {
       HEDDLE_RETURN_IF_ERROR(IntegerWeight(weights, module, scheme, /*isPacked=*/false).restore());
     weights.drop(module + ".weight_zero_point");
   }
-  for (const char *ending : {".input_scale", ".input_zero_point", ".output_scale", ".output_zero_point"})
+  for (const char *ending :
+       {".input_scale", ".input_global_scale", ".input_zero_point", ".output_scale", ".output_zero_point"})
     for (const std::string &module : weights.namesBefore(ending))
       weights.drop(module + ending);
   return Status();

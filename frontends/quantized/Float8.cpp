@@ -4,21 +4,13 @@
 // are; else they are rounded to f16, which has three bits more, if it reaches so far.
 #include "frontends/quantized/Float8.h"
 
+#include "frontends/SmallFloats.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 namespace heddle {
-
-// Sign, 4 bits of exponent with a bias of 7, 3 of mantissa; no infinities, and all ones is not a number.
-static float numberOf(uint8_t bits) {
-  int exponent = bits >> 3 & 15, mantissa = bits & 7;
-  float magnitude = exponent ? std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7)
-                             : std::ldexp(static_cast<float>(mantissa), -9);
-  if ((bits & 0x7f) == 0x7f)
-    magnitude = NAN;
-  return bits & 0x80 ? -magnitude : magnitude;
-}
 
 static TensorType typeFor(const std::vector<float> &scales) {
   constexpr float largestNumber = 448, largestHalf = 65504, smallestBfloat = 0x1p-100f;
@@ -54,7 +46,7 @@ Status restoreFloat8(WeightRestorer &weights, const std::string &module, const F
                                           shapeText({down, across}) + " scales of " + shapeText(codes->shape));
   std::array<float, 256> numbers;
   for (size_t bits = 0; bits < numbers.size(); ++bits)
-    numbers[bits] = numberOf(static_cast<uint8_t>(bits));
+    numbers[bits] = e4m3ToFloat(static_cast<uint8_t>(bits));
   auto fill = [&](int64_t row, float *out) {
     const uint8_t *bytes = codes->data + row * columns;
     const float *ofRow = scales.data() + row / blockRows * across;

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_FRONTENDS_QUANTIZED_FLOAT8_H
 #define HEDDLE_FRONTENDS_QUANTIZED_FLOAT8_H
 
-#include "frontends/quantized/WeightRestorer.h"
+#include "frontends/WeightRestorer.h"
 
 namespace heddle {
 

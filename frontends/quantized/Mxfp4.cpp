@@ -3,19 +3,12 @@
 // MXFP4 (OCP Microscaling Formats (MX) specification 1.0): 32 numbers of E2M1 share a power of two, E8M0. The experts of a layer are stacked,
 // NAME_blocks (experts, out, in / 32, 16) and NAME_scales (experts, out, in / 32); of a byte of blocks, the low nibble is the earlier number.
 // ggml's blocks are the same numbers in another order.
+#include "frontends/quantized/Float4.h"
 #include "frontends/quantized/QuantMethods.h"
 
 #include <atomic>
 
 namespace heddle {
-
-// The 16 bytes of a block: of ggml's, byte i has numbers i and i + 16.
-static void putBlock(uint8_t scale, const uint8_t *pairs, uint8_t *out) {
-  *out++ = scale;
-  auto number = [&](int i) { return pairs[i / 2] >> (i % 2 * 4) & 15; };
-  for (int i = 0; i < 16; ++i)
-    out[i] = static_cast<uint8_t>(number(i) | number(i + 16) << 4);
-}
 
 // `name` ends in the name of a matrix that each expert has.
 static Status restoreExperts(WeightRestorer &weights, const std::string &name) {
@@ -36,7 +29,7 @@ static Status restoreExperts(WeightRestorer &weights, const std::string &name) {
       for (int64_t i = 0; i < (last - first) * perRow; ++i, pairs += 16, out += 17) {
         if (scale[i] == notANumber)
           isFinite = false;
-        putBlock(scale[i], pairs, out);
+        putMxfp4Block(scale[i], pairs, out);
       }
     };
     std::string ofExpert = name.substr(0, dot) + std::to_string(expert) + "." + name.substr(dot) + ".weight";

@@ -19,6 +19,7 @@ constexpr QuantMethod methods[] = {
     {"compressed-tensors", readCompressedTensors},
     {"fp8", readFp8},
     {"gptq", readGptq},
+    {"modelopt", readModelOpt},
     {"mxfp4", readMxfp4},
 };
 
@@ -36,7 +37,7 @@ std::string knownMethods() {
   return known;
 }
 
-constexpr const char *optionsKey = "quantization_config";
+constexpr const char *optionsKey = "quantization_config", *modelOptFile = "hf_quant_config.json";
 
 // What an option does is not known: it may change what the codes stand for.
 void refuseUnasked(JsonObject &options, JsonValue stored, const std::string &method) {
@@ -96,20 +97,13 @@ void passQuantizerKeys(JsonObject &options) {
     options.pass(key);
 }
 
-Status restoreQuantizedWeights(ModelFiles &files, Model &model) {
-  std::string path = files.pathOf("config.json");
-  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
-  if (!json)
-    return json.status();
-  JsonObject config(*json, path);
-  if (!config.has(optionsKey)) // of the text model alone
-    config = config.object("text_config");
-  JsonObject options = config.object(optionsKey);
-  JsonValue stored = config.find(optionsKey);
+// `name`: of the method whose options these are; "": they say it.
+static Status restoreBy(JsonObject options, JsonValue stored, std::string name, Model &model) {
   HEDDLE_RETURN_IF_ERROR(options.status());
   if (!stored)
     return Status();
-  std::string name = options.string("quant_method").value_or("");
+  if (name.empty())
+    name = options.string("quant_method").value_or("");
   HEDDLE_RETURN_IF_ERROR(options.status());
   const QuantMethod *method = findMethod(name);
   if (!method) {
@@ -125,6 +119,22 @@ Status restoreQuantizedWeights(ModelFiles &files, Model &model) {
   WeightRestorer restorer(model);
   HEDDLE_RETURN_IF_ERROR(restore(restorer));
   return restorer.finish();
+}
+
+Status restoreQuantizedWeights(ModelFiles &files, Model &model) {
+  Expected<JsonFile> json = readConfigFile(files, "config.json", maxConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject config(*json, files.pathOf("config.json"));
+  if (!config.has(optionsKey)) // of the text model alone
+    config = config.object("text_config");
+  if (config.has(optionsKey) || !files.has(modelOptFile))
+    return restoreBy(config.object(optionsKey), config.find(optionsKey), "", model);
+  Expected<JsonFile> beside = readConfigFile(files, modelOptFile, maxConfigBytes);
+  if (!beside)
+    return beside.status();
+  JsonObject whole(*beside, files.pathOf(modelOptFile));
+  return restoreBy(whole.object("quantization"), whole.find("quantization"), "modelopt", model);
 }
 
 } // namespace heddle

@@ -5,8 +5,8 @@
 #ifndef HEDDLE_FRONTENDS_QUANTIZED_QUANTMETHODS_H
 #define HEDDLE_FRONTENDS_QUANTIZED_QUANTMETHODS_H
 
+#include "frontends/WeightRestorer.h"
 #include "frontends/huggingface/JsonObject.h"
-#include "frontends/quantized/WeightRestorer.h"
 
 namespace heddle {
 
@@ -19,6 +19,7 @@ RestoreWeights readBitsAndBytes(JsonObject &options);
 RestoreWeights readCompressedTensors(JsonObject &options);
 RestoreWeights readFp8(JsonObject &options);
 RestoreWeights readGptq(JsonObject &options);
+RestoreWeights readModelOpt(JsonObject &options);
 RestoreWeights readMxfp4(JsonObject &options);
 
 // Passes over the keys of GPTQ and AWQ that say how codes were chosen, which modules have them or which kernels are to run: what the tensors say
@@ -26,7 +27,7 @@ RestoreWeights readMxfp4(JsonObject &options);
 void passQuantizerKeys(JsonObject &options);
 
 // Restores the weights of `model`, whose tensors have the names and shapes of the folder's files, if its config.json has a
-// quantization_config.
+// quantization_config, or it has a hf_quant_config.json.
 Status restoreQuantizedWeights(ModelFiles &files, Model &model);
 
 } // namespace heddle

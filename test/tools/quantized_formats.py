@@ -26,17 +26,21 @@ def config(method, options):
 E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6, 0, -.5, -1, -1.5, -2, -3, -4, -6], np.float32)
 
 
+def e2m1_pairs(scaled):
+    """The nearest numbers of E2M1, two to a byte, the earlier one in its lower bits; and the numbers that these are."""
+    codes = np.abs(scaled[..., None] - E2M1).argmin(-1).astype(np.uint8)
+    pairs = codes[..., 0::2] | codes[..., 1::2] << 4
+    return pairs, np.stack([E2M1[pairs & 15], E2M1[pairs >> 4]], -1).reshape(scaled.shape)
+
+
 def mxfp4(name, weight, options):
     """Stacked experts (experts, in, out), as transformers has them: NAME_blocks (experts, out, in / 32, 16) and NAME_scales."""
     rows = np.swapaxes(weight, 1, 2)
     blocks = rows.reshape(*rows.shape[:2], -1, 32)
     exponent = np.floor(np.log2(np.abs(blocks).max(-1))) - 2
-    scaled = blocks / np.exp2(exponent)[..., None]
-    codes = np.abs(scaled[..., None] - E2M1).argmin(-1).astype(np.uint8)
-    parts = {name + "_blocks": codes[..., 0::2] | codes[..., 1::2] << 4, name + "_scales": (exponent + 127).astype(np.uint8)}
-    pairs, scales = parts[name + "_blocks"], parts[name + "_scales"]
-    read = np.stack([E2M1[pairs & 15], E2M1[pairs >> 4]], -1).reshape(blocks.shape)
-    numbers = np.ldexp(read, scales.astype(np.int32)[..., None] - 127)
+    pairs, read = e2m1_pairs(blocks / np.exp2(exponent)[..., None])
+    parts = {name + "_blocks": pairs, name + "_scales": (exponent + 127).astype(np.uint8)}
+    numbers = np.ldexp(read, parts[name + "_scales"].astype(np.int32)[..., None] - 127)
     return parts, np.swapaxes(numbers.reshape(rows.shape), 1, 2)
 
 
@@ -127,11 +131,50 @@ def fp8(name, weight, options):
     return parts, stored.float().numpy() * spread(scales)
 
 
+# --- nvfp4 ----------------------------------------------------------------------------------------------------------
+
+def nvfp4_blocks(weight, options):
+    """Pairs, the scales of blocks of 16 as E4M3, what multiplies these, and the numbers that all stand for; with half_scales, scales are rounded as they are read."""
+    blocks = weight.reshape(weight.shape[0], -1, 16)
+    factor = np.float32(np.abs(weight).max() / (6 * 448))
+    if options.get("power"):
+        factor = np.exp2(np.ceil(np.log2(factor)))
+    scales = torch.from_numpy(np.abs(blocks).max(-1) / 6 / factor).to(torch.float8_e4m3fn)
+    whole = scales.float().numpy() * factor
+    pairs, numbers = e2m1_pairs(blocks / np.where(whole > 0, whole, 1)[..., None])
+    if options.get("half_scales"):
+        whole = (whole * 128).astype(np.float16).astype(np.float32) / 128
+    return pairs.reshape(weight.shape[0], -1), scales, factor, (numbers * whole[..., None]).reshape(weight.shape)
+
+
+def modelopt(name, weight, options):
+    """W = weight * weight_scale * weight_scale_2 (Model Optimizer's NVFP4QTensor)."""
+    base = name.removesuffix(".weight")
+    pairs, scales, factor, numbers = nvfp4_blocks(weight, options)
+    return {name: pairs, base + ".weight_scale": scales, base + ".weight_scale_2": np.array(factor, np.float32),
+            base + ".input_scale": np.array(1, np.float32)}, numbers
+
+
+def compressed_float4(base, weight, options):
+    """W = weight_packed * weight_scale / weight_global_scale, or, of MXFP4, * 2 ** (weight_scale - 127)."""
+    if options["format"] == "nvfp4-pack-quantized":
+        pairs, scales, factor, numbers = nvfp4_blocks(weight, options)
+        return {base + ".weight_packed": pairs, base + ".weight_scale": scales, base + ".weight_global_scale": np.array([1 / factor], np.float32),
+                base + ".input_global_scale": np.ones(1, np.float32)}, numbers
+    blocks = weight.reshape(weight.shape[0], -1, 32)
+    exponents = np.floor(np.log2(np.abs(blocks).max(-1))) - 2
+    pairs, numbers = e2m1_pairs(blocks / np.exp2(exponents)[..., None])
+    return {base + ".weight_packed": pairs.reshape(weight.shape[0], -1), base + ".weight_scale": (exponents + 127).astype(np.uint8)}, \
+        (numbers * np.exp2(exponents)[..., None]).reshape(weight.shape).astype(np.float32)
+
+
 # --- compressed-tensors ---------------------------------------------------------------------------------------------
 
 def compressed_tensors(name, weight, options):
     """W = weight_scale * (weight - weight_zero_point); packed numbers are 2 ** (bits - 1) more (compressed_tensors' pack_to_int32 and dequantize)."""
     base, format, bits, group = name.removesuffix(".weight"), options["format"], options.get("num_bits", 4), options.get("group_size", -1)
+    if format in ("nvfp4-pack-quantized", "mxfp4-pack-quantized"):
+        return compressed_float4(base, weight, options)
     if format == "float-quantized":
         whole = options.get("strategy") == "tensor"
         scales = np.abs(weight).max(axis=None if whole else 1, keepdims=True).reshape(-1, 1) / np.float32(448)
@@ -157,8 +200,9 @@ def compressed_tensors(name, weight, options):
 
 
 def compressed_config(options):
-    is_float, group = options["format"] == "float-quantized", options.get("group_size", -1)
-    weights = {"num_bits": 8 if is_float else options.get("num_bits", 4), "type": "float" if is_float else "int", "symmetric": options.get("symmetric", True),
+    is_float, group = options["format"] in ("float-quantized", "nvfp4-pack-quantized", "mxfp4-pack-quantized"), options.get("group_size", -1)
+    bits = 8 if options["format"] == "float-quantized" else 4
+    weights = {"num_bits": bits if is_float else options.get("num_bits", 4), "type": "float" if is_float else "int", "symmetric": options.get("symmetric", True),
                "strategy": options.get("strategy", "channel" if group < 0 else "group"), "group_size": None if group < 0 else group, "block_structure": None,
                "dynamic": False, "observer": "minmax", "observer_kwargs": {}, "actorder": None}
     scheme = {"targets": ["Linear"], "weights": weights, "input_activations": None, "output_activations": None}
@@ -190,6 +234,10 @@ CONFIGS = {
     "awq": lambda options: {"bits": 4, "group_size": GROUP, "zero_point": True, "version": "gemm", "modules_to_not_convert": None, **options},
     "fp8": lambda options: {"activation_scheme": "dynamic", "fmt": "e4m3", **options},
     "compressed_tensors": compressed_config,
+    "modelopt": lambda options: {"quant_algo": "NVFP4", "producer": {"name": "modelopt", "version": "0.37.0"}, "ignore": ["lm_head"],
+                                 "kv_cache_scheme": {"dynamic": False, "num_bits": 8, "type": "float"},
+                                 "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"dynamic": False, "num_bits": 4, "type": "float",
+                                                                                                   "group_size": 16}}}},
     "bitsandbytes": lambda options: {"load_in_4bit": not options.get("load_in_8bit", False), "load_in_8bit": False, "llm_int8_threshold": 6.0,
                                      "bnb_4bit_quant_storage": "uint8",
                                      **{key: value for key, value in options.items() if key != "half_scales"}},

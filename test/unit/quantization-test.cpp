@@ -5,7 +5,9 @@
 #include "bytes/Text.h"
 #include "frontends/Checkpoint.h"
 #include "frontends/LatticePoints.h"
+#include "frontends/SmallFloats.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -42,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Quantization, BlockType,
                                          TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
                                          TensorType::MXFP4, TensorType::IQ1_S, TensorType::IQ1_M, TensorType::IQ2_XXS,
                                          TensorType::IQ2_XS, TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S,
-                                         TensorType::TQ1_0, TensorType::TQ2_0),
+                                         TensorType::TQ1_0, TensorType::TQ2_0, TensorType::NVFP4),
                          [](const auto &info) { return std::string(tensorTypeInfo(info.param).name); });
 
 // Every point, of which random blocks meet some: digests that make_integers.py prints.
@@ -60,6 +62,20 @@ template <typename T> float dequantized(TensorType type, T value) {
   float out;
   dequantize(type, reinterpret_cast<const uint8_t *>(&value), 1, &out);
   return out;
+}
+
+// The blocks that NVFP4's become have the same numbers: each scale of E4M3 is a number of f16, shifted or not.
+TEST(Quantization, scalesOfNvfp4AreExactInHalves) {
+  for (int bits = 0; bits < 0x7f; ++bits) {
+    uint8_t block[10] = {}, file[36] = {uint8_t(bits)};
+    putE2M1Scale(e4m3ToFloat(uint8_t(bits)), block);
+    for (int i = 0; i < 8; ++i)
+      block[2 + i] = file[4 + i] = uint8_t(16 * (i + 8) + i);
+    std::vector<float> converted(16), stored(64);
+    dequantize(TensorType::E2M1_F16, block, 16, converted.data());
+    dequantize(TensorType::NVFP4, file, 64, stored.data());
+    EXPECT_TRUE(std::equal(converted.begin(), converted.end(), stored.begin())) << bits;
+  }
 }
 
 TEST(Quantization, halfPrecision) {

@@ -22,9 +22,9 @@ BLOCKS = {
     "q6_k": (14, 256, 210, {208: .0001}), "iq4_nl": (20, 32, 18, {0: .0009}), "iq4_xs": (23, 256, 136, {0: .00008}),
     "mxfp4": (39, 32, 17, {}), "iq1_s": (19, 256, 50, {0: .008}), "iq1_m": (29, 256, 56, {}), "iq2_xxs": (16, 256, 66, {0: .001}),
     "iq2_xs": (17, 256, 74, {0: .001}), "iq2_s": (22, 256, 82, {0: .001}), "iq3_xxs": (18, 256, 98, {0: .0004}), "iq3_s": (21, 256, 110, {0: .0004}),
-    "tq1_0": (34, 256, 54, {52: .08}), "tq2_0": (35, 256, 66, {64: .08}),
+    "tq1_0": (34, 256, 54, {52: .08}), "tq2_0": (35, 256, 66, {64: .08}), "nvfp4": (40, 64, 36, {}),
 }
-TYPES, OTHERS = ["f32", "f16", "bf16", *BLOCKS, "q8_0"], "q5_0"
+TYPES, OTHERS = ["f32", "f16", "bf16", *BLOCKS, "q8_0", "q4_0"], "q5_0"
 
 
 def matrix(rng, kind, rows, columns):
@@ -43,6 +43,8 @@ def matrix(rng, kind, rows, columns):
             struct.pack_into("<e", block, at, half * rng.uniform(0.5, 1))
         if kind == "mxfp4":
             block[0] = rng.choice((121, 122))
+        if kind == "nvfp4":  # 2^-5 to 2^-4
+            block[:4] = (16 + byte % 8 for byte in block[:4])
         if kind == "iq1_m":  # four bits of an f16 in each of four words: .008 to .016
             block[49::2] = (byte & 15 | half << 4 for byte, half in zip(block[49::2], (0, 0, rng.randrange(4), 2), strict=True))
         blocks += block

@@ -20,6 +20,8 @@ INTEGERS = {T.IQ1_S: (0, 0.01), T.IQ1_M: (None, 0.01), T.IQ2_XXS: (0, 0.001), T.
 # Of embeddings and the head; queries, keys and values; the attention's result; gate and up; down.
 MIXTURES = {"iq_small": (T.IQ3_S, T.IQ2_XXS, T.IQ1_S, T.IQ2_XS, T.IQ1_M), "iq_ternary": (T.IQ2_S, T.IQ3_XXS, T.TQ2_0, T.IQ4_XS, T.TQ1_0),
             "iq_again": (T.TQ2_0, T.IQ1_M, T.IQ3_S, T.IQ2_S, T.IQ2_XXS)}
+# Of NVFP4, matrices with a scale of their own, which is another tensor.
+FACTORS = {"nvfp4": {"blk.0.attn_q": 0.75, "blk.0.ffn_down": 0.625}}
 PARTS = ("token", "attn_q attn_k attn_v", "attn_output", "ffn_gate ffn_up", "ffn_down")
 TYPES = [T.F32, T.F16, T.BF16, T.Q4_0, T.Q4_1, T.Q5_0, T.Q5_1, T.Q8_0, T.MXFP4, *SCALES]
 
@@ -35,6 +37,9 @@ def shapes(hidden):
 def random_blocks(kind, shape, rng):
     values, size = gguf.GGML_QUANT_SIZES[kind]
     blocks = rng.integers(0, 256, (shape[0] * shape[1] // values, size), dtype=np.uint8)
+    if kind == T.NVFP4:  # four scales of E4M3, from 2^-5 to 2^-4
+        blocks[:, :4] = blocks[:, :4] % 8 + 16
+        return blocks.reshape(shape[0], -1)
     at, count = SCALES.get(kind, (0, 1))
     scales = (0.0004 * (1 + rng.random((len(blocks), count)))).astype(np.float16)
     if kind in INTEGERS:
@@ -52,7 +57,7 @@ def stored(values, kind, rng):
     if kind in PLAIN:
         data = values.astype(PLAIN[kind])
         return data, data.astype(np.float64)
-    data = random_blocks(kind, values.shape, rng) if kind in SCALES or kind in INTEGERS else quants.quantize(values, kind)
+    data = random_blocks(kind, values.shape, rng) if kind in (*SCALES, *INTEGERS, T.NVFP4) else quants.quantize(values, kind)
     return data, quants.dequantize(data, kind).reshape(values.shape).astype(np.float64)
 
 
@@ -109,6 +114,10 @@ def write(folder, name, kinds, rng):
         values = (1 + 0.1 * rng.standard_normal(shape) if vector else 1.5 * rng.standard_normal(shape) / np.sqrt(hidden))
         data, weights[tensor] = stored(values.astype(np.float32), kind, rng)
         writer.add_tensor(tensor, data, raw_dtype=kind)
+        base = tensor.removesuffix(".weight")
+        if factor := FACTORS.get(name, {}).get(base):
+            writer.add_tensor(base + ".scale", np.array([factor], np.float32)), writer.add_tensor(base + ".input_scale", np.ones(1, np.float32))
+            weights[tensor] *= factor
     writer.write_header_to_file(), writer.write_kv_data_to_file(), writer.write_tensors_to_file(), writer.close()
     ids = rng.integers(0, VOCABULARY, 20)
     os.makedirs(os.path.join(folder, name), exist_ok=True)
@@ -117,6 +126,6 @@ def write(folder, name, kinds, rng):
 
 
 if __name__ == "__main__":
-    models = {**{kind.name.lower(): (kind,) * len(PARTS) for kind in TYPES}, **MIXTURES}
+    models = {**{kind.name.lower(): (kind,) * len(PARTS) for kind in TYPES}, **MIXTURES, "nvfp4": (T.NVFP4,) * len(PARTS)}
     for i, (name, kinds) in enumerate(models.items()):
         write(os.path.dirname(os.path.abspath(__file__)), name, kinds, np.random.default_rng(i))

@@ -3,7 +3,7 @@
 // A weight of codes keeps its numbers where 32 neighbours of a row have one scale: (code - zero) * scale is Q4_0 or Q8_0 where zero is in the
 // middle, and Q5_0 where it is elsewhere, which has room for each difference of two codes of 4 bits. Their scale is f16, as most files have it.
 // Elsewhere numbers are rounded to 16 bits.
-#include "frontends/quantized/WeightRestorer.h"
+#include "frontends/WeightRestorer.h"
 
 #include "bytes/HalfFloats.h"
 

@@ -2,8 +2,8 @@
 //
 // Writes weights that a checkpoint holds in parts as rows of numbers or blocks, and puts them into it instead of their parts. They lie in a
 // file without a name, which is filled run by run: memory grows with neither the model nor its largest weight.
-#ifndef HEDDLE_FRONTENDS_QUANTIZED_WEIGHTRESTORER_H
-#define HEDDLE_FRONTENDS_QUANTIZED_WEIGHTRESTORER_H
+#ifndef HEDDLE_FRONTENDS_WEIGHTRESTORER_H
+#define HEDDLE_FRONTENDS_WEIGHTRESTORER_H
 
 #include "frontends/ModelConfig.h"
 #include "frontends/UnnamedFile.h"
@@ -56,7 +56,10 @@ public:
   // As f16 or bf16: `fill` gives a row.
   Status addNumbers(const std::string &name, TensorType type, int64_t rows, int64_t columns,
                     const std::function<void(int64_t row, float *out)> &fill);
-  // As blocks of `type`.
+  // Gives rows [first, last) as numbers, and in `out` as the weight's type has them, if it returns true; else they are rounded to it.
+  using FillBoth = std::function<bool(int64_t first, int64_t last, float *numbers, uint8_t *out)>;
+  Status addRows(const std::string &name, TensorType type, int64_t rows, int64_t columns, const FillBoth &fill);
+  // As blocks of `type`, which are those of the checkpoint: nothing is rounded.
   Status addBlocks(const std::string &name, TensorType type, int64_t rows, int64_t columns,
                    const UnnamedFile::FillRows &fill);
   // Takes a part out of the checkpoint, once its weight is there.
@@ -65,10 +68,6 @@ public:
   Status finish();
 
 private:
-  // Gives rows [first, last) as numbers, and in `out` as the weight's type has them, if it returns true; else they are rounded to it.
-  using FillBoth = std::function<bool(int64_t first, int64_t last, float *numbers, uint8_t *out)>;
-  Status addRows(const std::string &name, TensorType type, int64_t rows, int64_t columns, const FillBoth &fill);
-
   Model &model;
   UnnamedFile file;
 };
