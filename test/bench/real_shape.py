@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""real_shape.py NAME [--layers N] [--type q4_0|q8_0|bf16|mxfp4] OUT.gguf
+"""real_shape.py NAME [--layers N] [--type q4_0|q8_0|bf16|mxfp4|nvfp4] OUT.gguf
 
 Writes a GGUF file of the shape that a published model has, with random weights: its widths, numbers of heads and experts, vocabulary and context, of as many
 layers as asked for. What a compiler does of a tiny model it need not do of these: contexts are longer than a split of the keys, widths are no powers of two,
@@ -149,9 +149,9 @@ NAMES["nemotron_h"] = NAMES["nemotron_h_latent"]  # the architecture that has ex
 # What transformers calls a tensor now, as gguf-names.json has it.
 RENAMED = {"kimi_linear": [(".forget_gate.", "."), (".mlp.gate.", ".block_sparse_moe.gate."), (".mlp.shared_experts.", ".block_sparse_moe.shared_experts.")],
            "nemotron_h": [("model.", "backbone.")], "mixtral": [(".mlp.gate.", ".block_sparse_moe.gate.")], "gpt_neox": [("lm_head.weight", "embed_out.weight")]}
-F32, Q4_0, Q8_0, BF16, MXFP4 = 0, 2, 8, 30, 39
-TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16, "mxfp4": MXFP4}
-BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34), MXFP4: (32, 17)}  # numbers, bytes
+F32, Q4_0, Q8_0, BF16, MXFP4, NVFP4 = 0, 2, 8, 30, 39, 40
+TYPES = {"q4_0": Q4_0, "q8_0": Q8_0, "bf16": BF16, "mxfp4": MXFP4, "nvfp4": NVFP4}
+BLOCK = {F32: (1, 4), BF16: (1, 2), Q4_0: (32, 18), Q8_0: (32, 34), MXFP4: (32, 17), NVFP4: (64, 36)}  # numbers, bytes
 
 
 def of_gpt_oss_20b(layers):
@@ -257,6 +257,10 @@ def random_blocks(kind, count, deviation, rng):
     if kind == MXFP4:  # powers of two beside the deviation of codes, which is 2.9
         blocks[:, 0] = 127 + round(math.log2(deviation / 2.9)) + rng.integers(-1, 2, len(blocks))
         blocks[:, 1:] = np.frombuffer(rng.bytes(16 * len(blocks)), np.uint8).reshape(-1, 16)
+        return blocks.tobytes()
+    if kind == NVFP4:  # E4M3 below 2^-6 is a multiple of 2^-9
+        blocks[:, :4] = np.clip(round(deviation / 2.9 * 512) + rng.integers(-1, 2, (len(blocks), 4)), 1, 7)
+        blocks[:, 4:] = np.frombuffer(rng.bytes(32 * len(blocks)), np.uint8).reshape(-1, 32)
         return blocks.tobytes()
     codes = 4.6 if kind == Q4_0 else 73.0  # their own deviation
     scales = deviation / codes * (0.7 + 0.6 * rng.random(len(blocks), dtype=np.float32))
