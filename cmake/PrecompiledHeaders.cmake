@@ -1,8 +1,8 @@
 # MLIR's headers take three quarters of the time in which a source of the compiler compiles, so they are parsed once, for every library
-# that reads them. Executables are left out: they compile as position-independent executables, which clang counts as another language.
+# and program that reads them.
 #
-# heddle_mlir_headers   the library that holds the parsed headers; nothing else is in it
-# heddle_precompile(T)  lets library T read them
+# heddle_mlir_headers     the library that holds the parsed headers; nothing else is in it
+# heddle_precompile(T…)   lets T read them
 file(WRITE ${CMAKE_BINARY_DIR}/mlir-headers.cpp "")
 add_library(heddle_mlir_headers OBJECT ${CMAKE_BINARY_DIR}/mlir-headers.cpp)
 target_compile_options(heddle_mlir_headers PRIVATE -Xclang -fno-pch-timestamp)
@@ -34,6 +34,11 @@ file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/heddle_mlir_headers.dir/cmake_pch.hxx.
 function(heddle_precompile)
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
+    # Clang counts what is compiled for a position-independent executable, -fPIE, as another language.
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE)
+      target_compile_options(${target} PRIVATE -fPIC)
+    endif()
     target_precompile_headers(${target} REUSE_FROM heddle_mlir_headers)
   endforeach()
 endfunction()
