@@ -572,6 +572,8 @@ std::string heddle::folderOf(StringRef path) {
 Status heddle::compileModel(const CompileOptions &options, CompileNotes *notes) {
   Compilation compilation(options);
   Status status = compilation.run();
+  if (options.observer)
+    options.observer->willEnd();
   if (status.isOk() && notes)
     *notes = std::move(compilation.notes);
   if (status.isOk() || !status.message().empty())

@@ -37,6 +37,8 @@ public:
                                           const Checkpoint &files) {
     return mlir::success();
   }
+  // The compilation ended, well or not, and its context is about to: no module of it may be kept any longer.
+  virtual void willEnd() {}
 };
 
 struct CompileOptions {

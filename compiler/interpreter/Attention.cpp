@@ -20,25 +20,23 @@ struct PartialRow {
 static PartialRow attendKeys(const AttentionRow &row, int64_t begin, int64_t end, MutableArrayRef<double> out) {
   llvm::fill(out, 0);
   PartialRow part;
-  SmallVector<std::pair<int64_t, double>> scores; // key, logit
-  for (int64_t j = begin; j < std::min(end, row.keys); ++j) {
-    if (!row.sees(j))
-      continue;
-    ArrayRef<double> key = row.key(j);
-    double score = 0;
-    for (size_t d = 0; d < row.query.size(); ++d)
-      score += row.query[d] * key[d];
+  SmallVector<int64_t> seen;
+  for (int64_t j = begin; j < std::min(end, row.keys); ++j)
+    if (row.sees(j))
+      seen.push_back(j);
+  SmallVector<double> scores(seen.size()); // logits
+  addDots(row.query.data(), [&](int64_t i) { return row.key(seen[i]).data(); }, row.query.size(), scores);
+  for (auto [j, score] : llvm::zip_equal(seen, scores)) {
     score *= row.scale;
     if (row.softcap)
       score = row.softcap * std::tanh(score / row.softcap);
     if (row.bias)
       score += row.bias(j);
-    scores.push_back({j, score});
     part.max = std::isnan(score) ? score : std::fmax(part.max, score);
   }
   if (part.max == -INFINITY)
     return part;
-  for (auto [j, score] : scores) {
+  for (auto [j, score] : llvm::zip_equal(seen, scores)) {
     double weight = std::exp(score - part.max);
     part.sum += weight;
     ArrayRef<double> value = row.value(j);

@@ -40,14 +40,19 @@ bool Buffer::isInside() const {
   return offset >= 0 && offset + (last + 1) * storedBytes(elementType) <= int64_t(memory->size());
 }
 
-// `visit(byte, element)` for every element, row-major.
-static void forEachElement(const Buffer &buffer, llvm::function_ref<void(int64_t, int64_t)> visit) {
-  int64_t width = storedBytes(buffer.elementType), element = 0;
-  forEachIndex(buffer.shape, [&](ArrayRef<int64_t> index) {
+// `visit(byte, size)` for every run of bytes that holds neighbouring elements, row-major; all runs are of one size.
+static void forEachRun(const Buffer &buffer, llvm::function_ref<void(int64_t, int64_t)> visit) {
+  int64_t width = storedBytes(buffer.elementType), run = 1;
+  ArrayRef<int64_t> shape = buffer.shape;
+  for (; !shape.empty() && (buffer.strides[shape.size() - 1] == run || shape.back() == 1); shape = shape.drop_back())
+    run *= shape.back();
+  if (!run)
+    return;
+  forEachIndex(shape, [&](ArrayRef<int64_t> index) {
     int64_t at = 0;
-    for (auto [i, stride] : llvm::zip_equal(index, buffer.strides))
+    for (auto [i, stride] : llvm::zip(index, buffer.strides))
       at += i * stride;
-    visit(buffer.offset + at * width, element++);
+    visit(buffer.offset + at * width, run * width);
   });
 }
 
@@ -56,10 +61,7 @@ bool Buffer::overlaps(const Buffer &other) const {
     return false;
   auto bytesOf = [](const Buffer &buffer) {
     std::vector<int64_t> bytes;
-    forEachElement(buffer, [&](int64_t byte, int64_t) {
-      for (int64_t i = 0; i < storedBytes(buffer.elementType); ++i)
-        bytes.push_back(byte + i);
-    });
+    forEachRun(buffer, [&](int64_t byte, int64_t size) { llvm::append_range(bytes, llvm::seq(byte, byte + size)); });
     llvm::sort(bytes);
     return bytes;
   };
@@ -79,17 +81,17 @@ bool Buffer::overlaps(const Buffer &other) const {
 }
 
 Tensor Buffer::load() const {
-  int64_t width = storedBytes(elementType);
   std::vector<uint8_t> packed;
-  forEachElement(*this, [&](int64_t byte, int64_t) {
-    packed.insert(packed.end(), memory->begin() + byte, memory->begin() + byte + width);
+  forEachRun(*this, [&](int64_t byte, int64_t size) {
+    packed.insert(packed.end(), memory->begin() + byte, memory->begin() + byte + size);
   });
   return tensorFromBytes(elementType, shape, packed.data());
 }
 
 void Buffer::store(const Tensor &tensor) const {
-  int64_t width = storedBytes(elementType);
   std::string bytes = bytesOf(tensor);
-  forEachElement(*this,
-                 [&](int64_t byte, int64_t element) { memcpy(memory->data() + byte, &bytes[element * width], width); });
+  forEachRun(*this, [&, from = bytes.data()](int64_t byte, int64_t size) mutable {
+    memcpy(memory->data() + byte, from, size);
+    from += size;
+  });
 }

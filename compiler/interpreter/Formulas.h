@@ -16,6 +16,11 @@ double activate(ActivationKind kind, double x, llvm::function_ref<double(double)
 // activation(gate) * up, bounded where `gating` says so.
 double activateGated(ActivationKind kind, GatingAttr gating, double gate, double up);
 
+// sums[i] += a @ row(i), of k numbers each, in their order: every sum is what it would be alone. Several grow at a time, as an addition waits for
+// the one before it.
+void addDots(const double *a, llvm::function_ref<const double *(int64_t)> row, int64_t k,
+             llvm::MutableArrayRef<double> sums);
+
 // x / sqrt(mean(x^2) + eps) * (weight + offset), in place.
 void normalise(llvm::MutableArrayRef<double> x, llvm::ArrayRef<double> weight, double eps, double offset);
 

@@ -79,6 +79,15 @@ template <typename Matmul> static void prepareRows(Frame &frame, Matmul op, std:
               op.getWeightOffsetAttr().getValueAsDouble());
 }
 
+// sums[r] += row `weightRow` of W @ row r of x (rows, k)
+static void addRowDots(const PackedWeights &weights, int64_t weightRow, int64_t k, ArrayRef<double> x,
+                       MutableArrayRef<double> sums) {
+  std::vector<double> numbers(k);
+  for (int64_t i = 0; i < k; ++i)
+    numbers[i] = weights.at(weightRow, i);
+  addDots(numbers.data(), [&](int64_t r) { return x.data() + r * k; }, k, sums);
+}
+
 FailureOr<Tensor> heddle::rowsOfHeads(Frame &frame, RotateAppendOp op) {
   const Tensor &input = frame.tensor(op.getInput());
   if (!op.getWeights())
@@ -90,13 +99,12 @@ FailureOr<Tensor> heddle::rowsOfHeads(Frame &frame, RotateAppendOp op) {
   std::vector<double> x = input.reals;
   prepareRows(frame, op, x, k);
   Tensor result = Tensor::zeros(getElementTypeOrSelf(op.getProductRoom()), {rows, n});
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t out = 0; out < n; ++out) {
-      double sum = op.getBias() ? frame.tensor(op.getBias()).reals[out] : 0;
-      for (int64_t i = 0; i < k; ++i)
-        sum += x[r * k + i] * weights->at(out, i);
-      result.setReal(r * n + out, sum);
-    }
+  for (int64_t out = 0; out < n; ++out) {
+    std::vector<double> sums(rows, op.getBias() ? frame.tensor(op.getBias()).reals[out] : 0);
+    addRowDots(*weights, out, k, x, sums);
+    for (int64_t r = 0; r < rows; ++r)
+      result.setReal(r * n + out, sums[r]);
+  }
   return result;
 }
 
@@ -113,23 +121,13 @@ static LogicalResult packedMatmul(Frame &frame, PackedMatmulOp op) {
   prepareRows(frame, op, x, k);
 
   Tensor result = frame.tensor(op.getInits()[0]);
-  // Row `weightRow` of W times every row of the input.
-  auto dots = [&](int64_t weightRow, ArrayRef<double> begin) {
-    std::vector<double> numbers(k), sums(begin);
-    for (int64_t i = 0; i < k; ++i)
-      numbers[i] = weights->at(weightRow, i);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < k; ++i)
-        sums[r] += x[r * k + i] * numbers[i];
-    return sums;
-  };
   for (int64_t out = 0; out < n; ++out) {
-    std::vector<double> begin(rows, bias ? bias->reals[out] : 0);
+    std::vector<double> sums(rows, bias ? bias->reals[out] : 0), ups(rows);
     for (int64_t r = 0; op.getAccumulate() && r < rows; ++r)
-      begin[r] += result.reals[r * n + out];
-    std::vector<double> sums = dots(out, begin), ups;
+      sums[r] += result.reals[r * n + out];
+    addRowDots(*weights, out, k, x, sums);
     if (op.getGated())
-      ups = dots(n + out, std::vector<double>(rows));
+      addRowDots(*weights, n + out, k, x, ups);
     for (int64_t r = 0; r < rows; ++r) {
       double value = op.getActivation() ? activate(*op.getActivation(), sums[r]) : sums[r];
       result.setReal(r * n + out, op.getGated() ? value * ups[r] : value);
@@ -198,13 +196,11 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
   Tensor result = frame.tensor(op.getInits()[0]);
   if (!op.getActivation() && !op.getAccumulate())
     llvm::fill(result.reals, 0);
-  auto dot = [&](int64_t weightRow, const double *row) {
-    double sum = 0;
-    for (int64_t i = 0; i < k; ++i)
-      sum += weights->at(weightRow, i) * row[i];
-    return sum;
-  };
-  for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert)
+  std::vector<double> matrix(expertRows * k); // of the expert
+  for (int64_t expert = 0; expert < int64_t(op.getNumExperts()); ++expert) {
+    bool isChosen = offsets.integers[expert] < offsets.integers[expert + 1];
+    for (int64_t i = 0; isChosen && i < expertRows * k; ++i)
+      matrix[i] = weights->at(expert * expertRows + i / k, i % k);
     for (int64_t entry = offsets.integers[expert]; entry < offsets.integers[expert + 1]; ++entry) {
       int64_t token = rowIndex.integers[entry];
       double weight = rowScale.reals[entry];
@@ -213,23 +209,24 @@ static LogicalResult expertMatmul(Frame &frame, ExpertMatmulOp op) {
         read.assign(&x[token * k], &x[token * k] + k);
       for (double &number : read)
         number *= op.getScalesInput() ? weight : 1;
-      // Row `row` of the expert's matrix with its bias.
-      auto project = [&](int64_t row, const double *from) {
-        int64_t weightRow = expert * expertRows + row;
-        return dot(weightRow, from) + (op.getBias() ? frame.tensor(op.getBias()).reals[weightRow] : 0);
-      };
+      // Of every row of the expert's matrix, with its bias.
+      std::vector<double> products(expertRows);
+      addDots(
+          op.getActivation() ? read.data() : &x[entry * k], [&](int64_t row) { return &matrix[row * k]; }, k, products);
+      for (auto [row, sum] : llvm::enumerate(products))
+        sum += op.getBias() ? frame.tensor(op.getBias()).reals[expert * expertRows + row] : 0;
       for (int64_t i = 0; i < n; ++i) {
         if (op.getActivation()) {
           bool alternates = op.getAlternating();
-          double gate = project(alternates ? 2 * i : i, read.data());
-          double up = op.getUngated() ? 1 : project(alternates ? 2 * i + 1 : i + n, read.data());
+          double gate = products[alternates ? 2 * i : i];
+          double up = op.getUngated() ? 1 : products[alternates ? 2 * i + 1 : i + n];
           result.setReal(entry * n + i, activateGated(*op.getActivation(), op.getGatingAttr(), gate, up));
           continue;
         }
-        result.setReal(token * n + i,
-                       result.reals[token * n + i] + (op.getScalesInput() ? 1 : weight) * project(i, &x[entry * k]));
+        result.setReal(token * n + i, result.reals[token * n + i] + (op.getScalesInput() ? 1 : weight) * products[i]);
       }
     }
+  }
   frame.set(op.getResults()[0], std::move(result));
   return success();
 }

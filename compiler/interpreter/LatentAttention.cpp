@@ -25,21 +25,29 @@ struct Cached {
 
 static Rebuilt rebuild(const LatentDims &dims, int64_t tokens, function_ref<Cached(int64_t)> token, int64_t g,
                        const Up &keyUp, const Up &valueUp) {
+  int64_t width = dims.queryDim();
   Rebuilt rebuilt;
-  auto product = [&](const Up &up, int64_t i, ArrayRef<double> latent) {
-    double sum = 0;
-    for (int64_t r = 0; r < dims.rank; ++r)
-      sum += up(g, i, r) * latent[r];
-    return sum;
-  };
+  rebuilt.keys.resize(tokens * width);
+  rebuilt.values.resize(tokens * dims.value);
+  SmallVector<ArrayRef<double>> latents;
   for (int64_t j = 0; j < tokens; ++j) {
     Cached cached = token(j);
-    for (int64_t i = 0; i < dims.nope; ++i)
-      rebuilt.keys.push_back(product(keyUp, i, cached.latent));
-    llvm::append_range(rebuilt.keys, cached.rope);
-    for (int64_t i = 0; i < dims.value; ++i)
-      rebuilt.values.push_back(product(valueUp, i, cached.latent));
+    latents.push_back(cached.latent);
+    llvm::copy(cached.rope, rebuilt.keys.begin() + j * width + dims.nope);
   }
+  // Column `i` of every token: row `i` of the head's matrix times its latent.
+  auto product = [&](const Up &up, int64_t i, std::vector<double> &out, int64_t stride) {
+    std::vector<double> row(dims.rank), sums(tokens);
+    for (int64_t r = 0; r < dims.rank; ++r)
+      row[r] = up(g, i, r);
+    addDots(row.data(), [&](int64_t j) { return latents[j].data(); }, dims.rank, sums);
+    for (int64_t j = 0; j < tokens; ++j)
+      out[j * stride + i] = sums[j];
+  };
+  for (int64_t i = 0; i < dims.nope; ++i)
+    product(keyUp, i, rebuilt.keys, width);
+  for (int64_t i = 0; i < dims.value; ++i)
+    product(valueUp, i, rebuilt.values, dims.value);
   return rebuilt;
 }
 

@@ -48,6 +48,36 @@ static LogicalResult embedding(Frame &frame, EmbeddingOp op) {
   return success();
 }
 
+void heddle::addDots(const double *a, llvm::function_ref<const double *(int64_t)> row, int64_t k,
+                     MutableArrayRef<double> sums) {
+  constexpr int64_t atOnce = 8;
+  int64_t count = sums.size(), i = 0;
+  for (; i + atOnce <= count; i += atOnce) {
+    const double *rows[atOnce];
+    double own[atOnce];
+    for (int64_t j = 0; j < atOnce; ++j)
+      rows[j] = row(i + j), own[j] = sums[i + j];
+    for (int64_t at = 0; at < k; ++at)
+      for (int64_t j = 0; j < atOnce; ++j)
+        own[j] += a[at] * rows[j][at];
+    llvm::copy(own, sums.begin() + i);
+  }
+  for (; i < count; ++i) {
+    const double *b = row(i);
+    double sum = sums[i];
+    for (int64_t at = 0; at < k; ++at)
+      sum += a[at] * b[at];
+    sums[i] = sum;
+  }
+}
+
+// x @ matrix^T, without a bias.
+static std::vector<double> product(const double *x, const Tensor &matrix) {
+  std::vector<double> sums(matrix.dim(0));
+  addDots(x, [&](int64_t n) { return &matrix.reals[n * matrix.dim(1)]; }, matrix.dim(1), sums);
+  return sums;
+}
+
 // sum_k a[k] * b[k]
 static double dot(const double *a, const double *b, int64_t count) {
   double sum = 0;
@@ -69,10 +99,8 @@ static LogicalResult linear(Frame &frame, LinearOp op) {
     const Tensor &weight = frame.tensor(operand);
     const Tensor *bias = op.getBiases().empty() ? nullptr : &frame.tensor(op.getBiases()[i]);
     for (int64_t row = 0; row < input.rows(); ++row)
-      for (int64_t n = 0; n < weight.dim(0); ++n)
-        result.setReal(row * outFeatures + offset + n,
-                       dot(&input.reals[row * inFeatures], &weight.reals[n * inFeatures], inFeatures) +
-                           (bias ? bias->reals[n] : 0));
+      for (auto [n, sum] : llvm::enumerate(product(&input.reals[row * inFeatures], weight)))
+        result.setReal(row * outFeatures + offset + n, sum + (bias ? bias->reals[n] : 0));
     offset += weight.dim(0);
   }
   frame.set(op, std::move(result));
@@ -354,18 +382,17 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
     if (row % sequence == 0)
       taken.assign(router.dim(0), 0);
     const double *x = &input.reals[row * width];
-    SmallVector<double> logits;
-    for (int64_t e = 0; e < router.dim(0); ++e)
-      logits.push_back(dot(&routed.reals[row * routedWidth], &router.reals[e * routedWidth], routedWidth) +
-                       (op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0));
+    std::vector<double> logits = product(&routed.reals[row * routedWidth], router);
+    for (auto [e, logit] : llvm::enumerate(logits))
+      logit += op.getRouterBias() ? frame.tensor(op.getRouterBias()).reals[e] : 0;
     for (auto [e, p] : routeToken(logits, correction, scales, op.getTopK(), op.getNormalize(), op.getRoutingAttr())) {
       if (++taken[e] > op.getCapacity() && op.getCapacity())
         continue;
-      // Row `i` of a product with its bias.
-      auto project = [&, e = e](OperandRange matrices, OperandRange biases, int64_t i, const double *from) {
-        const Tensor &matrix = frame.tensor(matrices[e]);
-        double bias = biases.empty() ? 0 : frame.tensor(biases[e]).reals[i];
-        return dot(from, &matrix.reals[i * matrix.dim(1)], matrix.dim(1)) + bias;
+      auto project = [&, e = e](OperandRange matrices, OperandRange biases, const double *from) {
+        std::vector<double> rows = product(from, frame.tensor(matrices[e]));
+        for (auto [i, sum] : llvm::enumerate(rows))
+          sum += biases.empty() ? 0 : frame.tensor(biases[e]).reals[i];
+        return rows;
       };
       bool alternates = op.alternates(), isUngated = op.isUngated();
       bool scalesInput = op.getRouting() && op.getRouting()->getScalesInput();
@@ -373,17 +400,15 @@ static LogicalResult moe(Frame &frame, MoeOp op) {
       for (double &number : read)
         number *= scalesInput ? p : 1;
       int64_t intermediate = frame.tensor(op.getDowns()[e]).dim(1);
-      std::vector<double> hidden; // (intermediate)
+      std::vector<double> gates = project(op.getGates(), op.getGateBiases(), read.data()), ups, hidden;
+      if (!isUngated && !alternates)
+        ups = project(op.getUps(), op.getUpBiases(), read.data());
       for (int64_t i = 0; i < intermediate; ++i) {
-        double gate = project(op.getGates(), op.getGateBiases(), alternates ? 2 * i : i, read.data());
-        double up = isUngated    ? 1
-                    : alternates ? project(op.getGates(), op.getGateBiases(), 2 * i + 1, read.data())
-                                 : project(op.getUps(), op.getUpBiases(), i, read.data());
-        hidden.push_back(activateGated(op.getActivation(), op.getGatingAttr(), gate, up));
+        double up = isUngated ? 1 : alternates ? gates[2 * i + 1] : ups[i];
+        hidden.push_back(activateGated(op.getActivation(), op.getGatingAttr(), gates[alternates ? 2 * i : i], up));
       }
-      for (int64_t d = 0; d < width; ++d)
-        result.reals[row * width + d] +=
-            (scalesInput ? 1 : p) * project(op.getDowns(), op.getDownBiases(), d, hidden.data());
+      for (auto [d, sum] : llvm::enumerate(project(op.getDowns(), op.getDownBiases(), hidden.data())))
+        result.reals[row * width + d] += (scalesInput ? 1 : p) * sum;
     }
   }
   result.round();

@@ -13,10 +13,6 @@ unsigned heddle::integerWidth(Type type) {
 }
 
 static double roundReal(FloatType type, double value) {
-  if (type.isF64())
-    return value;
-  if (type.isF32())
-    return static_cast<float>(value);
   bool losesInfo;
   llvm::APFloat number(value);
   number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
@@ -25,8 +21,12 @@ static double roundReal(FloatType type, double value) {
 }
 
 Scalar heddle::roundTo(Type type, Scalar value) {
-  if (auto floatType = dyn_cast<FloatType>(type))
-    return {roundReal(floatType, value.real), 0};
+  if (isa<Float32Type>(type))
+    return {static_cast<float>(value.real), 0};
+  if (isa<Float64Type>(type))
+    return {value.real, 0};
+  if (!isa<IntegerType, IndexType>(type))
+    return {roundReal(cast<FloatType>(type), value.real), 0};
   unsigned width = integerWidth(type);
   if (width == 1)
     return {0, value.integer & 1};
@@ -52,8 +52,12 @@ Tensor Tensor::scalar(Type elementType, Scalar value) {
 }
 
 void Tensor::round() {
-  for (int64_t i = 0, end = size(); i < end; ++i)
-    set(i, get(i));
+  if (isa<Float32Type>(elementType))
+    for (double &value : reals)
+      value = static_cast<float>(value);
+  else if (!isa<Float64Type>(elementType))
+    for (int64_t i = 0, end = size(); i < end; ++i)
+      set(i, get(i));
 }
 
 std::vector<int64_t> heddle::centredBytes(const Tensor &tensor, const Tensor *zero, bool isUnsigned) {

@@ -32,7 +32,8 @@ struct Tensor {
   static Tensor zeros(mlir::Type elementType, llvm::ArrayRef<int64_t> shape);
   static Tensor scalar(mlir::Type elementType, Scalar value);
 
-  bool isFloat() const { return llvm::isa<mlir::FloatType>(elementType); }
+  // What is none of the integers is a float: asking whether it is one takes a search, and every element asks.
+  bool isFloat() const { return !llvm::isa<mlir::IntegerType, mlir::IndexType>(elementType); }
   int64_t size() const { return isFloat() ? reals.size() : integers.size(); }
   int64_t rank() const { return shape.size(); }
   int64_t dim(int64_t i) const { return shape[i]; }

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/APFloat.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace mlir;
@@ -14,6 +15,8 @@ int64_t heddle::storedBytes(Type elementType) {
 }
 
 static double realFromBits(FloatType type, uint64_t bits) {
+  if (isa<Float32Type>(type))
+    return llvm::bit_cast<float>(uint32_t(bits));
   llvm::APFloat number(type.getFloatSemantics(), llvm::APInt(type.getWidth(), bits));
   bool losesInfo;
   number.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
@@ -21,6 +24,8 @@ static double realFromBits(FloatType type, uint64_t bits) {
 }
 
 static uint64_t bitsOfReal(FloatType type, double value) {
+  if (isa<Float32Type>(type) && !std::isnan(value))
+    return llvm::bit_cast<uint32_t>(static_cast<float>(value));
   llvm::APFloat number(value);
   bool losesInfo;
   number.convert(type.getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
@@ -30,11 +35,11 @@ static uint64_t bitsOfReal(FloatType type, double value) {
 Tensor heddle::tensorFromBytes(Type elementType, ArrayRef<int64_t> shape, const uint8_t *bytes) {
   Tensor tensor = Tensor::zeros(elementType, shape);
   int64_t width = storedBytes(elementType);
-  for (int64_t i = 0; i < tensor.size(); ++i) {
+  auto floatType = dyn_cast<FloatType>(elementType);
+  for (int64_t i = 0, end = tensor.size(); i < end; ++i) {
     uint64_t bits = 0;
     memcpy(&bits, bytes + i * width, width);
-    tensor.set(i, tensor.isFloat() ? Scalar{realFromBits(cast<FloatType>(elementType), bits), 0}
-                                   : Scalar{0, int64_t(bits)});
+    tensor.set(i, floatType ? Scalar{realFromBits(floatType, bits), 0} : Scalar{0, int64_t(bits)});
   }
   return tensor;
 }
@@ -42,9 +47,9 @@ Tensor heddle::tensorFromBytes(Type elementType, ArrayRef<int64_t> shape, const 
 std::string heddle::bytesOf(const Tensor &tensor) {
   int64_t width = storedBytes(tensor.elementType);
   std::string bytes(tensor.size() * width, '\0');
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    uint64_t bits = tensor.isFloat() ? bitsOfReal(cast<FloatType>(tensor.elementType), tensor.reals[i])
-                                     : uint64_t(tensor.integers[i]);
+  auto floatType = dyn_cast<FloatType>(tensor.elementType);
+  for (int64_t i = 0, end = tensor.size(); i < end; ++i) {
+    uint64_t bits = floatType ? bitsOfReal(floatType, tensor.reals[i]) : uint64_t(tensor.integers[i]);
     memcpy(&bytes[i * width], &bits, width);
   }
   return bytes;

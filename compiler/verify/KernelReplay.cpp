@@ -41,7 +41,7 @@ LogicalResult KernelReplay::didGenerate(ModuleOp module, const GeneratedCode &co
     return success();
   InterpreterOptions interpreter;
   // Shared without ownership: the compilation holds the files for as long as it runs.
-  interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files));
+  interpreter.weight = keepingValues(weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files)));
   interpreter.context =
       std::max<int64_t>({int64_t(options.ids.size()), int64_t(options.longIds.size()), interpreter.context});
   KernelRecorder recorder(module, code, info.maxRows, interpreter, context, options.leastLimit);

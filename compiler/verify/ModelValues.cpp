@@ -247,8 +247,7 @@ static FailureOr<RuntimeValue> readPacked(WeightOp op, const Checkpoint &checkpo
   }});
 }
 
-std::function<FailureOr<RuntimeValue>(WeightOp)>
-heddle::weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint) {
+WeightReader heddle::weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint) {
   return [checkpoint](WeightOp op) -> FailureOr<RuntimeValue> {
     PackingAttr packing = op.getPacking();
     if (isPacked(op))
@@ -274,6 +273,41 @@ heddle::weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint) {
     tensor.reals = readStored(*stored, rows, columns);
     tensor.round();
     return makeValue(std::move(tensor));
+  };
+}
+
+// A packed weight as its numbers, each of which is else found in the bytes whenever it is asked for.
+static RuntimeValue unpacked(const PackedWeights &packed, int64_t n, int64_t k) {
+  std::vector<double> values(n * k);
+  for (int64_t i = 0; i < n * k; ++i)
+    values[i] = packed.at(i / k, i % k);
+  // Behind the last row are numbers of the layout's own.
+  return PackedWeights{[values = std::make_shared<std::vector<double>>(std::move(values)), n, k,
+                        behind = packed.at](int64_t row, int64_t column) {
+    return row < n && column < k ? (*values)[row * k + column] : behind(row, column);
+  }};
+}
+
+WeightReader heddle::keepingValues(WeightReader read) {
+  constexpr int64_t maxNumbers = 32 << 20; // 256 MB
+  struct Kept {
+    DenseMap<std::pair<Attribute, Type>, RuntimeValue> values; // by all that a weight says
+    int64_t numbers = 0;
+  };
+  return [read = std::move(read), kept = std::make_shared<Kept>()](WeightOp op) -> FailureOr<RuntimeValue> {
+    std::pair<Attribute, Type> key(op->getAttrDictionary(), op.getType());
+    if (auto found = kept->values.find(key); found != kept->values.end())
+      return found->second;
+    FailureOr<RuntimeValue> value = read(op);
+    if (failed(value))
+      return failure();
+    auto *packed = std::get_if<PackedWeights>(&*value);
+    ArrayRef<int64_t> shape = packed ? op.getPacking().getShape() : ArrayRef(std::get<TensorRef>(*value)->shape);
+    int64_t numbers = llvm::product_of(shape);
+    if (numbers > maxNumbers - kept->numbers)
+      return value;
+    kept->numbers += numbers;
+    return kept->values[key] = packed ? unpacked(*packed, shape[0], shape[1]) : *value;
   };
 }
 
@@ -329,7 +363,7 @@ static std::vector<double> randomPacked(WeightOp op, PackingAttr packing, Source
   return channelsLast<double>(source.getStorage(), randomSource(op, source.getName(), {rows, k}, seed).reals, k);
 }
 
-std::function<FailureOr<RuntimeValue>(WeightOp)> heddle::randomWeights(uint64_t seed) {
+WeightReader heddle::randomWeights(uint64_t seed) {
   return [seed](WeightOp op) -> FailureOr<RuntimeValue> {
     PackingAttr packing = op.getPacking();
     bool isStored = packing && packing.getLayout() == PackingLayout::Stored;

@@ -10,12 +10,18 @@
 
 namespace heddle {
 
+using WeightReader = std::function<mlir::FailureOr<RuntimeValue>(WeightOp)>;
+
 // Weights of `checkpoint`, dequantised. Those that pack-weights has placed are packed as for the CPU and read back through
 // the layout's index formula.
-std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint);
+WeightReader weightsOf(const std::shared_ptr<const Checkpoint> &checkpoint);
 
 // Random weights in the same two forms; a source has the same values by itself and packed. Seeded by name.
-std::function<mlir::FailureOr<RuntimeValue>(WeightOp)> randomWeights(uint64_t seed);
+WeightReader randomWeights(uint64_t seed);
+
+// `read`, once for weights that say the same: a model is evaluated after each of many passes. Of large models the first 256 MB are kept.
+// For modules of one context.
+WeightReader keepingValues(WeightReader read);
 
 // token_type_ids of `length` tokens for an encoder of so many types: the second half is another text, where there is another type.
 std::vector<int64_t> tokenTypesOf(int64_t length, int64_t types);

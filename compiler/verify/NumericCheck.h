@@ -46,7 +46,8 @@ public:
   explicit NumericCheck(NumericCheckOptions options);
 
   // Whether `module`, as `stage` leaves it, still computes what it did; else emits an error that names `stage`, the result
-  // and its error. The first call, and one after the entry's type changed, sets the expectation.
+  // and its error. The first call, and one after the entry's type changed, sets the expectation. A module that is what the last one
+  // was is not evaluated again: most passes of a model find nothing to do.
   mlir::LogicalResult check(mlir::ModuleOp module, llvm::StringRef stage);
 
   // What the first evaluation gave, empty before it.
@@ -72,7 +73,8 @@ private:
   NumericCheckOptions options;
   llvm::SmallVector<RuntimeValue> expected;
   mlir::FunctionType entryType;
-  ValueTrace before, now; // of the last module that was right, and of the one that is being checked
+  ValueTrace before, now;         // of the last module that was right, and of the one that is being checked
+  std::vector<uintptr_t> content; // of the module that was evaluated last
   std::optional<double> error;
   std::string ended;
   bool metUnknownOp = false;

@@ -66,6 +66,7 @@ public:
   LogicalResult didRun(ModuleOp module, Stage stage, const Checkpoint &files) override;
   LogicalResult didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                             const Checkpoint &files) override;
+  void willEnd() override { longModule = nullptr, interpreter = {}; }
   // Whether the inputs that the options name are those of the model.
   bool hasInputs() const { return inputsFit; }
   bool checkBinary(const std::string &binary, const std::string &folder, std::string &error);
@@ -80,8 +81,12 @@ private:
   LogicalResult chooseSequence(ModuleOp module);
   // The same of a model that encodes, and of one that generates.
   LogicalResult chooseTokens(ModuleOp module, NumericCheckOptions &numeric);
-  // Logits, or an encoder's hidden states, of a sequence that is long for the model, which the binary alone is compared with.
-  LogicalResult evaluateLong(ModuleOp module, const InterpreterOptions &interpreter);
+  // A sequence that is long for the model, which the binary alone is compared with.
+  void chooseLong(ModuleOp module);
+  // Logits of it, or an encoder's hidden states. It takes longer than any pass does and waits until these have been found right.
+  LogicalResult evaluateLong(const InterpreterOptions &interpreter);
+  // Whether the options choose the sequence, or an image does.
+  bool isChosen() const;
   // The same of one whose length changes what the model rotates by.
   LogicalResult evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter);
   bool checkEncodings(const std::string &binary, const std::string &folder, std::string &error);
@@ -112,8 +117,11 @@ private:
   bool isQuiet, isSmall = false;
   MLIRContext context;                      // of the types below: a compilation's own ends with it
   std::vector<NamedTensor> inputs, outputs; // of the binary; outputs as the reference has them
+  OwningOpRef<ModuleOp>
+      longModule; // as it was imported, of the compilation's context; null: nothing longer is evaluated
   std::vector<NamedTensor> largeInputs, largeOutputs;
   Tensor longLogits, beyondLogits; // of an encoder, its last hidden state
+  InterpreterOptions interpreter;  // with the weights of the compilation's files
   std::shared_ptr<NumericCheck> check;
   std::vector<GraphBeside> graphsBeside;
   bool hasTokenizer = false;
@@ -245,24 +253,31 @@ FailureOr<Tensor> StageCheck::logitsOf(func::FuncOp entry, const InterpreterOpti
   return logits;
 }
 
-LogicalResult StageCheck::evaluateLong(ModuleOp module, const InterpreterOptions &interpreter) {
+bool StageCheck::isChosen() const {
+  return plan.given.image.size || !options.ids.empty() || options.tokens || !options.inputs.empty();
+}
+
+void StageCheck::chooseLong(ModuleOp module) {
   constexpr int64_t safeTokens = 100; // that every model has positions for
   func::FuncOp entry = raggedEntry(module) ? raggedEntry(module) : graphOf(module);
   longIds = ids;
-  bool isChosen = plan.given.image.size || !options.ids.empty() || options.tokens || !options.inputs.empty();
-  if (!isChosen && isSmall) {
+  if (!isChosen() && isSmall) {
     int64_t most =
         plan.longestSequence == VerifyPlan::unknown ? safeTokens : std::min(plan.longestSequence, manyTokens);
     int64_t vocabSize = encodes ? plan.vocabSize : cast<RankedTensorType>(entry.getResultTypes()[0]).getShape().back();
     longIds = randomIds(most, vocabSize, options.seed);
   }
-  if (longIds == ids)
-    return success(); // the passes' reference will do
+  if (longIds != ids) // else the passes' reference will do
+    longModule = module.clone();
+}
+
+LogicalResult StageCheck::evaluateLong(const InterpreterOptions &interpreter) {
+  func::FuncOp entry = raggedEntry(*longModule) ? raggedEntry(*longModule) : graphOf(*longModule);
   FailureOr<Tensor> logits = logitsOf(entry, interpreter, longIds);
   if (failed(logits))
     return failure();
   longLogits = std::move(*logits);
-  return isChosen || !plan.beyondTokens ? success() : evaluateBeyond(module.getContext(), interpreter);
+  return isChosen() || !plan.beyondTokens ? success() : evaluateBeyond(longModule->getContext(), interpreter);
 }
 
 LogicalResult StageCheck::evaluateBeyond(MLIRContext *context, const InterpreterOptions &interpreter) {
@@ -338,14 +353,15 @@ LogicalResult StageCheck::begin(ModuleOp module, Stage stage, const Checkpoint &
   NumericCheckOptions numeric;
   numeric.stopsAtUnknownOps = true;
   // Shared without ownership: the compilation holds the files for as long as it runs.
-  numeric.interpreter.weight = weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files));
+  interpreter.weight = keepingValues(weightsOf(std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &files)));
+  numeric.interpreter = interpreter;
   if (failed(chooseInputs(module, numeric)))
     return failure();
   numeric.interpreter.context = std::max<int64_t>(ids.size(), numeric.interpreter.context);
   // A graph's types say what is rounded.
   numeric.limit = generates ? limitOf(options) : options.limit;
-  if (generates && !isQuiet && failed(evaluateLong(module, numeric.interpreter)))
-    return failure();
+  if (generates && !isQuiet)
+    chooseLong(module);
   if (!generates)
     evaluateLarge(graphOf(module), numeric.interpreter);
   if (raggedEntry(module) && failed(beginGraphsBeside(module, stage, numeric.interpreter)))
@@ -489,6 +505,8 @@ KernelReplayOptions StageCheck::replayOptions() const {
 LogicalResult StageCheck::didGenerate(ModuleOp module, const GeneratedCode &code, const PackageInfo &info,
                                       const Checkpoint &files) {
   hasTokenizer = !info.tokenizer.empty();
+  if (longModule && failed(evaluateLong(interpreter)))
+    return failure();
   if (!options.eachKernel)
     return success();
   replay = std::make_unique<KernelReplay>(replayOptions());

@@ -16,7 +16,7 @@ import safetensors
 from browser import pixels, view
 
 PROBE = """<pre id="probe"></pre><script>
-const made = { weights: [], maps: [], alerts: window.alerted === undefined };
+const made = { dom: document.documentElement.outerHTML, weights: [], maps: [], alerts: window.alerted === undefined };
 const image = () => $("map").toDataURL();
 const change = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event("change")); };
 const differs = act => { const before = image(); act(); return image() != before; };
@@ -52,7 +52,6 @@ $("probe").textContent = JSON.stringify({ ...made, maps: new Set(made.maps).size
 browser, page, tensors, texts = *sys.argv[1:4], sys.argv[4:]
 text = pathlib.Path(page).read_text()
 with tempfile.TemporaryDirectory() as folder:
-    dom = html.unescape(view(browser, page, folder, "--dump-dom"))
     picture = os.path.join(folder, "page.png")
     view(browser, page, folder, f"--screenshot={picture}")
     seen = {pixel for row in pixels(picture)[::4] for pixel in row}
@@ -60,13 +59,14 @@ with tempfile.TemporaryDirectory() as folder:
     pathlib.Path(probed).write_text(text.replace("</html>", PROBE + "</html>"))
     answer = view(browser, probed, folder, "--dump-dom")
 
+made = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', answer, re.S).group(1)))
+dom = html.unescape(made["dom"])  # as the page was, before anything was pressed
 for said in texts:
     assert said in dom, said
 shown = re.sub(r"<script>.*?</script>", "", dom, flags=re.S)
 assert "NaN" not in shown and "undefined" not in shown
 # The middle of the colours, on the light or the dark page, and more than a few shades.
 assert len(seen) > 30, len(seen)
-made = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', answer, re.S).group(1)))
 assert made["maps"] == made["pictures"], (made["maps"], made["pictures"])  # each layer and head has a picture of its own
 for promise in ("alerts", "button", "token", "last", "arrow", "keys", "first", "colour", "all"):
     assert made[promise] is True, promise

@@ -1,9 +1,9 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""onnx_node.py COMPILER FOLDER [OPTION…]: compiles each NAME.onnx of a folder with the options and runs it on NAME.in.safetensors.
+"""onnx_node.py [--keep=BINARIES] COMPILER FOLDER [OPTION…]: compiles each NAME.onnx of a folder with the options and runs it on NAME.in.safetensors.
 
 Every tensor of NAME.out.safetensors must come out with its type, shape and values: integers and booleans exactly,
 floats within rtol 1e-3 and atol 1e-7 (16 bits: 1e-2 and 1e-3). Prints a line per failure and the count; exit status 1
-if one failed.
+if one failed. The programs stay as BINARIES/NAME where that folder is given.
 """
 import math
 import os
@@ -33,8 +33,8 @@ def fault(got, want):
     return f"element {bad[0]} is {got[2][bad[0]]}, expected {values[bad[0]]} ({len(bad)} differ)" if bad else ""
 
 
-def run(compiler, options, stem, box):
-    binary, target = os.path.join(box, "model"), os.path.join(box, "out.safetensors")
+def run(compiler, options, stem, box, binary):
+    target = os.path.join(box, "out.safetensors")
     compile_it = [compiler, "compile", stem + ".onnx", "-o", binary, *options]
     run_it = [binary, "--io", stem + ".in.safetensors", target]
     for command in (compile_it, run_it):
@@ -47,12 +47,14 @@ def run(compiler, options, stem, box):
 
 
 def main():
-    compiler, folder, *options = sys.argv[1:]
+    words = sys.argv[1:]
+    kept = words.pop(0).removeprefix("--keep=") if words[0].startswith("--keep=") else None
+    compiler, folder, *options = words
     names = sorted(file[:-5] for file in os.listdir(folder) if file.endswith(".onnx"))
     failed = 0
     for name in names:
         with tempfile.TemporaryDirectory() as box:
-            what = run(compiler, options, os.path.join(folder, name), box)
+            what = run(compiler, options, os.path.join(folder, name), box, os.path.join(kept or box, name))
         if what:
             failed += 1
             print(f"{name}: {what}")

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -55,14 +56,17 @@ void heddle::registerCodegenDialects(DialectRegistry &registry) {
 
 LogicalResult heddle::lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   PassManager pm(module.getContext());
-  pm.addPass(createConvertVectorToSCFPass());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createSCFToControlFlowPass());
+  pm.enableVerifier(false); // once, of what all of them leave
+  // Function by function: what one of them needs once more, the others do not.
+  OpPassManager &functions = pm.nest<func::FuncOp>();
+  functions.addPass(createConvertVectorToSCFPass());
+  functions.addPass(createCanonicalizerPass());
+  functions.addPass(createSCFToControlFlowPass());
   ConvertVectorToLLVMPassOptions vectorOptions;
   // Sums keep the order in which the kernel states them.
   vectorOptions.reassociateFPReductions = false;
   vectorOptions.vectorTransposeLowering = vector::VectorTransposeLowering::Shuffle1D;
-  pm.addPass(createConvertVectorToLLVMPass(vectorOptions));
+  functions.addPass(createConvertVectorToLLVMPass(vectorOptions));
   ConvertMathToFuncsOptions powers;
   powers.minWidthOfFPowIExponent = 1;
   pm.addPass(createConvertMathToFuncs(powers));
@@ -74,7 +78,7 @@ LogicalResult heddle::lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   pm.addPass(createUBToLLVMConversionPass());
   pm.addPass(createConvertFuncToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
-  return pm.run(module);
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine, Loops kind) {
