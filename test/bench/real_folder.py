@@ -120,7 +120,7 @@ def built(config, architecture, dtype):
     with torch.no_grad():
         for name, tensor in model.named_parameters():
             if tensor.dim() > 1:
-                fan_in = tensor[0].numel()
+                fan_in = tensor[0].numel() * (config.d_kv if name.endswith("Attention.q.weight") else 1)  # T5 does not divide scores
                 tensor.normal_(std=0.5 if "embed" in name or "position" in name or "shared" in name else fan_in ** -0.5)
             elif name.endswith("weight"):
                 tensor.uniform_(0.8, 1.2)
