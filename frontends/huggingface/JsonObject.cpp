@@ -10,12 +10,13 @@ static const char *kindName(JsonKind kind) {
 }
 
 JsonObject::JsonObject(const JsonFile &json, std::string path)
-    : value(json.root), text(json.file->text().data()), path(std::move(path)) {
+    : value(json.root), text(json.file->text().data()), path(std::move(path)), origins(json.origins) {
   checkKind();
 }
 
 JsonObject::JsonObject(JsonValue value, const JsonObject &outer, std::string prefix)
-    : value(value), text(outer.text), path(outer.path), prefix(std::move(prefix)), places(outer.places) {
+    : value(value), text(outer.text), path(outer.path), prefix(std::move(prefix)), origins(outer.origins),
+      places(outer.places) {
   checkKind();
 }
 
@@ -32,13 +33,21 @@ bool JsonObject::lacks(const char *key) const {
   return !found || found.is(JsonKind::Null);
 }
 
+const JsonOrigin *JsonObject::originOf(const std::string &name) const {
+  if (!origins)
+    return nullptr;
+  auto found = origins->find(name);
+  return found == origins->end() ? nullptr : &found->second;
+}
+
 JsonValue JsonObject::lookUp(const char *key) const {
   asked->insert(key);
   if (other && lacks(key))
     return other->lookUp(key);
   JsonValue found = value.find(key);
-  if (found)
-    (*places)[prefix + key] = offsetOf(found);
+  const JsonOrigin *origin = originOf(prefix + key);
+  if (found && (origin || !origins))
+    (*places)[prefix + key] = origin ? origin->offset : offsetOf(found);
   return found;
 }
 
@@ -69,9 +78,11 @@ void JsonObject::fail(const char *key, const std::string &what, StatusCode code)
   if (!error.isOk())
     return;
   JsonValue found = lookUp(key);
-  error = errorIn(path, (other && lacks(key) ? other->prefix : prefix) + key + " " + what).as(code);
-  if (found)
-    error = std::move(error).atByte(offsetOf(found));
+  std::string name = (other && lacks(key) ? other->prefix : prefix) + key;
+  const JsonOrigin *origin = originOf(name);
+  error = errorIn(path, (origin ? origin->name : name) + " " + what).as(code);
+  if (found && (origin || !origins))
+    error = std::move(error).atByte(origin ? origin->offset : offsetOf(found));
 }
 
 void JsonObject::adopt(const JsonObject &other) {
