@@ -3,7 +3,7 @@
 
 #include "frontends/UnnamedFile.h"
 
-#include <cstring>
+#include <algorithm>
 
 namespace heddle {
 
@@ -37,7 +37,7 @@ Expected<JsonFile> makeJsonFile(const std::string &path, std::string text, JsonO
   UnnamedFile unnamed(path);
   Checkpoint mapped;
   uint64_t offset = 0;
-  auto fill = [&](int64_t, int64_t, uint8_t *out) { memcpy(out, text.data(), text.size()); };
+  auto fill = [&](int64_t, int64_t, uint8_t *out) { std::copy(text.begin(), text.end(), out); };
   HEDDLE_RETURN_IF_ERROR(unnamed.add(/*rows=*/1, int64_t(text.size()), text.size(), fill, offset));
   HEDDLE_RETURN_IF_ERROR(unnamed.addTo(mapped));
   std::string error;

@@ -33,11 +33,12 @@ bool JsonObject::lacks(const char *key) const {
   return !found || found.is(JsonKind::Null);
 }
 
+// Of the value, or of the nearest object around it that was made of one.
 const JsonOrigin *JsonObject::originOf(const std::string &name) const {
-  if (!origins)
-    return nullptr;
-  auto found = origins->find(name);
-  return found == origins->end() ? nullptr : &found->second;
+  for (std::string of = origins ? name : ""; !of.empty(); of.resize(of.find('.') == of.npos ? 0 : of.rfind('.')))
+    if (auto found = origins->find(of); found != origins->end())
+      return &found->second;
+  return nullptr;
 }
 
 JsonValue JsonObject::lookUp(const char *key) const {

@@ -45,8 +45,13 @@ int64_t ClipConfig::dimension(const char *tensor, size_t axis) const {
 void ClipConfig::add(ClipPart part, const std::string &name, const std::string &json, const char *key) {
   std::string &text = members[size_t(part)];
   text += (text.empty() ? "" : ", ") + jsonString(name) + ": " + json;
+  if (key)
+    note(part, name, key);
+}
+
+void ClipConfig::note(ClipPart part, const std::string &name, const char *key) {
   const auto &values = keys.source().metadata();
-  auto value = key ? values.find(keys.full(key)) : values.end();
+  auto value = values.find(keys.full(key));
   if (value == values.end())
     return;
   const uint8_t *begin = keys.source().tensors().files.front()->data();
@@ -67,6 +72,9 @@ void ClipConfig::addAll(ClipPart part, const char *stated) {
   std::string &text = members[size_t(part)];
   if (!all.empty())
     text += (text.empty() ? "" : ", ") + all;
+  for (const char *name : {"size", "crop_size", "max_image_size"})
+    if (part == ClipPart::Processor)
+      note(part, name, "vision.image_size");
 }
 
 std::vector<int64_t> ClipConfig::integers(const char *key) {

@@ -6,7 +6,7 @@
 
 #include "frontends/Json.h"
 #include "frontends/gguf/GgufModel.h"
-#include "frontends/mmproj/Projectors.h"
+#include "frontends/mmproj/Projector.h"
 
 #include <array>
 
@@ -46,6 +46,8 @@ private:
   void readNorm();
   void readColors(const char *key, const char *name);
   void addAll(ClipPart part, const char *members);
+  // That the member was made of this key.
+  void note(ClipPart part, const std::string &name, const char *key);
   void refuseUnread();
   std::string membersOf(ClipPart part) const;
 

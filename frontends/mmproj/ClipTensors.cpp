@@ -165,7 +165,7 @@ Status TensorTaker::addRows(const std::vector<const uint8_t *> &rows, uint64_t r
 
 Status TensorTaker::join(const std::vector<std::string> &parts, const std::string &name) {
   std::vector<const uint8_t *> rows;
-  TensorInfo whole;
+  TensorInfo whole = {};
   uint64_t rowBytes = 0;
   for (const std::string &part : parts) {
     const TensorInfo *tensor = find(part);
@@ -198,14 +198,15 @@ Status TensorTaker::joinFrames(const std::string &first, const std::string &seco
       return missing(i ? second : first);
   used.insert({first, second});
   TensorInfo whole = *frames[0];
-  bool isAlike = whole.shape.size() == 4 && frames[1]->shape == whole.shape && frames[1]->type == whole.type &&
+  uint64_t planes = whole.shape.size() == 4 ? uint64_t(whole.shape[0] * whole.shape[1]) : 0;
+  bool isAlike = frames[1]->shape == whole.shape && frames[1]->type == whole.type &&
                  tensorTypeInfo(whole.type).blockValues == 1 && whole.bytes > 0;
-  if (!isAlike)
+  if (planes == 0 || !isAlike)
     return errorIn(file.path(), "tensors " + first + " and " + second + " have shapes " + shapeText(whole.shape) +
                                     " and " + shapeText(frames[1]->shape) +
                                     ", expected two (out, channels, side, side) of one plain type")
         .ofTensor(second);
-  uint64_t planes = uint64_t(whole.shape[0] * whole.shape[1]), planeBytes = whole.bytes / planes;
+  uint64_t planeBytes = whole.bytes / planes;
   std::vector<const uint8_t *> rows;
   rows.reserve(2 * planes);
   for (uint64_t plane = 0; plane < planes; ++plane)

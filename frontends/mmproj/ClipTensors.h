@@ -5,7 +5,7 @@
 #define HEDDLE_FRONTENDS_MMPROJ_CLIPTENSORS_H
 
 #include "frontends/gguf/Gguf.h"
-#include "frontends/mmproj/Projectors.h"
+#include "frontends/mmproj/Projector.h"
 
 namespace heddle {
 

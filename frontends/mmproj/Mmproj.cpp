@@ -7,7 +7,7 @@
 #include "frontends/huggingface/ImageProcessor.h"
 #include "frontends/mmproj/ClipConfig.h"
 #include "frontends/mmproj/ClipTensors.h"
-#include "frontends/mmproj/Projectors.h"
+#include "frontends/mmproj/Projector.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 // The row of the file's projector.
-Expected<const Projector *> projectorOf(const GgufFile &file) {
+Expected<const Projector *> projectorOf(const GgufFile &file, const ProjectorList &projectors) {
   Expected<std::string_view> architecture = file.string("general.architecture");
   if (!architecture)
     return architecture.status();
@@ -39,10 +39,10 @@ Expected<const Projector *> projectorOf(const GgufFile &file) {
       file.contains(key) ? file.string(key) : Expected<std::string_view>("mlp"); // of the oldest files
   if (!type)
     return type.status();
-  const Projector *projector = findProjector(*type, file.tensors());
+  const Projector *projector = findProjector(projectors, *type, file.tensors());
   if (!projector)
     return errorIn(file.path(), std::string(key) + " is '" + printable(*type, 64) +
-                                    "', which is not supported; known: " + knownProjectors())
+                                    "', which is not supported; known: " + knownProjectors(projectors))
         .as(StatusCode::Unsupported);
   return projector;
 }
@@ -112,11 +112,12 @@ void mention(const Projector &projector, const ImageToken &token, SeenText &text
 
 } // namespace
 
-Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &families, Model &model) {
+Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &families, const ProjectorList &projectors,
+                  Model &model) {
   Expected<GgufFile> file = GgufFile::open(mmproj);
   if (!file)
     return file.status();
-  Expected<const Projector *> projector = projectorOf(*file);
+  Expected<const Projector *> projector = projectorOf(*file, projectors);
   if (!projector)
     return projector.status();
   HEDDLE_RETURN_IF_ERROR(checkFit(*file, text, **projector, model.config));

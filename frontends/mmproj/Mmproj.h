@@ -8,11 +8,13 @@
 #include "frontends/Family.h"
 #include "frontends/ModelFiles.h"
 #include "frontends/gguf/Gguf.h"
+#include "frontends/mmproj/Projector.h"
 
 namespace heddle {
 
-// Adds the tower in `mmproj` to `model`, a decoder that was read from `text`.
-Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &families, Model &model);
+// Adds the tower in `mmproj`, of one of `projectors`, to `model`, a decoder that was read from `text`.
+Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &families, const ProjectorList &projectors,
+                  Model &model);
 
 } // namespace heddle
 

@@ -4,6 +4,7 @@
 #include "frontends/read/ReadModel.h"
 
 #include "frontends/families/Families.h"
+#include "frontends/families/Projectors.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
 #include "frontends/mmproj/Mmproj.h"
@@ -112,7 +113,7 @@ Expected<Model> readModelWithImages(ModelFiles &files, ModelFiles &mmproj) {
   Expected<GgufFile> text = GgufFile::open(files);
   if (!text)
     return text.status();
-  HEDDLE_RETURN_IF_ERROR(joinMmproj(mmproj, *text, families(), *model));
+  HEDDLE_RETURN_IF_ERROR(joinMmproj(mmproj, *text, families(), projectors(), *model));
   return model;
 }
 

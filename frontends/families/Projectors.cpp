@@ -1,7 +1,7 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Types, keys and names are those of llama.cpp's converter (convert_hf_to_gguf.py --mmproj), and of the older one of LLaVA's files.
-#include "frontends/mmproj/Projectors.h"
+#include "frontends/families/Projectors.h"
 
 #include "bytes/Json.h"
 #include "frontends/mmproj/ClipConfig.h"
@@ -152,7 +152,7 @@ static constexpr const char *qwen3Decoders[] = {"qwen3_vl", "qwen3_vl_moe"};
 
 static constexpr double qwenEps = 1e-6, pixtralEps = 1e-5;
 
-static constexpr Projector describe(const char *type, const char *joint, const char *tower, const char *token) {
+static constexpr Projector projectorOf(const char *type, const char *joint, const char *tower, const char *token) {
   Projector row;
   row.type = type, row.joint = joint, row.tower = tower, row.token = token;
   row.gelu = "gelu_pytorch_tanh";
@@ -160,7 +160,7 @@ static constexpr Projector describe(const char *type, const char *joint, const c
 }
 
 static constexpr Projector describeGemma3() {
-  Projector row = describe("gemma3", "gemma3", "siglip_vision_model", "<image_soft_token>");
+  Projector row = projectorOf("gemma3", "gemma3", "siglip_vision_model", "<image_soft_token>");
   row.decoders = gemma3Decoders;
   row.plusOne = "mm.soft_emb_norm.weight";
   row.processed = SQUARE;
@@ -169,7 +169,7 @@ static constexpr Projector describeGemma3() {
 }
 
 static constexpr Projector describeIdefics3() {
-  Projector row = describe("idefics3", "idefics3", "idefics3_vision", "<image>");
+  Projector row = projectorOf("idefics3", "idefics3", "idefics3_vision", "<image>");
   row.keys = squareKeys;
   row.processed = TILES;
   row.rest = readIdefics3;
@@ -177,7 +177,7 @@ static constexpr Projector describeIdefics3() {
 }
 
 static constexpr Projector describeInternVl() {
-  Projector row = describe("internvl", "internvl", "internvl_vision", "<IMG_CONTEXT>");
+  Projector row = projectorOf("internvl", "internvl", "internvl_vision", "<IMG_CONTEXT>");
   row.gelu = "gelu";
   row.keys = tileKeys;
   row.names = internVlNames;
@@ -188,7 +188,7 @@ static constexpr Projector describeInternVl() {
 }
 
 static constexpr Projector describeLlava() {
-  Projector row = describe("mlp", "llava", "clip_vision_model", "<image>");
+  Projector row = projectorOf("mlp", "llava", "clip_vision_model", "<image>");
   row.mayLackToken = true;
   row.gelu = "gelu";
   row.names = llavaNames;
@@ -207,7 +207,7 @@ static constexpr Projector describeLlavaNext() {
 }
 
 static constexpr Projector describePixtral() {
-  Projector row = describe("pixtral", "llava", "pixtral", "[IMG]");
+  Projector row = projectorOf("pixtral", "llava", "pixtral", "[IMG]");
   row.gelu = "gelu";
   row.eps = pixtralEps;
   row.joined = PIXTRAL;
@@ -226,9 +226,9 @@ static constexpr Projector describeMistral3() {
   return row;
 }
 
-static constexpr Projector describeQwen(const char *type, const char *joint, const char *tower,
-                                        Listing<const char *> decoders, void (*rest)(ClipConfig &config)) {
-  Projector row = describe(type, joint, tower, "<|image_pad|>");
+static constexpr Projector qwenProjector(const char *type, const char *joint, const char *tower,
+                                         Listing<const char *> decoders, void (*rest)(ClipConfig &config)) {
+  Projector row = projectorOf(type, joint, tower, "<|image_pad|>");
   row.decoders = decoders;
   row.eps = qwenEps;
   row.keys = pixelKeys;
@@ -236,7 +236,7 @@ static constexpr Projector describeQwen(const char *type, const char *joint, con
   return row;
 }
 
-static constexpr Projector projectors[] = {
+static constexpr Projector rows[] = {
     describeGemma3(),
     describeIdefics3(),
     describeInternVl(),
@@ -244,27 +244,13 @@ static constexpr Projector projectors[] = {
     describeLlavaNext(),
     describePixtral(),
     describeMistral3(),
-    describeQwen("qwen2vl_merger", "qwen2_vl", "qwen2_vl_vision", qwen2Decoders, readQwen2),
-    describeQwen("qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl_vision", qwen2Decoders, readQwen25),
-    describeQwen("qwen3vl_merger", "qwen3_vl", "qwen3_vl_vision", qwen3Decoders, readQwen3),
+    qwenProjector("qwen2vl_merger", "qwen2_vl", "qwen2_vl_vision", qwen2Decoders, readQwen2),
+    qwenProjector("qwen2.5vl_merger", "qwen2_5_vl", "qwen2_5_vl_vision", qwen2Decoders, readQwen25),
+    qwenProjector("qwen3vl_merger", "qwen3_vl", "qwen3_vl_vision", qwen3Decoders, readQwen3),
 };
 
-const Projector *findProjector(std::string_view type, const Checkpoint &tensors) {
-  const Projector *found = nullptr;
-  for (const Projector &row : projectors)
-    if (type == row.type && (row.mark ? tensors.find(row.mark) != nullptr : !found))
-      found = &row;
-  return found;
-}
-
-std::string knownProjectors() {
-  std::string known, before;
-  for (const Projector &row : projectors) {
-    if (before != row.type)
-      known += (known.empty() ? "" : ", ") + std::string(row.type);
-    before = row.type;
-  }
-  return known;
+ProjectorList projectors() {
+  return rows;
 }
 
 } // namespace heddle

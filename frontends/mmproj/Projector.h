@@ -1,8 +1,8 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What is known of each clip.projector_type: a row of a table.
-#ifndef HEDDLE_FRONTENDS_MMPROJ_PROJECTORS_H
-#define HEDDLE_FRONTENDS_MMPROJ_PROJECTORS_H
+// What is known of a clip.projector_type: a row of a table. The rows are in frontends/families/Projectors.cpp.
+#ifndef HEDDLE_FRONTENDS_MMPROJ_PROJECTOR_H
+#define HEDDLE_FRONTENDS_MMPROJ_PROJECTOR_H
 
 #include "frontends/Family.h"
 #include "frontends/gguf/Gguf.h"
@@ -49,10 +49,12 @@ struct Projector {
   void (*rest)(ClipConfig &config) = nullptr;
 };
 
-// The row of the file; null where there is none.
-const Projector *findProjector(std::string_view type, const Checkpoint &tensors);
+using ProjectorList = Listing<Projector>;
+
+// The row of a file with these tensors; null where there is none.
+const Projector *findProjector(const ProjectorList &projectors, std::string_view type, const Checkpoint &tensors);
 // "gemma3, idefics3, …", for messages.
-std::string knownProjectors();
+std::string knownProjectors(const ProjectorList &projectors);
 
 } // namespace heddle
 
