@@ -152,8 +152,8 @@ void ClipConfig::refuseUnread() {
     if (keys.wasAsked(name.c_str()) ||
         std::find(std::begin(knownKeys), std::end(knownKeys), name) != std::end(knownKeys))
       continue;
-    unsupported(name.c_str(), std::string("is a key that is not known of projector_type '") + projector.type +
-                                  "'; expected a file without it");
+    keys.unsupported(printable(key, 128) + " is a key that is not known of projector_type '" + projector.type +
+                     "'; expected a file without it");
   }
 }
 
