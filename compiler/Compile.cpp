@@ -227,6 +227,7 @@ Status Compilation::import() {
 // All that the output is made of.
 std::vector<SharedFile> Compilation::sources() const {
   std::vector<SharedFile> files = program.files.opened();
+  llvm::append_range(files, program.mmproj.opened());
   for (const std::vector<ModelFiles> *adapters : {&program.merged.files, &program.adapters.files})
     for (const ModelFiles &adapter : *adapters)
       llvm::append_range(files, adapter.opened());

@@ -50,6 +50,7 @@ struct CompileOptions {
   // are graphs.
   Task task = Task::Auto;
   bool textOnly = false;       // of a model that sees images: without what does
+  std::string mmproj;          // GGUF file of what sees images beside `model`, a GGUF file; empty: none
   std::vector<GivenSize> dims; // of an ONNX file's inputs, which leave them open
   std::string target = "native";
   Precision precision = Precision::Fast;

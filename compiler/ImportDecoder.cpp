@@ -71,7 +71,8 @@ static void remarkWidened(const AdapterMerge &merged, ModuleOp module) {
 
 Status heddle::importDecoder(const CompileOptions &options, const Target &target, function_ref<MLIRContext &()> context,
                              Program &program) {
-  Expected<Model> read = readModel(program.files, {}, decoderUse(options));
+  Expected<Model> read = options.mmproj.empty() ? readModel(program.files, {}, decoderUse(options))
+                                                : readModelWithImages(program.files, program.mmproj);
   if (!read)
     return read.status();
   bool isGraph = read->config.family->isGraph;

@@ -30,6 +30,14 @@ Status heddle::importProgram(const CompileOptions &options, const Target &target
         "Face folder or a GGUF file");
   if (!options.dims.empty() && !isOnnx(program.files))
     return errorIn(options.model, "--dim: expected an ONNX file, whose inputs leave sizes open");
+  if (!options.mmproj.empty()) {
+    if (isGraph)
+      return errorIn(options.model,
+                     "--mmproj: expected a GGUF file of a decoder, beside which the other one sees images");
+    if (options.textOnly || options.task == Task::Encode)
+      return errorIn(options.model, "--mmproj: what sees images has no part in --text-only and --task=encode");
+    program.mmproj = ModelFiles(options.mmproj);
+  }
   if (isMlir(options.model))
     return importMlir(options, target, context, program);
   return isGraph ? importOnnx(options, context, program) : importDecoder(options, target, context, program);

@@ -17,6 +17,7 @@ namespace heddle {
 // What a model file says: its entries in the IR (dialect/Entries.h), and what stands beside them.
 struct Program {
   ModelFiles files;      // all that was read of the model, of which the output is made
+  ModelFiles mmproj;     // the same of what sees images, where it lies in a file of its own
   AdapterMerge merged;   // the same of adapters that became part of its weights, and what they changed
   KeptAdapters adapters; // those beside it
   mlir::OwningOpRef<mlir::ModuleOp> module;

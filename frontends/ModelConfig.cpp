@@ -382,9 +382,11 @@ bool isWeightType(TensorType type) {
 
 Status TensorChecker::checkTensor(const ModelConfig &part, const TensorRule &rule, int64_t layer, int64_t expert) {
   std::string name = tensorName(rule.name, layer, expert);
-  if (config.source == "gguf")
+  const TensorInfo *tensor = checkpoint.find(name);
+  if (part.source == "gguf")
     name += " (" + tensorName(rule.gguf, layer, expert) + ")";
-  const TensorInfo *tensor = checkpoint.find(tensorName(rule.name, layer, expert));
+  else if (tensor && !tensor->storedAs.empty())
+    name += " (" + tensor->storedAs + ")";
   if (!tensor)
     return errorIn(
         checkpoint.files.front()->path(),

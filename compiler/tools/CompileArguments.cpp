@@ -190,6 +190,9 @@ static std::vector<FlagGroup> makeFlags() {
        "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
        "tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
+      {"--mmproj", "=FILE.gguf",
+       "of a GGUF file: what sees images for it lies in this one (llama.cpp's mmproj files), and is compiled with it",
+       TAKE(takeName(value, arguments.options.mmproj)), /*changesOutput=*/false},
       {"--text-only", "", "of a model that sees images beside its prompts: what reads texts alone",
        SET(arguments.options.textOnly = true)},
       {"--dim", "=NAME=SIZE",

@@ -25,7 +25,7 @@ static constexpr TensorRule visionRules[] = {
      ConfigDim::EncoderHidden},
     HEDDLE_TOWER_NORM("vision_model.pre_layrnorm", EncoderHidden, Always), // as the files spell it
     HEDDLE_TOWER_LAYER("vision_model.encoder.layers.%.", EncoderHidden, EncoderIntermediate, Always),
-    HEDDLE_TOWER_NORM("vision_model.post_layernorm", EncoderHidden, Always),
+    HEDDLE_TOWER_NORM("vision_model.post_layernorm", EncoderHidden, FinalNorm),
 };
 static constexpr TensorRule textProjectionRules[] = {
     {"text_projection.weight", nullptr, ConfigDim::Projection, ConfigDim::Hidden}};

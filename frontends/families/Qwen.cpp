@@ -70,7 +70,17 @@ static void readSectionedRope(JsonObject &object, ModelConfig &config) {
 
 // The same of GGUF. Layers that images add to are those of an image's tokens.
 static void readGgufSections(GgufKeys &keys, ModelConfig &config) {
-  (void)keys.full("rope.dimension_sections");
+  constexpr const char *key = "rope.dimension_sections";
+  constexpr int64_t sections = 3; // of time, rows and columns; a fourth number is of nothing
+  auto value = keys.source().metadata().find(keys.full(key));
+  if (value != keys.source().metadata().end() && value->second.isArray && value->second.count <= 4) {
+    Expected<std::vector<int64_t>> numbers =
+        keys.source().integers(keys.full(key), {static_cast<int64_t>(value->second.count), "sections", "the format"});
+    keys.adopt(numbers.status());
+    if (numbers && !config.ropes.empty())
+      config.ropes[0].sections.assign(numbers->begin(),
+                                      numbers->begin() + std::min<int64_t>(sections, numbers->size()));
+  }
   keys.integer("n_deepstack_layers", 0);
 }
 

@@ -1,6 +1,6 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Qwen2-VL (arXiv:2409.12191), Qwen2.5-VL (arXiv:2502.13923) and Qwen3-VL (arXiv:2511.21631): a tower that sees images of any size as they are, its patches
+// Qwen2-VL (arXiv:2409.12191), Qwen2.5-VL (arXiv:2502.13923) and Qwen3-VL (arXiv:2511.21631), with experts or without: a tower that sees images of any size as they are, its patches
 // rotated by their row and column, and a square of them one token. Qwen2.5-VL's patches attend within windows but in some layers, and stand window by window.
 // Qwen3-VL adds positions between learned ones, and what some of its layers give to the first layers of the decoder.
 
@@ -333,16 +333,18 @@ static void buildQwen3Tower(ModelBuilder &b) {
   b.output("last_hidden_state", qwen3HiddenStates(b).back());
 }
 
-static constexpr Family describeQwen3Tower() {
-  Family row = describeTower("qwen3_vl_vision", "qwen3_vl");
+static constexpr Family describeQwen3Tower(const char *modelType, const char *older) {
+  Family row = describeTower(modelType, older);
   row.rules = {patchRules, qwen3Rules};
   row.readers.huggingFaceAllSizes = readQwen3Sizes;
   row.build = buildQwen3Tower;
   row.hiddenStates = qwen3HiddenStates;
   return row;
 }
-const Family family::qwen3VlVision = describeQwen3Tower();
+const Family family::qwen3VlVision = describeQwen3Tower("qwen3_vl_vision", "qwen3_vl");
+const Family family::qwen3VlMoeVision = describeQwen3Tower("qwen3_vl_moe_vision", "qwen3_vl_moe");
 
+static constexpr Head qwen3MoeHeads[] = {{"Qwen3VLMoeForConditionalGeneration", qwen3MergerRules}};
 static constexpr Head qwen3Heads[] = {{"Qwen3VLForConditionalGeneration", qwen3MergerRules}};
 static constexpr Head qwen2Heads[] = {{"Qwen2VLForConditionalGeneration", mergerRules, project}};
 static constexpr Head qwen25Heads[] = {{"Qwen2_5_VLForConditionalGeneration", gatedMergerRules, project}};
@@ -363,12 +365,13 @@ static constexpr Family describeSeeing(const char *modelType, const char *tower,
 const Family family::qwen2VlSeeing = describeSeeing("qwen2_vl", "qwen2_vl_vision", qwen2Heads);
 const Family family::qwen25VlSeeing = describeSeeing("qwen2_5_vl", "qwen2_5_vl_vision", qwen25Heads);
 
-static constexpr Family describeQwen3Seeing() {
-  Family row = describeSeeing("qwen3_vl", "qwen3_vl_vision", qwen3Heads);
+static constexpr Family describeQwen3Seeing(const char *modelType, const char *tower, Listing<Head> heads) {
+  Family row = describeSeeing(modelType, tower, heads);
   row.readers.huggingFaceJoint = readQwen3Joint;
   row.build = buildQwen3;
   return row;
 }
-const Family family::qwen3VlSeeing = describeQwen3Seeing();
+const Family family::qwen3VlSeeing = describeQwen3Seeing("qwen3_vl", "qwen3_vl_vision", qwen3Heads);
+const Family family::qwen3VlMoeSeeing = describeQwen3Seeing("qwen3_vl_moe", "qwen3_vl_moe_vision", qwen3MoeHeads);
 
 } // namespace heddle

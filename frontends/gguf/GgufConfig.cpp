@@ -552,6 +552,10 @@ Expected<ModelConfig> readGgufConfig(const GgufFile &file, const FamilyList &fam
   Expected<std::string_view> name = file.string("general.architecture");
   if (!name)
     return name.status();
+  if (*name == clipArchitecture)
+    return errorIn(file.path(),
+                   "holds what sees images, or hears, for another model (general.architecture 'clip'): give "
+                   "that model's GGUF file, and this one as --mmproj");
   GgufKeys keys(file, std::string(*name) + ".");
   bool hasExperts = keys.integer("expert_count", 0) > 0;
   const Family *family = findGgufFamily(families, *name, hasExperts, file.tensors());

@@ -11,6 +11,9 @@
 
 namespace heddle {
 
+// general.architecture of files that hold what sees images, or hears, for a decoder in another file.
+constexpr std::string_view clipArchitecture = "clip";
+
 // A model of one of `families`.
 Expected<Model> readGguf(ModelFiles &files, const FamilyList &families, DecoderUse use);
 

@@ -432,19 +432,34 @@ static const Family *partOf(JsonObject &part, const FamilyList &families, std::s
   return nullptr;
 }
 
+Status joinTower(JsonObject &top, const Family &joint, const FamilyList &families, ModelConfig &config) {
+  JsonObject vision = top.object("vision_config");
+  auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
+  const Family *tower = partOf(vision, families, joint.modelType, joint.towerModel, sees);
+  top.adopt(vision);
+  HEDDLE_RETURN_IF_ERROR(top.status());
+  Expected<ModelConfig> seeing = ConfigReader(vision, *tower).read();
+  if (!seeing)
+    return seeing.status();
+  config.architecture = joint.modelType;
+  config.tower = std::make_shared<ModelConfig>(std::move(*seeing));
+  config.tower->seen.joint = &joint;
+  config.tower->head = joint.heads.first;
+  config.tower->projectionSize = config.hiddenSize;
+  joint.readers.huggingFaceJoint(top, config, *config.tower);
+  return top.status();
+}
+
 // A decoder and the tower whose hidden states stand for tokens of its prompts, either read by its own row.
 static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, const FamilyList &families,
                                        DecoderUse use) {
   // Older files have what is of texts beside vision_config.
   bool isFlat = joint.mayBeFlat && !top.has("text_config");
-  JsonObject text = isFlat ? top : top.object("text_config"), vision = top.object("vision_config");
+  JsonObject text = isFlat ? top : top.object("text_config");
   if (!top.has("vision_config"))
     top.fail("vision_config", "is missing");
-  auto sees = [](const Family &family) { return family.hiddenStates != nullptr; };
   const Family *decoder = partOf(text, families, joint.modelType, joint.textModel, generatesAlone);
-  const Family *tower = partOf(vision, families, joint.modelType, joint.towerModel, sees);
-  for (const JsonObject *part : {&text, &vision})
-    top.adopt(*part);
+  top.adopt(text);
   HEDDLE_RETURN_IF_ERROR(top.status());
   if (joint.promptSeesAhead)
     text.pass("use_bidirectional_attention");
@@ -457,14 +472,6 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
     config->seen.joint = &joint;
     return config;
   }
-  Expected<ModelConfig> seeing = ConfigReader(vision, *tower).read();
-  if (!seeing)
-    return seeing;
-  config->architecture = joint.modelType;
-  config->tower = std::make_shared<ModelConfig>(std::move(*seeing));
-  config->tower->seen.joint = &joint;
-  config->tower->head = joint.heads.first;
-  config->tower->projectionSize = config->hiddenSize;
   // The reference's head is a product alone, whatever the decoder's own class does behind it; of some families it is capped.
   config->logitScale = 1.0;
   if (!joint.capsLogits)
@@ -477,7 +484,7 @@ static Expected<ModelConfig> readJoint(JsonObject &top, const Family &joint, con
   if (config->embeddingSize)
     text.unsupported("word_embed_proj_dim", "is not hidden_size, which is not supported of a model that sees images");
   top.adopt(text);
-  joint.readers.huggingFaceJoint(top, *config, *config->tower);
+  HEDDLE_RETURN_IF_ERROR(joinTower(top, joint, families, *config));
   if (!isFlat)
     refuseUnread(top, *config->tower);
   HEDDLE_RETURN_IF_ERROR(top.status());

@@ -19,6 +19,9 @@ constexpr size_t maxConfigBytes = 2 << 20;
 // all of their text.
 Expected<ModelConfig> readHuggingFaceConfig(ModelFiles &files, const FamilyList &families, DecoderUse use);
 
+// config.tower, of `top`'s vision_config, and what `joint`, the row that joins the two, reads of `top`. `config` is the decoder's.
+Status joinTower(JsonObject &top, const Family &joint, const FamilyList &families, ModelConfig &config);
+
 // What a graph does not say of a decoder, from the same two files beside it, where they are: the name of the
 // architecture, special tokens, defaults of generation, and the trained length, which may only be less than what
 // `config` holds.

@@ -304,6 +304,22 @@ bool hasOwnEmbeddings(const Family &family, const Checkpoint &checkpoint) {
   return differ;
 }
 
+// Texts that are filled up to the context are so behind their tokens.
+Status checkPaddingSide(ModelFiles &files) {
+  const char *name = "tokenizer_config.json";
+  if (!files.has(name))
+    return Status();
+  Expected<JsonFile> json = readConfigFile(files, name, maxTokenizerConfigBytes);
+  if (!json)
+    return json.status();
+  JsonObject object(*json, files.pathOf(name));
+  if (std::string side = object.string("padding_side").value_or("right"); side != "right")
+    object.unsupported("padding_side", "is '" + printable(side, 64) + "', which is not supported; expected right");
+  return object.status();
+}
+
+} // namespace
+
 // What a family's files store in another order than the graph reads: a weight as (in, out) is reported as (out, in), transposed. What was
 // quantised is (out, in) in every family.
 void noteStoredOrder(Model &model) {
@@ -334,22 +350,6 @@ void noteStoredOrder(Model &model) {
     assert(done.isOk());
   }
 }
-
-// Texts that are filled up to the context are so behind their tokens.
-Status checkPaddingSide(ModelFiles &files) {
-  const char *name = "tokenizer_config.json";
-  if (!files.has(name))
-    return Status();
-  Expected<JsonFile> json = readConfigFile(files, name, maxTokenizerConfigBytes);
-  if (!json)
-    return json.status();
-  JsonObject object(*json, files.pathOf(name));
-  if (std::string side = object.string("padding_side").value_or("right"); side != "right")
-    object.unsupported("padding_side", "is '" + printable(side, 64) + "', which is not supported; expected right");
-  return object.status();
-}
-
-} // namespace
 
 std::vector<std::string> canonicalNames(const Family &family, const std::string &name) {
   std::string embedding = family.embedding, canonical = embedding.substr(0, embedding.find('.') + 1);

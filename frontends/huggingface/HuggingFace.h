@@ -16,6 +16,9 @@ using RestoreTensors = Status (*)(ModelFiles &files, Model &model);
 Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, RestoreTensors restoreQuantized,
                                 DecoderUse use);
 
+// What tensors under the names of their rules say of their shapes and order, of a file that stores them as Hugging Face's do.
+void noteStoredOrder(Model &model);
+
 // The names that readHuggingFace may have given to a tensor that some class of the family calls `name`.
 std::vector<std::string> canonicalNames(const Family &family, const std::string &name);
 

@@ -363,15 +363,49 @@ private:
 
 } // namespace
 
-// What the processor of prompts says of patches and of the tokens that it writes, of a family whose images are whole.
+// Of a tower of images of one size beside a decoder: a processor writes as many tokens for one as the tower gives, or the reference fails.
+static void checkTokens(JsonObject &object, const ModelConfig &config) {
+  const SeenConfig &seen = config.seen;
+  if (!seen.joint || config.image.hasAnySize)
+    return;
+  int64_t first = seen.skipsFirst ? 1 : 0, rows = config.image.tokens() - first;
+  if (seen.side > 1)
+    rows = config.image.grid() * config.image.grid() / (seen.side * seen.side);
+  for (const char *key : {"image_seq_length", "image_seq_len"})
+    if (int64_t stated = object.integer(key).value_or(rows); stated != rows)
+      object.fail(key, "is " + std::to_string(stated) + ", config.json makes " + std::to_string(rows) +
+                           " tokens of an image");
+}
+
+// LLaVA's processors count the tokens of patches themselves.
+static void checkPatches(JsonObject &object, const ModelConfig &config) {
+  const char *key = "patch_size", *strategy = "vision_feature_select_strategy";
+  if (!object.has(key) || !object.has(strategy))
+    return;
+  if (int64_t patch = object.integer(key).value_or(0); patch != config.image.patch)
+    return object.fail(key, "is " + std::to_string(patch) + ", config.json's vision_config has " +
+                                std::to_string(config.image.patch));
+  int64_t more = object.integer("num_additional_image_tokens").value_or(0),
+          left = object.find(strategy).equals("default") ? 1 : 0;
+  if (int64_t first = config.seen.skipsFirst ? 1 : 0; more - left != config.image.specialTokens - first)
+    object.fail(strategy, "and num_additional_image_tokens count other tokens of an image than config.json makes");
+}
+
+// What the processor of prompts says of patches and of the tokens that it writes; the latter counts of a family whose images are whole.
 static Status readPromptProcessor(ModelFiles &files, ModelConfig &config) {
   const char *name = "processor_config.json";
-  if (!config.image.isWhole || !files.has(name))
+  if (!config.seen.joint || !files.has(name))
     return Status();
   Expected<JsonFile> json = readConfigFile(files, name, maxConfigBytes);
   if (!json)
     return json.status();
   JsonObject object(*json, files.pathOf(name));
+  if (!config.image.isWhole) {
+    checkTokens(object, config);
+    if (!config.image.hasAnySize)
+      checkPatches(object, config);
+    return object.status();
+  }
   constexpr int64_t mostOnPatch = 1 << 10;
   int64_t patch = object.bounded("patch_size", object.integer("patch_size").value_or(16), 1, mostOnPatch);
   int64_t merge =
@@ -389,9 +423,16 @@ static Status readPromptProcessor(ModelFiles &files, ModelConfig &config) {
   return object.status();
 }
 
+Status readImageProcessor(JsonObject &object, ModelConfig &config) {
+  ProcessorReader(object, config).read();
+  return object.status();
+}
+
 Status readImageProcessor(ModelFiles &files, ModelConfig &config) {
-  HEDDLE_RETURN_IF_ERROR(readProcessorConfig(files, "image_processor",
-                                             [&](JsonObject &object) { ProcessorReader(object, config).read(); }));
+  HEDDLE_RETURN_IF_ERROR(readProcessorConfig(files, "image_processor", [&](JsonObject &object) {
+    ProcessorReader(object, config).read();
+    checkTokens(object, config);
+  }));
   return readPromptProcessor(files, config);
 }
 

@@ -17,6 +17,8 @@ struct ModelConfig;
 // config.imageProcessing, once config.json is read; none where the folder does not say it. Where the family's positions are interpolated, config.image
 // takes the size that images are made, else another size than config.json's is refused.
 Status readImageProcessor(ModelFiles &files, ModelConfig &config);
+// The same of an object that holds what the first of those files would.
+Status readImageProcessor(JsonObject &object, ModelConfig &config);
 
 // image_grid_pinpoints: heights and widths, multiples of `side`, one of which an image is fitted into.
 std::vector<std::pair<int64_t, int64_t>> readResolutions(JsonObject &object, int64_t side);

@@ -10,12 +10,13 @@ static const char *kindName(JsonKind kind) {
 }
 
 JsonObject::JsonObject(const JsonFile &json, std::string path)
-    : value(json.root), text(json.file->text().data()), path(std::move(path)) {
+    : value(json.root), text(json.file->text().data()), path(std::move(path)), origins(json.origins) {
   checkKind();
 }
 
 JsonObject::JsonObject(JsonValue value, const JsonObject &outer, std::string prefix)
-    : value(value), text(outer.text), path(outer.path), prefix(std::move(prefix)), places(outer.places) {
+    : value(value), text(outer.text), path(outer.path), prefix(std::move(prefix)), origins(outer.origins),
+      places(outer.places) {
   checkKind();
 }
 
@@ -32,13 +33,22 @@ bool JsonObject::lacks(const char *key) const {
   return !found || found.is(JsonKind::Null);
 }
 
+// Of the value, or of the nearest object around it that was made of one.
+const JsonOrigin *JsonObject::originOf(const std::string &name) const {
+  for (std::string of = origins ? name : ""; !of.empty(); of.resize(of.find('.') == of.npos ? 0 : of.rfind('.')))
+    if (auto found = origins->find(of); found != origins->end())
+      return &found->second;
+  return nullptr;
+}
+
 JsonValue JsonObject::lookUp(const char *key) const {
   asked->insert(key);
   if (other && lacks(key))
     return other->lookUp(key);
   JsonValue found = value.find(key);
-  if (found)
-    (*places)[prefix + key] = offsetOf(found);
+  const JsonOrigin *origin = originOf(prefix + key);
+  if (found && (origin || !origins))
+    (*places)[prefix + key] = origin ? origin->offset : offsetOf(found);
   return found;
 }
 
@@ -69,9 +79,11 @@ void JsonObject::fail(const char *key, const std::string &what, StatusCode code)
   if (!error.isOk())
     return;
   JsonValue found = lookUp(key);
-  error = errorIn(path, (other && lacks(key) ? other->prefix : prefix) + key + " " + what).as(code);
-  if (found)
-    error = std::move(error).atByte(offsetOf(found));
+  std::string name = (other && lacks(key) ? other->prefix : prefix) + key;
+  const JsonOrigin *origin = originOf(name);
+  error = errorIn(path, (origin ? origin->name : name) + " " + what).as(code);
+  if (found && (origin || !origins))
+    error = std::move(error).atByte(origin ? origin->offset : offsetOf(found));
 }
 
 void JsonObject::adopt(const JsonObject &other) {

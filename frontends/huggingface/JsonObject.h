@@ -58,7 +58,8 @@ public:
   const std::string &file() const { return path; }
   // "rope_scaling." for a nested object.
   const std::string &keyPrefix() const { return prefix; }
-  // The byte in the file of each value that was looked at in this object, and in those within; their keys begin with their prefixes.
+  // The byte in the file of each value that was looked at in this object, and in those within; their keys begin with their prefixes. Of made JSON that of
+  // what a value was made of.
   const std::map<std::string, uint64_t> &offsets() const { return *places; }
   // That of a key's value, which is there.
   uint64_t offsetOf(const char *key) const { return offsetOf(lookUp(key)); }
@@ -69,6 +70,7 @@ private:
   void checkKind();
   JsonValue lookUp(const char *key) const;
   bool lacks(const char *key) const;
+  const JsonOrigin *originOf(const std::string &name) const;
   uint64_t offsetOf(JsonValue of) const { return static_cast<uint64_t>(of.raw().data() - text); }
   void wrongType(const char *key, JsonValue found, const char *expected);
   // The elements of an array that `read` takes; none, and a failure, if it takes not all.
@@ -77,6 +79,7 @@ private:
   JsonValue value;  // an object, or Absent
   const char *text; // of the file
   std::string path, prefix;
+  std::shared_ptr<const JsonOrigins> origins;
   std::shared_ptr<const JsonObject> other; // of orElse()
   std::shared_ptr<std::set<std::string>> asked = std::make_shared<std::set<std::string>>();
   std::shared_ptr<std::map<std::string, uint64_t>> places = std::make_shared<std::map<std::string, uint64_t>>();

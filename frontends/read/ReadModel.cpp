@@ -4,8 +4,10 @@
 #include "frontends/read/ReadModel.h"
 
 #include "frontends/families/Families.h"
+#include "frontends/families/Projectors.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/HuggingFace.h"
+#include "frontends/mmproj/Mmproj.h"
 #include "frontends/onnx/FixSizes.h"
 #include "frontends/onnx/OnnxModel.h"
 #include "frontends/quantized/QuantMethods.h"
@@ -96,6 +98,23 @@ Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes
                              "' and is of no known kind; expected a GGUF file (magic 'GGUF'), an ONNX file, a Hugging "
                              "Face folder, or an MLIR module whose name ends in .mlir");
   return readGguf(files, families(), use);
+}
+
+Expected<Model> readModelWithImages(ModelFiles &files, ModelFiles &mmproj) {
+  for (ModelFiles *part : {&files, &mmproj}) {
+    if (!part->isThere())
+      return errorIn(part->model(), "no such file or directory").as(StatusCode::Unreadable);
+    if (part->isFolder())
+      return errorIn(part->model(), "is a folder; --mmproj is a GGUF file beside a GGUF file");
+  }
+  Expected<Model> model = readGguf(files, families(), DecoderUse::Generate);
+  if (!model)
+    return model;
+  Expected<GgufFile> text = GgufFile::open(files);
+  if (!text)
+    return text.status();
+  HEDDLE_RETURN_IF_ERROR(joinMmproj(mmproj, *text, families(), projectors(), *model));
+  return model;
 }
 
 bool isOnnx(const std::string &path) {

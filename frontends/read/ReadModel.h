@@ -14,6 +14,8 @@ namespace heddle {
 // ONNX file's inputs, which leave them open. `use`: of a decoder of the other two.
 Expected<Model> readModel(ModelFiles &files, const std::vector<GivenSize> &sizes = {},
                           DecoderUse use = DecoderUse::Stated);
+// The decoder of a GGUF file, and what sees images in another, an mmproj.
+Expected<Model> readModelWithImages(ModelFiles &files, ModelFiles &mmproj);
 // Whether readModel takes the model for an ONNX file: by its content, or by its name.
 bool isOnnx(ModelFiles &files);
 // The same for who reads nothing else of the model.

@@ -513,6 +513,8 @@ Status checkGiven(const package::Package &root, const std::string &path) {
     HEDDLE_RETURN_IF_ERROR(checkGrid(root, *grid, path));
   if (const package::GivenTiles *tiles = given->tiles())
     HEDDLE_RETURN_IF_ERROR(checkTiles(root, *given, *tiles, path));
+  if (given->token() < 0)
+    return wrong(path, "given.token", given->token(), "an id of the vocabulary");
   return checkToken(path, "given.token", given->token(), root.vocab_size());
 }
 

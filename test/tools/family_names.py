@@ -11,8 +11,8 @@ import sys
 
 FOLDERS = ["bytes", "dialect", "frontends", "compiler", "runtime"]
 OWN = ["frontends/families", "frontends/tokenizer"]
-# An attribute of ONNX's ops; the stage of the compiler.
-HOMONYMS = {"clip": ["frontends/onnx/import/RecurrentLayers.cpp"], "codegen": ["compiler/WriteBinary.cpp", "compiler/contract/VerifyStage.cpp"]}
+# An attribute of ONNX's ops, and what GGUF calls files of towers; the stage of the compiler.
+HOMONYMS = {"clip": ["frontends/onnx/import/RecurrentLayers.cpp", "frontends/gguf/GgufModel.h"], "codegen": ["compiler/WriteBinary.cpp", "compiler/contract/VerifyStage.cpp"]}
 # row.modelType = "llama"; describeQwen("qwen2", "qwen2", 32)
 NAMES = re.compile(r'\b(?:modelType|gguf|wrapper) = "([^"]+)"|\bdescribe\w*\("([^"]+)"(?:, "([^"]+)")?')
 

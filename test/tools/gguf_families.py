@@ -494,6 +494,7 @@ FAMILIES = {
     "lfm2_moe": lambda c: ({**lfm2(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                             "expert_feed_forward_length": c["moe_intermediate_size"], "expert_gating_func": 2,
                             "expert_weights_scale": c["routed_scaling_factor"], "leading_dense_block_count": c["num_dense_layers"]}, {}),
+    "llama": lambda c: ({**rotary(c), **rms_norm(c)}, rotated_pairs(c)),
     "llama4_text": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "feed_forward_length": c["intermediate_size_mlp"],
                                "expert_feed_forward_length": c["intermediate_size"], "expert_count": c["num_local_experts"],
                                "expert_used_count": c["num_experts_per_tok"], "interleave_moe_layer_step": c["interleave_moe_layer_step"],

@@ -34,7 +34,7 @@ def pair(key, value):
         return text(key) + struct.pack("<II", U32, value)
     if isinstance(value, float):
         return text(key) + struct.pack("<If", F32, value)
-    if isinstance(value, list) and isinstance(value[0], str):
+    if isinstance(value, list) and (not value or isinstance(value[0], str)):  # merges may be none
         return text(key) + struct.pack("<IIQ", 9, STRING, len(value)) + b"".join(map(text, value))
     if isinstance(value, list):
         kind, code = {bool: (BOOL, "?"), float: (F32, "f"), int: (I32, "i")}[type(value[0])]

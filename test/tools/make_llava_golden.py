@@ -22,7 +22,7 @@ import tokenizers
 import torch
 import transformers
 from PIL import Image
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 BOS, EOS, PAD = 256, 257, 259
 
@@ -226,6 +226,22 @@ class Qwen3VL(Qwen2VL):
         text = llama(hidden_size=32, head_dim=16, num_hidden_layers=3, rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [4, 2, 2]})
         return transformers.Qwen3VLConfig(vision_config=self.vision(), text_config=text, image_token_id=self.image, video_token_id=262, vision_start_token_id=260,
                                           vision_end_token_id=261)
+
+
+class Qwen3VLMoe(Qwen3VL):
+    """The same with experts, and a layer without."""
+    architecture = "Qwen3VLMoeForConditionalGeneration"
+
+    def config(self):
+        text = llama(hidden_size=32, head_dim=16, num_hidden_layers=3, rope_parameters={"rope_type": "default", "rope_theta": 1000.0, "mrope_section": [4, 2, 2]},
+                     moe_intermediate_size=24, num_experts=4, num_experts_per_tok=2, mlp_only_layers=[0], decoder_sparse_step=1)
+        return transformers.Qwen3VLMoeConfig(vision_config=self.vision(), text_config=text, image_token_id=self.image, video_token_id=262, vision_start_token_id=260,
+                                             vision_end_token_id=261)
+
+    def rewrite(self, folder):
+        """As published files are: experts' matrices (in, out)."""
+        tensors = load_file(folder / "model.safetensors")
+        save_file({name: tensor.mT.contiguous() if ".experts." in name else tensor for name, tensor in tensors.items()}, folder / "model.safetensors")
 
 
 class InternVL(OfProcessor):
@@ -444,6 +460,8 @@ def main():
             logprobs = [float(row[0].log_softmax(-1)[token]) for row, token in zip(got.logits, answer)]
             prompts.append({"prompt": text, "images": names, "ids": answer} | ({} if type(kind) is Llava else {"logprobs": [round(p, 5) for p in logprobs]}))
     model.save_pretrained(folder)
+    if hasattr(kind, "rewrite"):
+        kind.rewrite(folder)
     processor.save_pretrained(folder)
     if hasattr(kind, "about_prompts"):
         (folder / "processor_config.json").write_text(json.dumps(kind.about_prompts(), indent=1) + "\n")
