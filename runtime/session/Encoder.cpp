@@ -53,7 +53,6 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, int64_t(metadata.encoder()->context()) + metadata.position_offset()));
   DeviceEncode::Sizes sizes = {plan.fixed() + plan.per_row() * maxRows,
                                maxRows,
-                               int64_t(metadata.encoder()->context()) + metadata.position_offset(),
                                inputRowWidth(*metadata.encoder()),
                                {},
                                sources != nullptr};

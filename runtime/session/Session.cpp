@@ -47,6 +47,7 @@ Status Session::allocate(const SessionOptions &options) {
   hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
   keepHidden = options.keepHidden;
+  askedThreads = options.threads;
   fixedForms = options.fixedForms;
   virtualTokens = metadata.virtual_tokens();
   for (unsigned i = 0; virtualTokens && i < virtualTokens->size(); ++i)
@@ -89,7 +90,8 @@ Status Session::allocate(const SessionOptions &options) {
     HEDDLE_RETURN_IF_ERROR(
         deviceStep->create(*device,
                            {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize, hiddenSize,
-                            encoder ? int64_t(metadata.encoder()->context()) : 0, numAdapters > 0},
+                            encoder ? int64_t(metadata.encoder()->context()) : 0, numAdapters > 0,
+                            metadata.given() != nullptr},
                            rope));
   } else {
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
@@ -146,6 +148,8 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
   if (numGiven)
     memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
   memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
+  if (device)
+    HEDDLE_RETURN_IF_ERROR(deviceStep->give(all->data(), numGiven + count));
   givenRows = std::move(all);
   int64_t tokens = count / rowsOfToken();
   for (int64_t i = 0; columns && i < tokens; ++i)
