@@ -232,6 +232,8 @@ private:
   std::atomic<bool> isCancelled{false};
   Progress progress;
   KernelObserver observer;
+  const heddle_step *observed = nullptr; // of a device, the running one
+  int64_t kernelsSeen = 0;               // of it
 
   Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each
