@@ -68,7 +68,7 @@ private:
   LogicalResult tellObserver(Stage stage);
   void noteNotApplied();
   void warn(const std::string &file, const std::string &text); // of what is imported
-  Status keepGraphOnHost();
+  Status keepGraphsOnHost();
   Status dump(Stage stage);
   std::string printed(Stage stage);
   std::vector<SharedFile> sources() const;
@@ -493,9 +493,8 @@ void Compilation::warn(const std::string &file, const std::string &text) {
 }
 
 // That it does not run where it was asked for is said where the program is made and in its report.
-Status Compilation::keepGraphOnHost() {
-  std::string text;
-  HEDDLE_RETURN_IF_ERROR(placeGraph(*program.module, target, text));
+Status Compilation::keepGraphsOnHost() {
+  std::string text = placeGraphs(*program.module, target);
   if (text.empty())
     return Status();
   warn(options.model, text);
@@ -518,6 +517,8 @@ Status Compilation::schedule() {
     passes = passesBefore;
     remarks = remarksBefore;
     (*program.module)->setAttr(targetAttrName, targetAttr(context.get(), target));
+    if (target.isDevice() && !graphEntries(*program.module).empty())
+      (*program.module)->setAttr(graphTargetAttrName, targetAttr(context.get(), graphTargetOf(target)));
     if (schedules)
       (*program.module)->setAttr(schedulesAttrName, schedules);
     const PipelineOptions &pipeline = fitted[i];
@@ -534,7 +535,7 @@ Status Compilation::run() {
   auto isDue = [&](Stage stage) { return program.stage < stage && options.stopAfter >= stage; };
   if (isDue(Stage::Raise))
     HEDDLE_RETURN_IF_ERROR(raise());
-  HEDDLE_RETURN_IF_ERROR(keepGraphOnHost());
+  HEDDLE_RETURN_IF_ERROR(keepGraphsOnHost());
   if (options.printCacheKey) {
     std::string error;
     FailureOr<std::string> key =

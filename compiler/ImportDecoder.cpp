@@ -172,12 +172,10 @@ static std::string kernelMisfit(const CompileOptions &options, const Target &tar
       options.kv == "q8_0" && dim % kvBlockColumns && program.model.config.hasAttention())
     return options.model + ": --kv=q8_0: heads of " + std::to_string(dim) + " columns, expected a multiple of " +
            std::to_string(kvBlockColumns);
-  if (target.isDevice() && !graphEntries(module).empty())
-    return options.model + ": target " + target.name + " has no kernels for " +
-           (isEncoder(module) ? "dense layers behind pooling"
-                              : "models that see images; --text-only compiles what reads texts");
-  if (std::string missing = makeKernelTarget(target)->missingKernel(module); !missing.empty())
-    return options.model + ": target " + target.name + " has no kernel for " + missing;
+  for (const auto &[part, its] :
+       {std::pair(KernelTarget::Part::Step, target), std::pair(KernelTarget::Part::Graphs, graphTargetOf(target))})
+    if (std::string missing = makeKernelTarget(its)->missingKernel(module, part); !missing.empty())
+      return options.model + ": target " + its.name + " has no kernel for " + missing;
   if (!target.isDevice())
     return "";
   const ModelConfig &config = program.model.config;

@@ -47,16 +47,15 @@ Status heddle::checkGraphOptions(const CompileOptions &options) {
   return refusal(options, graphMisfit(options));
 }
 
-Status heddle::placeGraph(ModuleOp module, Target &target, std::string &outText) {
-  if (!target.isDevice() || raggedEntry(module))
-    return Status();
-  std::string error;
-  FailureOr<Target> host = parseTarget("x86-64-v3", error);
-  if (failed(host))
-    return Status::failure(error);
-  outText = "graphs have no kernels for target " + target.name + ": this one runs on the CPU, " + host->name;
-  target = *host;
-  return Status();
+std::string heddle::placeGraphs(ModuleOp module, Target &target) {
+  if (!target.isDevice() || graphEntries(module).empty())
+    return "";
+  Target host = graphTargetOf(target);
+  std::string text = "graphs have no kernels for target " + target.name + ": ", where = " on the CPU, " + host.name;
+  if (raggedEntry(module))
+    return text + (isEncoder(module) ? "dense layers behind pooling run" : "what sees images runs") + where;
+  target = host;
+  return text + "this one runs" + where;
 }
 
 // The same for every format of graphs, whose module and weights `program` has. What somebody wrote may break the contract of its stage:

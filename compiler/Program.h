@@ -56,9 +56,9 @@ Status fitOptions(const CompileOptions &options, const Target &target, Program &
 // Refuses options that are of a model that generates or encodes, and targets without graphs: `options.model` is a graph.
 Status checkGraphOptions(const CompileOptions &options);
 
-// A graph allocates, branches and fails on its way, which what is enqueued on a device cannot: in place of a device `target` becomes the
-// processor beside it, and `outText` says so. It stays empty where the target does.
-Status placeGraph(mlir::ModuleOp module, Target &target, std::string &outText);
+// A graph allocates, branches and fails on its way, which what is enqueued on a device cannot: beside a step it runs on the processor that the step is
+// enqueued from (graphTargetOf), and where there is nothing else, `target` becomes that. Says so; empty where nothing runs elsewhere than was asked for.
+std::string placeGraphs(mlir::ModuleOp module, Target &target);
 
 // After the raise stage looked for a decoder in a graph: reads the config and the tokenizer beside one that it found. Where it found
 // none, `outGenerates` is false, and a failure says why if the options ask for one; `blocked` is what the stage could not raise.

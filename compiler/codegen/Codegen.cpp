@@ -22,31 +22,42 @@ static std::string graphName(unsigned index) {
 
 namespace {
 
+// Kernels for one target, with the step that launches them, if it has one.
+struct TargetCode {
+  TargetCode(ModuleOp module, const Target &target, StringRef prefix, unsigned kernelsBefore)
+      : target(target), prefix(prefix), code(ModuleOp::create(module.getLoc())),
+        kernels(module, *code, this->target, kernelsBefore) {}
+
+  const Target target;
+  const StringRef prefix; // of names in it that other objects see, where another target's may be the same
+  OwningOpRef<ModuleOp> code;
+  KernelLibrary kernels;
+};
+
 // The code of one model: a module of kernels, with the step that launches them, and one for each graph, which LLVM's vectoriser may
-// see, since its loops are plain. A kernel is emitted once, whichever entries launch it.
+// see, since its loops are plain. A kernel is emitted once, whichever entries launch it. Graphs beside the step of a device have kernels of their own,
+// for the processor.
 class ModelCode {
 public:
   ModelCode(ModuleOp module, const Target &target, MachineCode kind, GeneratedCode &result)
-      : module(module), code(ModuleOp::create(module.getLoc())), kernels(module, *code, target), target(target),
-        kind(kind), result(result) {}
+      : module(module), own(module, target, "", 0), kind(kind), result(result) {}
   LogicalResult run();
 
 private:
-  LogicalResult addObjects(ModuleOp code, StringRef prefix, Loops loops);
-  LogicalResult emitKernels(OwningOpRef<ModuleOp> step);
-  LogicalResult emitGraph(ModuleOp graph, StringRef entry);
+  LogicalResult addObjects(ModuleOp code, const Target &target, StringRef prefix, Loops loops);
+  LogicalResult emitKernels(TargetCode &of, OwningOpRef<ModuleOp> step);
+  LogicalResult emitGraph(ModuleOp graph, StringRef entry, const TargetCode &of);
+  LogicalResult emitGraphs(TargetCode &of);
 
   ModuleOp module;
-  OwningOpRef<ModuleOp> code; // kernels and the step
-  KernelLibrary kernels;
-  const Target &target;
+  TargetCode own;
   MachineCode kind;
   GeneratedCode &result;
 };
 
 } // namespace
 
-LogicalResult ModelCode::addObjects(ModuleOp code, StringRef prefix, Loops loops) {
+LogicalResult ModelCode::addObjects(ModuleOp code, const Target &target, StringRef prefix, Loops loops) {
   if (kind == MachineCode::Object) {
     FailureOr<std::vector<std::string>> objects = emitObjects(code, target.cpu, prefix, loops);
     if (succeeded(objects))
@@ -60,8 +71,12 @@ LogicalResult ModelCode::addObjects(ModuleOp code, StringRef prefix, Loops loops
 }
 
 // Other objects of the link see the step and what graphs call.
-LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
-  if (failed(lowerToLLVM(*code, target.cpu)))
+LogicalResult ModelCode::emitKernels(TargetCode &of, OwningOpRef<ModuleOp> step) {
+  OwningOpRef<ModuleOp> &code = of.code;
+  KernelLibrary &kernels = of.kernels;
+  if (!step && code->getBody()->empty())
+    return success();
+  if (failed(lowerToLLVM(*code, of.target.cpu)))
     return failure();
   if (step)
     for (Operation &op : llvm::make_early_inc_range(*step->getBody())) {
@@ -78,17 +93,28 @@ LogicalResult ModelCode::emitKernels(OwningOpRef<ModuleOp> step) {
     // Inlined where it is called, a layer's kernels would be one function, which takes more time and memory to compile.
     func.setNoInline(true);
   }
-  return addObjects(*code, "", Loops::AsWritten);
+  return addObjects(*code, of.target, of.prefix, Loops::AsWritten);
 }
 
 // Functions of the C library keep the visibility that they have.
-LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry) {
+LogicalResult ModelCode::emitGraph(ModuleOp graph, StringRef entry, const TargetCode &of) {
   for (auto func : graph.getOps<LLVM::LLVMFuncOp>())
-    if (func.getSymName() == entry || kernels.isEntry(func.getSymName()))
+    if (func.getSymName() == entry || of.kernels.isEntry(func.getSymName()))
       func.setVisibility_(LLVM::Visibility::Hidden);
     else if (!func.isExternal())
       func.setLinkage(LLVM::Linkage::Internal);
-  return addObjects(graph, (entry + ".").str(), Loops::Vectorized);
+  return addObjects(graph, of.target, (entry + ".").str(), Loops::Vectorized);
+}
+
+// One after the other, so that the modules of two graphs are not in memory together.
+LogicalResult ModelCode::emitGraphs(TargetCode &of) {
+  for (func::FuncOp graph : graphEntries(module)) {
+    std::string entry = graphName(result.entries.numGraphs++);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = buildGraphCode(graph, entry, of.kernels, of.target);
+    if (failed(lowered) || failed(emitGraph(**lowered, entry, of)))
+      return failure();
+  }
+  return success();
 }
 
 LogicalResult ModelCode::run() {
@@ -97,19 +123,17 @@ LogicalResult ModelCode::run() {
     (entry.getSymName() == "step" ? entries.hasStep : entries.hasEncode) = true;
   OwningOpRef<ModuleOp> step;
   if (entries.hasStep || entries.hasEncode) {
-    FailureOr<OwningOpRef<ModuleOp>> lowered = buildStepCode(module, kernels, target);
+    FailureOr<OwningOpRef<ModuleOp>> lowered = buildStepCode(module, own.kernels, own.target);
     if (failed(lowered))
       return failure();
     step = std::move(*lowered);
   }
-  // One after the other, so that the modules of two graphs are not in memory together; kernels last, when all have been asked for.
-  for (func::FuncOp graph : graphEntries(module)) {
-    std::string entry = graphName(entries.numGraphs++);
-    FailureOr<OwningOpRef<ModuleOp>> lowered = buildGraphCode(graph, entry, kernels, target);
-    if (failed(lowered) || failed(emitGraph(**lowered, entry)))
-      return failure();
-  }
-  if (GpuKernels *gpu = kernels.gpuKernels()) {
+  std::optional<TargetCode> ofGraphs; // where it is not the step's
+  if (own.target.isDevice() && !graphEntries(module).empty())
+    ofGraphs.emplace(module, graphTargetOf(own.target), "graphs.", unsigned(own.kernels.records().size()));
+  if (failed(emitGraphs(ofGraphs ? *ofGraphs : own)))
+    return failure();
+  if (GpuKernels *gpu = own.kernels.gpuKernels()) {
     FailureOr<std::string> text = gpu->finish(kind);
     if (failed(text))
       return failure();
@@ -118,13 +142,18 @@ LogicalResult ModelCode::run() {
       return success();
     }
   }
-  if ((step || !code->getBody()->empty()) && failed(emitKernels(std::move(step))))
+  // Kernels last, when all have been asked for.
+  if (failed(emitKernels(own, std::move(step))) || (ofGraphs && failed(emitKernels(*ofGraphs, {}))))
     return failure();
-  if (kind == MachineCode::Object)
-    llvm::append_range(result.objects, kernels.objects());
-  for (auto &[name, record] : kernels.records())
-    result.kernels.push_back(record);
-  result.launches = kernels.launches().vec();
+  for (const TargetCode *each : {&own, ofGraphs ? &*ofGraphs : nullptr}) {
+    if (!each)
+      continue;
+    if (kind == MachineCode::Object)
+      llvm::append_range(result.objects, each->kernels.objects());
+    for (auto &[name, record] : each->kernels.records())
+      result.kernels.push_back(record);
+  }
+  result.launches = own.kernels.launches().vec();
   return success();
 }
 

@@ -22,7 +22,8 @@ using KernelsOfOps = llvm::DenseMap<Operation *, SmallVector<uint32_t>>;
 
 class AttentionCollector {
 public:
-  AttentionCollector(ModuleOp module, KernelsOfOps kernels) : module(module), kernels(std::move(kernels)) {
+  AttentionCollector(ModuleOp module, bool isOfDevice, KernelsOfOps kernels)
+      : module(module), isOfDevice(isOfDevice), kernels(std::move(kernels)) {
     if (auto bytes = module->getAttrOfType<IntegerAttr>(rowBytesAttr))
       rowBytes = bytes.getInt();
   }
@@ -49,6 +50,7 @@ private:
   LogicalResult collectBranches(Operation &op, std::vector<package::AttentionT> &out);
 
   ModuleOp module;
+  bool isOfDevice; // whose pages have rows alone
   KernelsOfOps kernels;
   int64_t rowBytes = 0;
   SmallVector<func::CallOp> calls; // that lead to the block
@@ -125,8 +127,8 @@ LogicalResult AttentionCollector::cachedKeys(KvCacheType cache, Value layer, pac
   auto number = dyn_cast_or_null<arith::ConstantIndexOp>(originOf(layer).op);
   std::optional<package::KvType> type = typeOf(cache.getElementType());
   out.cached = true;
-  out.key_pairs = cpu::hasPairedPages(cache);
-  if (!number || !type || (*type == package::KvType::Q8_0 && !out.key_pairs))
+  out.key_pairs = !isOfDevice && cpu::hasPairedPages(cache);
+  if (!number || !type || (*type == package::KvType::Q8_0 && !out.key_pairs && !isOfDevice))
     return failure();
   out.role = cache.getCross() ? package::AttentionRole::Cross : package::AttentionRole::Decoder;
   out.key_type = *type;
@@ -276,9 +278,9 @@ LogicalResult AttentionCollector::collect(Block &block, std::vector<package::Att
 static std::vector<package::AttentionT> collectAttentions(ModuleOp module, const Target &target,
                                                           const KernelsOfOps &kernels) {
   std::vector<package::AttentionT> found;
-  if (target.isDevice() || !raggedEntry(module))
+  if (!raggedEntry(module))
     return found;
-  AttentionCollector collector(module, kernels);
+  AttentionCollector collector(module, target.isDevice(), kernels);
   for (func::FuncOp entry : raggedEntries(module))
     if (failed(collector.collect(entry.front(), found)))
       return {};

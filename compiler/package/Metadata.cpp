@@ -433,7 +433,9 @@ fb::Offset<package::Package> MetadataBuilder::packageOf(const PackageVariant &va
   auto attentions = attentionTable(b, module, variant.target, variant.launches);
   auto adapters = strings(b, info.adapters);
   auto virtualTokens = b.CreateVector(info.virtualTokens);
-  auto features = strings(b, variant.target.cpu.features), passes = strings(b, variant.passes);
+  // Graphs may run on a processor that has more than enqueues kernels.
+  Target host = graphEntries(module).empty() ? variant.target : graphTargetOf(variant.target);
+  auto features = strings(b, host.cpu.features), passes = strings(b, variant.passes);
   auto targetName = b.CreateString(variant.target.name);
   fb::Offset<fb::Vector<fb::Offset<package::Package>>> otherVector;
   if (!others.empty())

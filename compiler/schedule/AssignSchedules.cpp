@@ -247,6 +247,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return signalPassFailure();
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
+    auto ofGraphs = getOperation()->getAttrOfType<TargetAttr>(graphTargetAttrName);
     if (target && target.getDevice() != TargetDevice::Cpu)
       prepareRows(target);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
@@ -255,13 +256,14 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       if (graphs || !isInGraphEntry(op))
         assignInStep(op, target);
       // Behind the input, which entries ask for.
+      TargetAttr its = ofGraphs && isInGraphEntry(op) ? ofGraphs : target;
       ScheduleOptions options;
       options.isInStep = !isInGraphEntry(op);
-      options.bf16Products = bf16Products;
-      ScheduleAttr schedule = target ? scheduleFor(op, target, options) : ScheduleAttr();
+      options.bf16Products = bf16Products && its == target;
+      ScheduleAttr schedule = its ? scheduleFor(op, its, options) : ScheduleAttr();
       if (!schedule)
         return WalkResult::advance();
-      FailureOr<ScheduleAttr> tuned = tunedSchedule(entries, op, schedule, target);
+      FailureOr<ScheduleAttr> tuned = tunedSchedule(entries, op, schedule, its);
       if (failed(tuned))
         return WalkResult::interrupt();
       op->setAttr(scheduleAttrName, *tuned);

@@ -6,8 +6,10 @@
 
 #include "compiler/schedule/ActivationOf.h"
 #include "compiler/schedule/Passes.h"
+#include "compiler/schedule/ScheduleTable.h"
 #include "compiler/weights/CodedMatrix.h"
 #include "compiler/weights/PackedLayout.h"
+#include "dialect/Entries.h"
 #include "dialect/Locations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -512,8 +514,11 @@ namespace {
 struct LowerToKernels : heddle::impl::LowerToKernelsBase<LowerToKernels> {
   using LowerToKernelsBase::LowerToKernelsBase;
 
+  // Gates are joined as the step's target has kernels for.
   void runInStage() override {
-    if (failed(KernelLowering(getOperation(), gates).run()))
+    func::FuncOp func = getOperation();
+    bool isElsewhere = isGraphEntry(func) && func->getParentOp()->hasAttr(graphTargetAttrName);
+    if (failed(KernelLowering(func, gates && !isElsewhere).run()))
       signalPassFailure();
   }
 };

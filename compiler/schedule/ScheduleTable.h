@@ -8,8 +8,9 @@
 
 namespace heddle {
 
-// Names of the attributes: of a module, and of a kernel op.
-inline constexpr llvm::StringLiteral targetAttrName = "heddle.target", scheduleAttrName = "heddle.schedule";
+// Names of the attributes: of a module, of one whose graphs run elsewhere than its step, and of a kernel op.
+inline constexpr llvm::StringLiteral targetAttrName = "heddle.target", graphTargetAttrName = "heddle.graph_target",
+                                     scheduleAttrName = "heddle.schedule";
 
 // Keys whose partial result is formed by itself unless an op says otherwise.
 inline constexpr int64_t defaultSplitKv = 512;

@@ -60,7 +60,9 @@ Status mapOfAnswer(OpenedModel &program, const std::string &path) {
     text.tokens.resize(std::min<size_t>(text.tokens.size(), size_t(session->context())));
   }
   HEDDLE_RETURN_IF_ERROR(checkAttentionSize(program, path, text.tokens.size(), text.sources.size()));
-  AttentionRecorder recorder(metadata);
+  Device *device = nullptr; // which the session has opened
+  HEDDLE_RETURN_IF_ERROR(program.package->openDevice("", device));
+  AttentionRecorder recorder(*program.package, device);
   HEDDLE_RETURN_IF_ERROR(recorder.prepare(int64_t(text.tokens.size()), int64_t(text.sources.size())));
   session->truncate(0, 0);
   session->observeKernels(recorder.observer());
@@ -100,10 +102,12 @@ Status mapOfText(OpenedModel &program, const std::string &path) {
   TextSequence sequence;
   HEDDLE_RETURN_IF_ERROR(readSequence(program, sequence));
   HEDDLE_RETURN_IF_ERROR(checkAttentionSize(program, path, sequence.ids.size(), 0));
-  AttentionRecorder recorder(program.metadata());
-  HEDDLE_RETURN_IF_ERROR(recorder.prepare(int64_t(sequence.ids.size()), 0));
   std::unique_ptr<Encoder> encoder;
   HEDDLE_RETURN_IF_ERROR(Encoder::create(*program.package, program.options.threads, /*pool=*/nullptr, encoder));
+  Device *device = nullptr; // which the encoder has opened
+  HEDDLE_RETURN_IF_ERROR(program.package->openDevice("", device));
+  AttentionRecorder recorder(*program.package, device);
+  HEDDLE_RETURN_IF_ERROR(recorder.prepare(int64_t(sequence.ids.size()), 0));
   encoder->profileKernels();
   encoder->observeKernels(recorder.observer());
   EncoderInput input = {int32_t(sequence.ids.size()), sequence.ids.data(), sequence.positions.data(),

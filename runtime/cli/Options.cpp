@@ -445,13 +445,12 @@ const char *whatIsMissing(Needs needs) {
 namespace {
 
 std::string whyNoAttention(const Package &package) {
-  const char *why =
-      isGraph(package)                  ? "it runs a graph, whose kernels tell of nothing"
-      : hears(package)                  ? "it hears sound and reads no text"
-      : takesPixels(package.metadata()) ? "it sees images and reads no text"
-      : runsOnDevice(package.metadata())
-          ? "it was compiled for a device, whose memory is not read"
-          : "its code does not say where its queries lie, as that of global tokens and of older compilers";
+  const char *why = isGraph(package) ? "it runs a graph, whose kernels tell of nothing"
+                    : hears(package) ? "it hears sound and reads no text"
+                    : takesPixels(package.metadata())
+                        ? "it sees images and reads no text"
+                        : "its code does not say where its queries lie, as that of global tokens and of "
+                          "older compilers";
   return std::string(missing[NeedsAttention]) + ": " + why;
 }
 

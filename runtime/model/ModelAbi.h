@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define HEDDLE_MODEL_ABI_VERSION 12u
+#define HEDDLE_MODEL_ABI_VERSION 13u
 
 // Tokens in a page of the KV cache.
 #define HEDDLE_KV_PAGE_SIZE 64
@@ -110,6 +110,7 @@ typedef struct heddle_step {
   int64_t num_pages;            // that the cache has
   int64_t pages_per_sequence;   // pages of the longest sequence of the step
   const int32_t *sequence_rows; // (num_sequences, 2): first row, number of rows; of an encode on the CPU as well
+  const int32_t *sees_ahead;    // (num_sequences): of a step of a model that is given rows, what each sequence says
   // The same of the cache of sources, which an encode appends to.
   uint8_t *source_cache;
   const int32_t *source_page_table; // (num_sequences, pages_per_source)

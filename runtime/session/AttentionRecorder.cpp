@@ -65,8 +65,7 @@ bool isSound(const package::Package &metadata, const package::Attention &a) {
     head += a.key_type() == package::KvType::Q8_0 ? uint64_t(HEDDLE_KV_PAGE_SIZE) * a.head_dim() / 32 * 2 : 0;
     if (!plan || head > a.key_head_bytes() || a.key_offset() > plan->page_bytes() ||
         a.num_kv_heads() * a.key_head_bytes() > plan->page_bytes() - a.key_offset() ||
-        (a.key_type() == package::KvType::Q8_0 && (!a.key_pairs() || a.head_dim() % 32)) ||
-        (a.key_pairs() && a.head_dim() % 2))
+        (a.key_type() == package::KvType::Q8_0 && a.head_dim() % 32) || (a.key_pairs() && a.head_dim() % 2))
       return false;
   }
   if (a.sinks() >= 0 && !fitsWeights(metadata, a.sinks(), heads * sizeof(float)))
@@ -186,7 +185,13 @@ void AttentionRecorder::kernelEnded(const heddle_step &step, int64_t done) {
                                     (unsigned long long)launches, pending.size()));
     return;
   }
-  record(step, *pending[seen++]);
+  AttentionMap &map = *pending[seen++];
+  heddle_step onHost = step;
+  onHost.weights = weights;
+  if (device)
+    failed = fetch(onHost, *map.attention);
+  if (failed.isOk())
+    record(onHost, map);
 }
 
 // The first key that a query at `position` sees. Later ones see none before it.
@@ -195,6 +200,53 @@ static int64_t firstSeen(const package::Attention &attention, int64_t position) 
     return position / chunk * chunk;
   int64_t window = attention.window();
   return window ? std::max<int64_t>(0, position - window + 1) : 0;
+}
+
+Status AttentionRecorder::fetchRows(const heddle_step &step, const package::Place &place, uint64_t width) {
+  uint64_t begin = place.offset() + place.per_row() * uint64_t(step.max_rows);
+  return device->download(arena.data() + begin, step.arena + begin, (uint64_t(step.rows) - 1) * place.stride() + width);
+}
+
+// Those that no query sees stay as they are; their pages may be gone.
+Status AttentionRecorder::fetchKeys(heddle_step &step, const package::Attention &attention) {
+  bool crosses = attention.role() == package::AttentionRole::Cross;
+  const heddle_sequence *&its = crosses ? step.sources : step.sequences;
+  uint64_t size = (crosses ? metadata.encoder()->cross() : metadata.kv())->page_bytes();
+  uint64_t count = (uint64_t(its->past) + uint64_t(its->num_rows) + HEDDLE_KV_PAGE_SIZE - 1) / HEDDLE_KV_PAGE_SIZE;
+  if (count * size > pageBytes) {
+    pages.release();
+    HEDDLE_RETURN_IF_ERROR(pages.reserve(pageBytes = count * size, "copies of pages"));
+  }
+  pageAddresses.resize(count);
+  for (uint64_t page = 0; page < count; ++page)
+    pageAddresses[page] = pages.data() + page * size;
+  for (auto page = uint64_t(firstSeen(attention, its->past)) / HEDDLE_KV_PAGE_SIZE; page < count; ++page)
+    HEDDLE_RETURN_IF_ERROR(device->download(pageAddresses[page] + attention.key_offset(),
+                                            its->pages[page] + attention.key_offset(),
+                                            attention.num_kv_heads() * attention.key_head_bytes()));
+  sequence = *its;
+  sequence.pages = pageAddresses.data();
+  its = &sequence;
+  return Status();
+}
+
+Status AttentionRecorder::fetch(heddle_step &step, const package::Attention &attention) {
+  const package::MemoryPlan &plan = *metadata.memory();
+  uint64_t heads = attention.num_heads(), width = attention.head_dim() * sizeof(float);
+  if (uint64_t size = plan.fixed() + plan.per_row() * uint64_t(step.max_rows); size > arenaBytes) {
+    arena.release();
+    HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes = size, "a copy of activations"));
+  }
+  HEDDLE_RETURN_IF_ERROR(fetchRows(step, *attention.query(), heads * width));
+  if (!attention.cached())
+    HEDDLE_RETURN_IF_ERROR(fetchRows(step, *attention.key(), attention.num_kv_heads() * width));
+  if (attention.token_positions())
+    HEDDLE_RETURN_IF_ERROR(
+        fetchRows(step, *attention.token_positions(), 2 * heads * attention.buckets() * sizeof(float)));
+  if (attention.cached() && step.num_sequences == 1)
+    HEDDLE_RETURN_IF_ERROR(fetchKeys(step, attention));
+  step.arena = arena.data();
+  return Status();
 }
 
 // Keys [0, count) of a head, as f32.
@@ -216,7 +268,7 @@ void AttentionRecorder::loadKeys(const heddle_step &step, const package::Attenti
         sequence.pages[j / HEDDLE_KV_PAGE_SIZE] + attention.key_offset() + kvHead * attention.key_head_bytes();
     int64_t slot = j % HEDDLE_KV_PAGE_SIZE;
     for (int64_t column = 0; column < width; ++column) {
-      // compiler/codegen/targets/cpu/PageLayout.h has these orders.
+      // compiler/codegen/targets/cpu/PageLayout.h has these orders; a device's pages have rows alone.
       int64_t element =
           attention.key_pairs() ? (column / 2 * HEDDLE_KV_PAGE_SIZE + slot) * 2 + column % 2 : slot * width + column;
       float &to = keys[size_t(j * width + column)];
@@ -224,7 +276,9 @@ void AttentionRecorder::loadKeys(const heddle_step &step, const package::Attenti
         to = numberAt(plane + uint64_t(element) * size, attention.key_type());
         continue;
       }
-      const uint8_t *scale = plane + HEDDLE_KV_PAGE_SIZE * width + (column / 32 * HEDDLE_KV_PAGE_SIZE + slot) * 2;
+      int64_t block =
+          attention.key_pairs() ? column / 32 * HEDDLE_KV_PAGE_SIZE + slot : slot * (width / 32) + column / 32;
+      const uint8_t *scale = plane + HEDDLE_KV_PAGE_SIZE * width + block * 2;
       to = numberAt(scale, package::KvType::F16) * float(int8_t(plane[element]));
     }
   }

@@ -2,11 +2,13 @@
 //
 // The weights of every attention of one sequence. Kernels attend in blocks and never store them; they are computed once more here from the
 // queries that lie in the arena when a kernel of attention has run and from the keys in the cache, which the code of the model is observed for
-// (KernelObserver). Whoever does not ask for them runs the same code and waits for nothing.
+// (KernelObserver); what of both lies on a device is copied to the host first. Whoever does not ask for them runs the same code and waits for nothing.
 #ifndef HEDDLE_RUNTIME_SESSION_ATTENTIONRECORDER_H
 #define HEDDLE_RUNTIME_SESSION_ATTENTIONRECORDER_H
 
 #include "bytes/Status.h"
+#include "runtime/session/Package.h"
+#include "runtime/session/Reserved.h"
 #include "runtime/session/StepRun.h"
 
 #include <vector>
@@ -22,8 +24,9 @@ struct AttentionMap {
 
 class AttentionRecorder {
 public:
-  // `metadata`, which has attentions, outlives the object.
-  explicit AttentionRecorder(const package::Package &metadata) : metadata(metadata) {}
+  // `package`, which has attentions, outlives the object. `device`: where its steps run, null: on the CPU.
+  AttentionRecorder(const Package &package, Device *device)
+      : metadata(package.metadata()), weights(package.hostWeights()), device(device) {}
 
   // Numbers that maps of a sequence of so many tokens, with so many of its source, hold.
   static uint64_t numbersOf(const package::Package &metadata, uint64_t tokens, uint64_t sources);
@@ -40,6 +43,10 @@ public:
 private:
   void kernelEnded(const heddle_step &step, int64_t done);
   bool belongsTo(const package::Attention &attention, const heddle_step &step) const;
+  // Of a device: copies what `attention` reads to the places in `arena` and `pages` that it has there, and points `step` to them.
+  Status fetch(heddle_step &step, const package::Attention &attention);
+  Status fetchRows(const heddle_step &step, const package::Place &place, uint64_t width);
+  Status fetchKeys(heddle_step &step, const package::Attention &attention);
   void record(const heddle_step &step, AttentionMap &map);
   void loadKeys(const heddle_step &step, const package::Attention &attention, unsigned kvHead, int64_t count);
   void loadPositions(const heddle_step &step, const package::Attention &attention);
@@ -47,6 +54,12 @@ private:
                     int64_t key, int64_t distance) const;
 
   const package::Package &metadata;
+  const uint8_t *weights; // the host's
+  Device *device;
+  Reserved arena, pages; // of a device's step, what was copied of them; as large as those
+  uint64_t arenaBytes = 0, pageBytes = 0;
+  std::vector<uint8_t *> pageAddresses;
+  heddle_sequence sequence = {}; // of which they are
   std::vector<AttentionMap> all;
   std::vector<AttentionMap *> pending; // of the running step, in the order in which they run
   std::vector<uint32_t> kernels;       // behind which one of them can be recorded

@@ -41,7 +41,7 @@ Status DeviceEncode::create(Device &newDevice, const Sizes &newSizes, RopeTables
     HEDDLE_RETURN_IF_ERROR(results.back()->allocate(*device, sizes.maxRows * width * sizeof(float), "outputs"));
     resultRows.push_back(results.back()->as<float>());
   }
-  return rope.create(*device, newRope, sizes.positions);
+  return rope.create(*device, newRope);
 }
 
 Status DeviceEncode::upload(heddle_step &step, const PagedKvCache *sources) {

@@ -17,7 +17,7 @@ public:
   virtual ~DeviceEncode() = default;
   struct Sizes {
     uint64_t arenaBytes;
-    int64_t maxRows, positions;        // positions: of the rotary tables
+    int64_t maxRows;
     int64_t patchWidth;                // 0: it takes ids
     std::vector<int64_t> outputWidths; // by output
     bool hasSources = false;           // it appends to a cache of them

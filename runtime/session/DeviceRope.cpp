@@ -9,24 +9,24 @@ namespace heddle {
 constexpr int64_t rowsAhead = 64;
 
 // Elements of a table: tables begin at multiples of 64 bytes.
-static int64_t tableSize(int64_t context, int64_t width) {
-  return (context * width + 15) / 16 * 16;
+static int64_t tableSize(int64_t rows, int64_t width) {
+  return (rows * width + 15) / 16 * 16;
 }
 
-Status DeviceRope::create(Device &newDevice, RopeTables &newRope, int64_t newContext) {
+Status DeviceRope::create(Device &newDevice, RopeTables &newRope) {
   device = &newDevice;
   rope = &newRope;
-  context = newContext;
+  numRows = rope->numRows();
   int64_t floats = 0;
   for (size_t table = 0; table < rope->numTables(); ++table)
-    floats += tableSize(context, rope->rotaryDim(table));
+    floats += tableSize(numRows, rope->rotaryDim(table));
   HEDDLE_RETURN_IF_ERROR(memory.allocate(*device, floats * sizeof(float), "rotary tables"));
   float *next = memory.as<float>();
   for (size_t table = 0; table < rope->numTables(); ++table) {
     tables.push_back(next);
-    next += tableSize(context, rope->rotaryDim(table));
+    next += tableSize(numRows, rope->rotaryDim(table));
   }
-  return isThere.reserve(context, "rotary tables");
+  return isThere.reserve(numRows, "rotary tables");
 }
 
 void DeviceRope::forget() {
@@ -43,14 +43,15 @@ Status DeviceRope::begin(heddle_step &step) {
   int64_t begin = 0, end = 0; // rows to upload: those of a prompt go together
   for (int64_t row = 0; row < step.rows; ++row) {
     int64_t position = step.positions[row];
-    if (position >= context || isThere[position])
+    if (position >= numRows || isThere[position])
       continue;
     if (position != end) {
       HEDDLE_RETURN_IF_ERROR(upload(begin, end));
       begin = position;
     }
     // To the end of the block. Frequencies that change with the length leave nothing for the next tokens.
-    int64_t wanted = mode.dynamicLength ? position + 1 : std::min(context, (position / rowsAhead + 1) * rowsAhead);
+    int64_t wanted =
+        mode.dynamicLength ? position + 1 : std::min(rope->endBehind(position), (position / rowsAhead + 1) * rowsAhead);
     for (end = position; end < wanted && !isThere[end]; ++end)
       isThere[end] = 1;
   }

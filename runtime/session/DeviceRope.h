@@ -14,8 +14,7 @@ namespace heddle {
 
 class DeviceRope {
 public:
-  // `context`: positions that the tables have.
-  Status create(Device &device, RopeTables &rope, int64_t context);
+  Status create(Device &device, RopeTables &rope);
   // Enqueues the upload of what the step's positions, which are the host's, read and what the device lacks, and puts
   // the device's tables in place of the host's, which were prepared for the step.
   Status begin(heddle_step &step);
@@ -27,11 +26,11 @@ private:
 
   Device *device = nullptr;
   RopeTables *rope = nullptr;
-  int64_t context = 0;
+  int64_t numRows = 0;   // of a table
   RopeTables::Mode mode; // of the rows that are there
   DeviceMemory memory;
-  std::vector<float *> tables;    // (num_tables): addresses of (context, rotary_dim)
-  ReservedArray<uint8_t> isThere; // (context)
+  std::vector<float *> tables;    // (num_tables): addresses of (numRows, rotary_dim)
+  ReservedArray<uint8_t> isThere; // (numRows)
 };
 
 } // namespace heddle

@@ -35,7 +35,7 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(logits.allocate(*device, sizes.maxOutputs * sizes.vocabSize * sizeof(float), "logits"));
   HEDDLE_RETURN_IF_ERROR(chosen.allocate(*device, sizes.maxOutputs * sizeof(int32_t), "logits"));
   HEDDLE_RETURN_IF_ERROR(hidden.allocate(*device, sizes.maxRows * sizes.hiddenSize * sizeof(float), "hidden states"));
-  int64_t inputNumbers = (sizes.hasAdapters ? 6 : 5) * aligned(sizes.maxRows) + 3 * aligned(sizes.maxSequences) +
+  int64_t inputNumbers = (sizes.hasAdapters ? 6 : 5) * aligned(sizes.maxRows) + 4 * aligned(sizes.maxSequences) +
                          aligned(choiceSize * sizes.maxOutputs);
   int64_t inputBytes = inputNumbers * int64_t(sizeof(int32_t));
   HEDDLE_RETURN_IF_ERROR(staged.allocate(*device, inputBytes, "inputs"));
@@ -56,7 +56,22 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   HEDDLE_RETURN_IF_ERROR(pages.create(*device, sizes.maxSequences * PageTable::pagesOf(sizes.context)));
   if (sizes.sourceContext)
     HEDDLE_RETURN_IF_ERROR(sourcePages.create(*device, sizes.maxSequences * PageTable::pagesOf(sizes.sourceContext)));
-  return rope.create(*device, newRope, sizes.context);
+  // Kernels read a row in any case, whatever the id says.
+  std::vector<float> noRow(size_t(sizes.isGivenRows ? sizes.hiddenSize : 0));
+  if (sizes.isGivenRows)
+    HEDDLE_RETURN_IF_ERROR(give(noRow.data(), 1));
+  return rope.create(*device, newRope);
+}
+
+Status DeviceStep::give(const float *rows, int64_t count) {
+  std::unique_ptr<DeviceMemory> all(new (std::nothrow) DeviceMemory);
+  uint64_t bytes = uint64_t(count) * uint64_t(sizes.hiddenSize) * sizeof(float);
+  if (!all)
+    return outOfMemory();
+  HEDDLE_RETURN_IF_ERROR(all->allocate(*device, bytes, "given rows"));
+  HEDDLE_RETURN_IF_ERROR(device->upload(all->data(), rows, bytes));
+  given = std::move(all);
+  return Status();
 }
 
 void DeviceStep::stageInputs(heddle_step &step, const Results &results) {
@@ -83,6 +98,11 @@ void DeviceStep::stageInputs(heddle_step &step, const Results &results) {
   for (int64_t i = 0; i < step.num_sequences; ++i) {
     rows[2 * i] = step.sequences[i].first_row;
     rows[2 * i + 1] = step.sequences[i].num_rows;
+  }
+  if (sizes.isGivenRows) {
+    int32_t *ahead = take(step.sees_ahead, step.num_sequences);
+    for (int64_t i = 0; i < step.num_sequences; ++i)
+      ahead[i] = step.sequences[i].sees_ahead;
   }
   if (sizes.sourceContext) {
     int32_t *lengths = take(step.source_lengths, step.num_sequences);
@@ -130,6 +150,7 @@ void DeviceStep::placeBuffers(heddle_step &step, const PagedKvCache &cache, cons
   step.last_hidden_state = hidden.as<float>();
   step.device = &launches;
   step.counters = counters.as<uint32_t>();
+  step.patches = given ? given->as<float>() : nullptr;
   step.cache = cache.base();
   step.page_stride = cache.pageStride();
   step.num_pages = cache.numPages();

@@ -14,6 +14,7 @@
 #include "runtime/session/StepGraphs.h"
 
 #include <array>
+#include <memory>
 
 namespace heddle {
 
@@ -25,9 +26,12 @@ public:
     int64_t maxRows, maxOutputs; // of a step
     int64_t maxSequences, context, vocabSize, hiddenSize;
     int64_t sourceContext; // 0: it has no sources
-    bool hasAdapters;
+    bool hasAdapters, isGivenRows;
   };
   virtual Status create(Device &device, const Sizes &sizes, RopeTables &rope);
+
+  // Of a model that is given rows: (count, hidden_size) of the host's, all that its steps may name.
+  virtual Status give(const float *rows, int64_t count);
 
   // Where what a step gives goes; null: it stays on the device, until the next step.
   struct Results {
@@ -81,12 +85,13 @@ private:
   PageTableOnDevice pages, sourcePages;
   ReservedArray<heddle_sequence> equalSequences, equalSources; // (maxSequences): what code of graphs sees
   TransferMemory
-      staged; // what `inputs` gets: five arrays of rows, or six, the sequences' rows, the sources' lengths, the choices
+      staged; // what `inputs` gets: five arrays of rows, or six, the sequences' rows, which see ahead, the sources' lengths, the choices
   uint64_t stagedBytes = 0;
   const heddle_token_choice *choices = nullptr;            // within inputs, or null
   int64_t lockedRows = 0;                                  // of logits and hidden states
   TransferMemory lockedLogits, lockedChosen, lockedHidden; // where downloads arrive
   DeviceMemory arena, logits, chosen, hidden, inputs, counters;
+  std::unique_ptr<DeviceMemory> given; // null where steps are given no rows
 };
 
 } // namespace heddle

@@ -51,12 +51,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
   if (!shared)
     model.sayOfThreads(*pool);
   HEDDLE_RETURN_IF_ERROR(rope.create(metadata, int64_t(metadata.encoder()->context()) + metadata.position_offset()));
-  DeviceEncode::Sizes sizes = {plan.fixed() + plan.per_row() * maxRows,
-                               maxRows,
-                               int64_t(metadata.encoder()->context()) + metadata.position_offset(),
-                               inputRowWidth(*metadata.encoder()),
-                               {},
-                               sources != nullptr};
+  DeviceEncode::Sizes sizes = {
+      plan.fixed() + plan.per_row() * maxRows, maxRows, inputRowWidth(*metadata.encoder()), {}, sources != nullptr};
   if (!device)
     HEDDLE_RETURN_IF_ERROR(arena.reserve(sizes.arenaBytes, "activations"));
   HEDDLE_RETURN_IF_ERROR(scratch.reserve(scratchStride(plan) * pool->size(), "scratch memory"));
@@ -197,6 +193,8 @@ void Encoder::waitForKernel(void *encoder, int32_t) {
   auto &self = *static_cast<Encoder *>(encoder);
   if (self.profileStatus.isOk())
     self.profileStatus = self.device->synchronise();
+  if (self.profileStatus.isOk() && self.observer.observe)
+    self.observer.observe(self.observer.user, *self.observed, ++self.kernelsSeen);
 }
 
 Status Encoder::runStep(heddle_step &step) {
@@ -207,6 +205,10 @@ Status Encoder::runStep(heddle_step &step) {
   HEDDLE_RETURN_IF_ERROR(deviceEncode->begin(step, sources));
   step.barrier_wait = step.kernel_profile ? waitForKernel : [](void *, int32_t) {};
   step.barrier = this;
+  observed = &step;
+  kernelsSeen = 0;
+  if (observer.observe)
+    observer.observe(observer.user, step, 0);
   runStepOn(*pool, model.code().encode, step);
   std::vector<int64_t> counts;
   for (const package::EncoderOutput *output : *model.metadata().encoder()->outputs())

@@ -88,6 +88,8 @@ private:
   ThreadPoolHandle pool;
   Progress progress;
   KernelObserver observer;
+  const heddle_step *observed = nullptr; // of a device, the running one
+  int64_t kernelsSeen = 0;               // of it
   StepProfile ownProfile, *profile = &ownProfile;
   std::vector<heddle_sequence> profiled;             // the step's sequences, which nothing but the profile asks for
   Reserved arena, scratch, patches;                  // patches: (maxRows, patchWidth)

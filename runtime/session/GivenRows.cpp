@@ -13,8 +13,8 @@ namespace heddle {
 Status GivenRows::createLinked(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows) {
   const package::GivenRows &table = *package.metadata().given();
   std::unique_ptr<GivenRows> rows(new GivenRows(table, session));
-  HEDDLE_RETURN_IF_ERROR(
-      TensorFunction::create(package, table.graph(), /*threads=*/0, &session.threadPool(), rows->function));
+  HEDDLE_RETURN_IF_ERROR(TensorFunction::create(package, table.graph(), session.threadsBeside(),
+                                                session.hasDevice() ? nullptr : &session.threadPool(), rows->function));
   for (const TensorDeclaration &input : rows->function->inputs())
     rows->inputNames.push_back(input.name);
   if (table.grid() || table.tiles()) {

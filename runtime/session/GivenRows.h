@@ -13,7 +13,7 @@ namespace heddle {
 class GivenRows { // the part `given` (SessionParts.h)
 public:
   virtual ~GivenRows() = default;
-  // Of a model that is given rows; its graph runs on the threads of `session`, which outlives this.
+  // Of a model that is given rows; its graph runs on the threads of `session`, which outlives this, and on the CPU where that has a device.
   static Status create(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows);
   // The same, where the part is linked: for its table.
   static Status createLinked(Package &package, Session &session, std::unique_ptr<GivenRows> &outRows);

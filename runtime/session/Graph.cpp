@@ -254,7 +254,7 @@ Status GraphRunner::run(const std::vector<GraphInput> &inputs, const std::string
     results[i].shape.resize(dims ? dims->size() : 0);
     written[i] = {nullptr, results[i].shape.data()};
   }
-  Call call = {{package.weights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel,
+  Call call = {{package.hostWeights(), read.data(), written.data(), onAllocate, onRelease, onFail, onParallel,
                 uses.empty() ? nullptr : onObserve},
                this,
                {}};

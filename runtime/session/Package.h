@@ -40,6 +40,8 @@ public:
   const package::Package &metadata() const { return file.metadata(); }
   // What kernels read: addresses of the device, if the model was compiled for one.
   const uint8_t *weights() const { return device ? deviceWeights.data() : file.weights(); }
+  // What graphs read, which run on the CPU in any case.
+  const uint8_t *hostWeights() const { return file.weights(); }
   uint64_t weightsSize() const { return metadata().weights_size(); }
   const heddle_model &code() const { return *model; }
   const std::string &path() const { return file.path(); }

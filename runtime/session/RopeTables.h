@@ -49,6 +49,12 @@ public:
   // (num_tables): (context, rotary_dim) each, for the mode of the last prepare().
   const float *const *tables() const { return current.data(); }
   size_t numTables() const { return all.size(); }
+  // Of each table: positions of the context, and behind them the numbers of places.
+  int64_t numRows() const { return contextLength + mostPlaces; }
+  // Behind the last row of those side by side with `position` that somebody may have asked for: numbers of places have no row before.
+  int64_t endBehind(int64_t position) const {
+    return position < contextLength ? contextLength : contextLength + int64_t(places.size());
+  }
   uint32_t rotaryDim(size_t table) const { return all[table].source->rotary_dim(); }
 
 private:

@@ -47,6 +47,7 @@ Status Session::allocate(const SessionOptions &options) {
   hiddenSize = metadata.hidden_size();
   maxRows = plan.max_rows();
   keepHidden = options.keepHidden;
+  askedThreads = options.threads;
   fixedForms = options.fixedForms;
   virtualTokens = metadata.virtual_tokens();
   for (unsigned i = 0; virtualTokens && i < virtualTokens->size(); ++i)
@@ -86,11 +87,11 @@ Status Session::allocate(const SessionOptions &options) {
     deviceStep = heddle_session_parts.devices->makeStep();
     if (!deviceStep)
       return outOfMemory();
-    HEDDLE_RETURN_IF_ERROR(
-        deviceStep->create(*device,
-                           {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize, hiddenSize,
-                            encoder ? int64_t(metadata.encoder()->context()) : 0, numAdapters > 0},
-                           rope));
+    HEDDLE_RETURN_IF_ERROR(deviceStep->create(*device,
+                                              {arenaBytes, maxRows, maxOutputs, sequenceLimit, contextLength, vocabSize,
+                                               hiddenSize, encoder ? int64_t(metadata.encoder()->context()) : 0,
+                                               numAdapters > 0, metadata.given() != nullptr},
+                                              rope));
   } else {
     HEDDLE_RETURN_IF_ERROR(arena.reserve(arenaBytes, "activations"));
   }
@@ -146,6 +147,8 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
   if (numGiven)
     memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
   memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
+  if (device)
+    HEDDLE_RETURN_IF_ERROR(deviceStep->give(all->data(), numGiven + count));
   givenRows = std::move(all);
   int64_t tokens = count / rowsOfToken();
   for (int64_t i = 0; columns && i < tokens; ++i)
@@ -537,6 +540,8 @@ void Session::waitForKernel(void *session, int32_t) {
   auto &self = *static_cast<Session *>(session);
   if (self.profileStatus.isOk())
     self.profileStatus = self.device->synchronise();
+  if (self.profileStatus.isOk() && self.observer.observe)
+    self.observer.observe(self.observer.user, *self.observed, ++self.kernelsSeen);
 }
 
 // On return, hidden states are where `step` names them, and logits, or the tokens chosen by them are known.
@@ -558,6 +563,10 @@ Status Session::runStep(heddle_step &step, const Chunk &chunk) {
   step.barrier = this;
   auto runCode = [](void *session, const heddle_step &onDevice) {
     auto &self = *static_cast<Session *>(session);
+    self.observed = &onDevice;
+    self.kernelsSeen = 0;
+    if (self.observer.observe)
+      self.observer.observe(self.observer.user, onDevice, 0);
     runStepOn(*self.pool, self.model.code().step, onDevice);
   };
   Status ended = deviceStep->run(step, cache, sourceCache, results, {runCode, this});

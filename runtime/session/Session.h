@@ -128,6 +128,8 @@ public:
   int64_t context() const { return contextLength - mostVirtual; }
   int32_t maxSequences() const { return sequenceLimit; }
   int32_t threads() const { return pool->size(); }
+  // Of what runs on the CPU beside a device's one thread; 0: defaultThreadCount().
+  int32_t threadsBeside() const { return askedThreads; }
   ThreadPool &threadPool() { return *pool; }
   int64_t cachePagesInUse() const { return cache.pagesInUse(); }
   // Of the device, whoever asked for it; none on the CPU.
@@ -220,7 +222,7 @@ private:
   int64_t vocabSize = 0, hiddenSize = 0;
   int64_t maxRows = 0, maxOutputs = 0;        // of a step
   int64_t contextLength = 0, mostVirtual = 0; // virtual tokens are part of the first
-  int32_t sequenceLimit = 0, numAdapters = 0, ownAdapter = 0;
+  int32_t sequenceLimit = 0, numAdapters = 0, ownAdapter = 0, askedThreads = 0;
   bool keepHidden = false, fixedForms = false;
   PagedKvCache cache;
   PagedKvCache sourceCache; // of an encoder-decoder
@@ -230,6 +232,8 @@ private:
   std::atomic<bool> isCancelled{false};
   Progress progress;
   KernelObserver observer;
+  const heddle_step *observed = nullptr; // of a device, the running one
+  int64_t kernelsSeen = 0;               // of it
 
   Reserved arena, scratch, logitRows, hiddenRows;
   ReservedArray<int32_t> idHistory, positionHistory; // (maxSequences, context) each

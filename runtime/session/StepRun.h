@@ -11,7 +11,7 @@
 namespace heddle {
 
 // Told of the kernels of a step, on thread 0 while the other threads wait: before the first and behind each, with those that have run.
-// For a check of the code itself; on the CPU only.
+// On a device, of steps that count their kernels alone, whose addresses `step` has.
 struct KernelObserver {
   void (*observe)(void *user, const heddle_step &step, int64_t done) = nullptr;
   void *user = nullptr;

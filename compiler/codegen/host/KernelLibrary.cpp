@@ -84,7 +84,7 @@ static bool multipliesPairs(ScheduleAttr schedule) {
 
 unsigned KernelLibrary::record(func::FuncOp kernel, Operation *op, unsigned times) {
   auto entry = recorded.try_emplace(kernel.getSymNameAttr()).first;
-  unsigned index = entry - recorded.begin();
+  unsigned index = numBefore + unsigned(entry - recorded.begin());
   KernelRecord &record = entry->second;
   record.name = kernel.getSymName().str();
   record.emitter = module.isHalide(record.name) ? "halide" : "mlir";

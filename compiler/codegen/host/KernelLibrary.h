@@ -39,10 +39,11 @@ std::optional<LaunchChoice> choiceOf(mlir::Operation *op);
 
 class KernelLibrary {
 public:
-  // `code` takes the kernels that MLIR emits; `source` holds the outlined ones. All entries of a model have one library: what two of them
-  // launch is emitted once.
-  KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target)
-      : module(source, code), described(targetAttr(code.getContext(), target)), target(makeKernelTarget(target)) {
+  // `code` takes the kernels that MLIR emits; `source` holds the outlined ones. All entries of a model that run on one target have one library: what
+  // two of them launch is emitted once. `numBefore`: of the package's kernels, those of another target's library, which stand before its own.
+  KernelLibrary(mlir::ModuleOp source, mlir::ModuleOp code, const Target &target, unsigned numBefore = 0)
+      : module(source, code), described(targetAttr(code.getContext(), target)), target(makeKernelTarget(target)),
+        numBefore(numBefore) {
     this->target->begin(code);
   }
 
@@ -60,7 +61,7 @@ public:
   // Says that the function of `code` of that name is called from other objects.
   void addEntry(llvm::StringRef name) { entries.insert(name); }
   bool isEntry(llvm::StringRef name) const { return entries.contains(name); }
-  // Counts one launch of a kernel by `op`, which runs `times`. Returns the kernel's index in records().
+  // Counts one launch of a kernel by `op`, which runs `times`. Returns the kernel's index in the package's table.
   unsigned record(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
   // The same for an op of the step, which is among launches() from then on.
   unsigned recordInStep(mlir::func::FuncOp kernel, mlir::Operation *op, unsigned times);
@@ -71,6 +72,7 @@ private:
   KernelModule module;
   TargetAttr described;
   std::unique_ptr<KernelTarget> target;
+  const unsigned numBefore;
   llvm::StringMap<std::pair<ScheduleAttr, Kernels>> scheduled; // by name
   llvm::StringSet<> entries;
   llvm::MapVector<mlir::StringAttr, KernelRecord> recorded;

@@ -67,9 +67,12 @@ bool KernelTarget::canEmit(Operation *op, std::string &missing) const {
   return false;
 }
 
-std::string KernelTarget::missingKernel(ModuleOp module) const {
+std::string KernelTarget::missingKernel(ModuleOp module, Part part) const {
   std::string missing;
-  module.walk([&](Operation *op) { return canEmit(op, missing) ? WalkResult::advance() : WalkResult::interrupt(); });
+  module.walk([&](Operation *op) {
+    bool isAsked = part == Part::All || isInGraphEntry(op) == (part == Part::Graphs);
+    return !isAsked || canEmit(op, missing) ? WalkResult::advance() : WalkResult::interrupt();
+  });
   return missing;
 }
 

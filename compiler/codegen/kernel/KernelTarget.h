@@ -86,8 +86,9 @@ public:
   // Of kernel ops and of the model ops that become them; any other op asks for no kernel. `missing` names what has none:
   // "'heddle.attention' with sinks".
   bool canEmit(mlir::Operation *op, std::string &missing) const;
-  // The same for all of a module: what the first op without a kernel lacks, empty if there is none.
-  std::string missingKernel(mlir::ModuleOp module) const;
+  // The same for all of a module, or for its graphs or what is none alone: what the first op without a kernel lacks, empty if there is none.
+  enum class Part : uint8_t { All, Graphs, Step };
+  std::string missingKernel(mlir::ModuleOp module, Part part = Part::All) const;
   mlir::FailureOr<std::string> signature(mlir::Operation *op) const;
   mlir::FailureOr<Kernels> emit(mlir::Operation *op, ScheduleAttr schedule, llvm::StringRef name,
                                 KernelModule &module) const;

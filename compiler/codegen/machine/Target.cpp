@@ -150,6 +150,11 @@ mlir::FailureOr<CpuTarget> heddle::parseCpuTarget(llvm::StringRef name, std::str
   return checked(x86Target(name, name, known([&](llvm::StringRef feature) { return implied.lookup(feature); })), error);
 }
 
+Target heddle::graphTargetOf(const Target &target) {
+  std::string error;
+  return target.isDevice() ? *parseTarget("x86-64-v3", error) : target;
+}
+
 mlir::FailureOr<Target> heddle::parseTarget(llvm::StringRef name, std::string &error) {
   if (name == "opencl")
     return Target{name.str(), x86Target(name, "x86-64", {}), DeviceKind::OpenCl, std::nullopt};

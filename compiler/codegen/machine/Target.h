@@ -68,6 +68,9 @@ struct Target {
   bool isDevice() const { return device != DeviceKind::None; }
 };
 
+// What runs beside a device what that has no kernels for, as graphs: an x86-64-v3, whatever enqueues kernels. A CPU itself.
+Target graphTargetOf(const Target &target);
+
 // A CPU target, or opencl or a GPU, with host code for any x86-64. The error lists them.
 mlir::FailureOr<Target> parseTarget(llvm::StringRef name, std::string &error);
 

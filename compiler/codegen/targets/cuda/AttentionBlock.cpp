@@ -20,11 +20,16 @@ AttentionBlock::AttentionBlock(gpu::GPUModuleOp module, StringRef name, const At
                                 sharedPlanes * planeBytes()),
       section(b, pageTokens, sectionColumns(), 0) {}
 
+// Behind those of both forms: states of a split, or sinks.
+static unsigned ownArguments(const AttentionSpec &spec, bool isSplit) {
+  return isSplit ? 2 : spec.hasSinks ? 1 : 0;
+}
+
 SmallVector<Type> AttentionBlock::parameters(MLIRContext *context, const AttentionSpec &spec, Form form) {
   SmallVector<Type> types(6, GpuBuilder::globalPointer(context));
   types.append(5, IntegerType::get(context, 64));
   types.push_back(IntegerType::get(context, 32));
-  types.append(form == Form::Split ? 2 : spec.hasSinks ? 1 : 0, types.front());
+  types.append(ownArguments(spec, form == Form::Split) + (spec.given ? 1 : 0), types.front());
   return types;
 }
 
@@ -89,10 +94,17 @@ void AttentionBlock::setUp() {
 
 // Rows behind the last one compute what the last one does, and are not stored.
 void AttentionBlock::locateRows() {
-  Value last = b.sub(numRows, b.constant(1)), past = b.load(b.getI32Type(), b.at(b.argument(5), firstRow, 4));
+  Value last = b.sub(numRows, b.constant(1));
+  past = b.load(b.getI32Type(), b.at(b.argument(5), firstRow, 4));
   auto tokenOf = [&](Value row) { return b.divide(b.min(row, last), spec.headsOfTile()); };
   firstPosition = b.add(past, tokenOf(tileBegin));
   lastPosition = b.add(past, tokenOf(b.add(tileBegin, spec.tileRows - 1)));
+  if (spec.given) {
+    Value flag = b.at(b.argument(12 + ownArguments(spec, form == Form::Split)), sequence, 4);
+    seesAhead = b.lessThan(b.constant(0), b.load(b.getI32Type(), flag));
+    lastOfSequence = b.add(past, tokenOf(last));
+  }
+  lastSeen = lastSeenFrom(lastPosition);
   for (int64_t half = 0; half < 2; ++half) {
     rows[half] = b.add(b.add(tileBegin, b.mul(warp, warpRows)), b.add(b.divide(lane, 4), 8 * half));
     Value token = tokenOf(rows[half]);
@@ -104,6 +116,15 @@ void AttentionBlock::locateRows() {
     if (form == Form::Whole)
       outAt[half] = b.at(b.at(b.argument(1), b.mul(row, b.argument(10)), 4), column, 4);
   }
+}
+
+Value AttentionBlock::lastSeenFrom(Value position) {
+  return spec.given ? b.select(seesAhead, lastOfSequence, position) : position;
+}
+
+Value AttentionBlock::firstSeenFrom(Value position) {
+  Value first = b.sub(position, b.constant(spec.window - 1));
+  return spec.given ? b.select(seesAhead, b.min(first, past), first) : first;
 }
 
 // A thread copies one chunk column of a page, every rowsPerPass-th row of it.
@@ -144,7 +165,7 @@ void AttentionBlock::copyPlane(Plane plane, Value page, Value to) {
   Value index = b.load(b.getI32Type(), b.at(table, page, 4));
   Value from = b.at(b.at(planes[plane], b.mul(b.wide(index), b.argument(8)), 1), copyFrom, 1);
   // What is known at once is added last: it is part of the instruction then, and takes no register outside of the loop.
-  Value rows = b.sub(b.sub(b.add(lastPosition, 1), b.mul(page, pageTokens)), copyRow);
+  Value rows = b.sub(b.sub(b.add(lastSeen, 1), b.mul(page, pageTokens)), copyRow);
   SmallVector<Value> places;
   for (Value place : copyTo)
     places.push_back(section.address(b.add(place, to)));
@@ -157,9 +178,9 @@ void AttentionBlock::copyPlane(Plane plane, Value page, Value to) {
 }
 
 AttentionBlock::Pages AttentionBlock::visiblePages() {
-  Value begin = b.constant(0), end = b.add(b.divide(lastPosition, pageTokens), 1);
+  Value begin = b.constant(0), end = b.add(b.divide(lastSeen, pageTokens), 1);
   if (spec.window)
-    begin = b.divide(b.max(b.sub(firstPosition, b.constant(spec.window - 1)), b.constant(0)), pageTokens);
+    begin = b.divide(b.max(firstSeenFrom(firstPosition), b.constant(0)), pageTokens);
   return {begin, end};
 }
 
@@ -183,9 +204,9 @@ void AttentionBlock::finishScores(SmallVector<Value> &scores, Value page) {
     }
   }
   Value begin = b.mul(page, pageTokens);
-  Value isEdge = b.lessThan(firstPosition, b.add(begin, pageTokens - 1));
+  Value isEdge = b.lessThan(lastSeenFrom(firstPosition), b.add(begin, pageTokens - 1));
   if (spec.window)
-    isEdge = b.bitOr(isEdge, b.lessThan(begin, b.sub(lastPosition, b.constant(spec.window - 1))));
+    isEdge = b.bitOr(isEdge, b.lessThan(begin, firstSeenFrom(lastPosition)));
   scores = b.ifElse(isEdge, scores, [&] { return masked(scores, page); });
 }
 
@@ -193,12 +214,14 @@ SmallVector<Value> AttentionBlock::masked(ArrayRef<Value> scores, Value page) {
   SmallVector<Value> result(scores);
   Value hidden = b.constantF32(-std::numeric_limits<double>::infinity());
   for (int64_t half = 0; half < 2; ++half) {
-    // Key `offset` of the page's, counted from this thread's first one, is seen up to `last`.
-    Value last = b.sub(positions[half], b.add(b.mul(page, pageTokens), pairColumn));
+    // Key `offset` of the page's, counted from this thread's first one, is seen from `first` up to `last`.
+    Value begin = b.add(b.mul(page, pageTokens), pairColumn);
+    Value first = spec.window ? b.sub(firstSeenFrom(positions[half]), begin) : Value();
+    Value last = b.sub(lastSeenFrom(positions[half]), begin);
     for (int64_t i = 0; i < int64_t(scores.size()) / 2; ++i) {
       Value offset = b.constant(8 * (i / 2) + i % 2), isHidden = b.lessThan(last, offset);
       if (spec.window)
-        isHidden = b.bitOr(isHidden, b.lessThan(offset, b.sub(last, b.constant(spec.window - 1))));
+        isHidden = b.bitOr(isHidden, b.lessThan(offset, first));
       Value &score = result[4 * (i / 2) + 2 * half + i % 2];
       score = b.select(isHidden, hidden, score);
     }

@@ -83,12 +83,19 @@ private:
   void locateRows();
   void planCopies();
   Pages visiblePages();
+  // The last key that a query sees at `position`, and the first one under a window.
+  Value lastSeenFrom(Value position);
+  Value firstSeenFrom(Value position);
   SmallVector<Value> masked(llvm::ArrayRef<Value> scores, Value page);
 
   Value exists;                      // the sequence has rows for the block
   Value firstPosition, lastPosition; // of the block's query tokens
-  Value positions[2], queryAt[2];    // of this thread; first column of the row
-  Value planes[2];                   // first page's of the KV head, by Plane
+  Value lastSeen;                    // by any of them
+  Value past;                        // tokens of the sequence before the step
+  Value seesAhead,
+      lastOfSequence; // where the mask says so of given rows: whether these see each other, and its last position
+  Value positions[2], queryAt[2]; // of this thread; first column of the row
+  Value planes[2];                // first page's of the KV head, by Plane
   Value copyRow, copyBytes, copyFrom;
   SmallVector<Value> copyTo; // of a pass, then again of that 8 rows behind
 };

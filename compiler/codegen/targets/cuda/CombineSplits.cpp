@@ -33,8 +33,7 @@ private:
   static SmallVector<Type> parameters(MLIRContext *context, const AttentionSpec &spec) {
     SmallVector<Type> types(5, GpuBuilder::globalPointer(context));
     types.append(2, IntegerType::get(context, 64));
-    if (spec.hasSinks)
-      types.push_back(types.front());
+    types.append((spec.hasSinks ? 1 : 0) + (spec.given ? 3 : 0), types.front());
     return types;
   }
   Split load(Value split);
@@ -65,9 +64,19 @@ CombineEmitter::Split CombineEmitter::load(Value split) {
 
 void CombineEmitter::merge() {
   Value position = b.load(b.getI32Type(), b.at(b.argument(4), row, 4)), begin = b.constant(0);
+  Value first = spec.window ? b.sub(position, b.constant(spec.window - 1)) : begin, lastKey = position;
+  if (spec.given) {
+    unsigned argument = spec.hasSinks ? 8 : 7; // row_sequence, sequence_rows, sees_ahead
+    auto number = [&](unsigned of, Value index) { return b.load(b.getI32Type(), b.at(b.argument(of), index, 4)); };
+    Value sequence = number(argument, row), rows = b.mul(sequence, 2);
+    Value past = number(4, number(argument + 1, rows)), count = number(argument + 1, b.add(rows, 1));
+    Value seesAhead = b.lessThan(b.constant(0), number(argument + 2, sequence));
+    first = b.select(seesAhead, b.min(first, past), first);
+    lastKey = b.select(seesAhead, b.add(past, b.sub(count, b.constant(1))), position);
+  }
   if (spec.window)
-    begin = b.divide(b.max(b.sub(position, b.constant(spec.window - 1)), b.constant(0)), spec.splitKv);
-  Value last = b.divide(position, spec.splitKv);
+    begin = b.divide(b.max(first, b.constant(0)), spec.splitKv);
+  Value last = b.divide(lastKey, spec.splitKv);
   SoftmaxState begun = beginState(b, spec, spec.hasSinks ? b.argument(7) : Value(), head);
   SmallVector<Value> total = {begun.max, begun.sum};
   total.append(laneColumns, b.constantF32(0));
@@ -115,6 +124,10 @@ static func::FuncOp launchCombine(Location loc, ModuleOp code, GpuKernels &gpu, 
   l.add(call.maxSplits);
   if (spec.hasSinks)
     l.add(call.sinks);
+  if (spec.given)
+    for (size_t offset :
+         {offsetof(heddle_step, row_sequence), offsetof(heddle_step, sequence_rows), offsetof(heddle_step, sees_ahead)})
+      l.add(l.pointer(offset));
   l.launch(l.entry(kernel), {l.number(offsetof(heddle_step, rows)), b.constant(spec.numHeads), b.constant(1)},
            b.constant(warpSize));
   return l.finish();

@@ -45,8 +45,6 @@ LogicalResult heddle::verifyGpuAttention(const AttentionSpec &spec, std::string 
     return fail("attention on tensor cores has no positions");
   if (spec.chunk)
     return fail("attention on tensor cores has no chunks");
-  if (spec.given)
-    return fail("attention on tensor cores has no given rows that see each other");
   if (spec.splitKv < 1 || spec.splitKv % pageTokens)
     return fail("splits of " + Twine(spec.splitKv) + " keys must be whole pages of " + Twine(pageTokens));
   // A pass of the threads copies no more rows than a page has (planCopies).
@@ -347,6 +345,8 @@ static func::FuncOp launchAttention(Location loc, ModuleOp code, GpuKernels &gpu
   addOperands(l, call, call.out, call.outStride);
   if (spec.hasSinks)
     l.add(call.sinks);
+  if (spec.given)
+    l.add(l.pointer(offsetof(heddle_step, sees_ahead)));
   Value rows = largestOf(b, call, spec).first;
   Chosen version = chosen(l, versionOf(gpu, name + "_gpu", spec, buildGpuAttention));
   if (warpgroupRows) {
@@ -372,6 +372,8 @@ static func::FuncOp launchSplits(Location loc, ModuleOp code, GpuKernels &gpu, S
   addOperands(l, call, call.outputs, call.maxSplits);
   l.add(call.maxima);
   l.add(call.sums);
+  if (spec.given)
+    l.add(l.pointer(offsetof(heddle_step, sees_ahead)));
   auto [rows, length] = largestOf(b, call, spec);
   // Both versions leave the same bits. Blocks of one warp are slower each, but more of them are at work at once.
   AttentionSpec few = narrowed(spec);

@@ -11,8 +11,8 @@ using namespace mlir;
 using Halide::Expr;
 using Halide::ImageParam;
 
-// (elements (value_dim, num_heads, splits, rows), maxima, sums (num_heads, splits, rows), positions (rows), [sinks (num_heads)])
-//   -> (value_dim, num_heads, rows)
+// (elements (value_dim, num_heads, splits, rows), maxima, sums (num_heads, splits, rows), positions (rows), [sinks (num_heads)], [row_sequence (rows),
+//  SeenKeys]) -> (value_dim, num_heads, rows)
 static FailureOr<std::string> emitCombine(Location loc, const Target &target, StringRef symbol,
                                           const AttentionSpec &spec, int64_t splitKv) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
@@ -23,9 +23,14 @@ static FailureOr<std::string> emitCombine(Location loc, const Target &target, St
                positions = b.input("positions", Halide::Int(32), {0}), sinks;
     if (spec.hasSinks)
       sinks = b.input("sinks", Halide::Float(32), {spec.numHeads});
+    ImageParam sequences;
+    if (spec.given)
+      sequences = b.input("row_sequence", Halide::Int(32), {0});
+    SeenKeys seen(b, spec);
     return b.finish(mergeSplits(b, spec, elements, maxima, sums, sinks, [&](Expr row) {
-      Expr position = positions(row);
-      return std::pair(firstInMask(spec, position) / int(splitKv), position / int(splitKv));
+      Expr position = positions(row), sequence = spec.given ? Expr(sequences(row)) : Expr(0);
+      return std::pair(seen.first(sequence, position, positions) / int(splitKv),
+                       seen.last(sequence, position, positions) / int(splitKv));
     }));
   });
 }
@@ -53,6 +58,9 @@ protected:
       host.addVector(i32Element, host.pointer(offsetof(heddle_step, cache_positions)), rows);
       if (spec.hasSinks)
         host.addVector(f32Element, call.sinks, host.constant(spec.numHeads));
+      if (spec.given)
+        host.addVector(i32Element, host.pointer(offsetof(heddle_step, row_sequence)), rows);
+      SeenKeys::add(host, spec);
       host.addHeads(call.out, spec.valueDim(), spec.numHeads, call.outStride, rows);
       host.enqueue(symbol);
       return host.finish();

@@ -16,19 +16,29 @@ using Halide::RDom;
 using Halide::TailStrategy;
 using Halide::Var;
 
-// (ids (rows) i32, weights through each of packedViews) -> (k, rows)
+// (ids (rows) i32, weights through each of packedViews, [given (k, any number) f32]) -> (k, rows)
 static FailureOr<std::string> emitEmbedding(Location loc, const Target &target, StringRef symbol,
                                             const EmbeddingSpec &spec, int64_t n) {
   return emitPipeline(loc, target, symbol, [&]() -> FailureOr<ScheduledPipeline> {
     PipelineBuilder b(symbol);
     ImageParam ids = b.input("ids", Halide::Int(32), {0});
     WeightExpressions weights = b.weights(spec.layout, n, spec.k);
+    ImageParam given;
+    if (spec.given)
+      given = b.input("given", Halide::Float(32), {spec.k, 0});
     Var column("column"), row("row");
 
-    // out[row] = scale W[ids[row]]
+    // out[row] = scale W[ids[row]], or given[ids[row] - n]
     Func out = b.func("out");
     Expr weight = weights.at(Halide::clamp(ids(row), 0, int(n) - 1), column);
-    out(column, row) = spec.scale == 1 ? weight : weight * spec.scale;
+    Expr value = spec.scale == 1 ? weight : weight * spec.scale;
+    // Both are read: of what an id does not name, the first row. A row that it names is there.
+    if (spec.given) {
+      Expr number = Halide::max(ids(row) - int(spec.given), 0);
+      Expr its = given(column, Halide::unsafe_promise_clamped(number, 0, given.dim(1).extent() - 1));
+      value = Halide::select(ids(row) < int(spec.given), value, its);
+    }
+    out(column, row) = value;
 
     // A block is a row and 64 of its columns.
     Var block("block"), thread("thread");
@@ -48,11 +58,6 @@ class Dequantize : public opencl::DeviceEmitterOf<DequantizeOp> {
 public:
   using DeviceEmitterOf::DeviceEmitterOf;
 
-  bool canEmit(Operation *op, std::string &missing) const override {
-    missing = "of given rows";
-    return !cast<DequantizeOp>(op).getGiven();
-  }
-
 protected:
   FailureOr<std::string> nameOf(DequantizeOp op) const override { return signatureOf(op, /*countsRows=*/true); }
   FailureOr<Kernels> build(DequantizeOp op, ScheduleAttr schedule, StringRef name, KernelModule &module) const override;
@@ -70,10 +75,14 @@ FailureOr<Kernels> Dequantize::build(DequantizeOp op, ScheduleAttr schedule, Str
     std::string symbol = (name + "_device").str();
     if (failed(module.addObject(name, emitEmbedding(op.getLoc(), target, symbol, *spec, op.getN()))))
       return failure();
-    HostKernelOf<EmbeddingCall, Enqueuer> host(op.getLoc(), module.code, name);
+    HostKernelOf<EmbeddingCall, Enqueuer> host(op.getLoc(), module.code, name,
+                                               spec->given ? EmbeddingCall::Given : EmbeddingCall::Plain);
     const EmbeddingCall &call = host.call;
     host.addVector(i32Element, call.ids, call.rowEnd);
     host.addWeights(call.weights, spec->layout, op.getN(), spec->k);
+    // There is a row for each id.
+    if (spec->given)
+      host.addRows(f32Element, call.given, spec->k, host.constant(spec->k), host.constant(INT32_MAX));
     host.addRows(f32Element, call.out, spec->k, call.outStride, call.rowEnd);
     host.enqueue(symbol);
     return host.finish();

@@ -13,7 +13,7 @@ using Halide::Expr;
 using Halide::ImageParam;
 
 // (query (head_dim, num_heads, rows) f32, keys: pages, values: pages, row_sequence, cache_positions, page_table, DeviceScoreTerms,
-//  [source_lengths (sequences) i32, where keys are those of a source])
+//  SeenKeys, [source_lengths (sequences) i32, where keys are those of a source])
 //   -> (value_dim, num_heads, rows), or what softmaxSplits leaves
 static FailureOr<std::string> emitAttention(Location loc, const Target &target, StringRef symbol,
                                             const AttentionSpec &spec, bool isCross, bool isSplit,
@@ -25,6 +25,7 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
         cachedValues(b, "values", spec.kv, spec.valueDim(), spec.numKvHeads);
     StepPlaces places(b);
     DeviceScoreTerms terms(b, spec, slopes);
+    SeenKeys seen(b, spec);
     ImageParam lengths;
     if (isCross)
       lengths = b.input("source_lengths", Halide::Int(32), {0});
@@ -41,11 +42,14 @@ static FailureOr<std::string> emitAttention(Location loc, const Target &target, 
     keys.sequence = [&](Expr row) { return Halide::clamp(places.sequence(row), 0, keys.numSequences - 1); };
     keys.position = [&](Expr row) { return places.position(row); };
     keys.lastKey = [&](Expr row) {
-      return isCross ? lengths(keys.sequence(row)) - 1 : spec.causal ? places.position(row) : keys.mostKeys - 1;
+      return isCross       ? lengths(keys.sequence(row)) - 1
+             : spec.causal ? seen.last(keys.sequence(row), places.position(row), places.position)
+                           : keys.mostKeys - 1;
     };
-    keys.firstKey = [&](Expr row) { return firstInMask(spec, places.position(row)); };
+    keys.firstKey = [&](Expr row) { return seen.first(keys.sequence(row), places.position(row), places.position); };
     keys.isSeen = [&](Expr row, Expr key) {
-      return key <= keys.lastKey(row) && isInMask(spec, places.position(row), key);
+      return key <= keys.lastKey(row) &&
+             (spec.given ? key >= keys.firstKey(row) : isInMask(spec, places.position(row), key));
     };
     keys.query = [&](Expr element, Expr head, Expr row) { return query(element, head, row); };
     keys.key = [&](Expr element, Expr kvHead, Expr sequence, Expr key) {
@@ -92,6 +96,7 @@ static void addOperands(Enqueuer &host, const Call &call, const AttentionSpec &s
   host.addPages(spec.kv, spec.valueDim(), spec.numKvHeads, call.vOffset, isCross);
   host.addPlaces(isCross);
   addScoreTerms(host, spec, sinks, positions);
+  SeenKeys::add(host, spec);
 }
 
 static func::FuncOp enqueueWhole(Location loc, ModuleOp code, StringRef name, const AttentionSpec &spec, bool isCross,

@@ -35,6 +35,41 @@ Expr heddle::firstInMask(const AttentionSpec &spec, Expr query) {
   return spec.chunk ? Halide::max(first, query / int(spec.chunk) * int(spec.chunk)) : first;
 }
 
+SeenKeys::SeenKeys(PipelineBuilder &b, const AttentionSpec &spec) : spec(spec) {
+  if (!spec.given)
+    return;
+  rows = b.input("sequence_rows", Halide::Int(32), {2, 0});
+  ahead = b.input("sees_ahead", Halide::Int(32), {0});
+}
+
+// Tokens of the sequence before this step.
+Expr SeenKeys::past(Expr sequence, const Halide::ImageParam &places) const {
+  return places(Halide::clamp(rows(0, sequence), 0, places.dim(0).extent() - 1));
+}
+
+Expr SeenKeys::first(Expr sequence, Expr position, const Halide::ImageParam &places) const {
+  Expr first = firstInMask(spec, position);
+  if (!spec.given || !spec.window)
+    return first;
+  Expr its = Halide::clamp(sequence, 0, ahead.dim(0).extent() - 1);
+  return Halide::select(ahead(its) != 0, Halide::min(first, past(its, places)), first);
+}
+
+Expr SeenKeys::last(Expr sequence, Expr position, const Halide::ImageParam &places) const {
+  if (!spec.given)
+    return position;
+  Expr its = Halide::clamp(sequence, 0, ahead.dim(0).extent() - 1);
+  return Halide::select(ahead(its) != 0, past(its, places) + rows(1, its) - 1, position);
+}
+
+void SeenKeys::add(Enqueuer &host, const AttentionSpec &spec) {
+  if (!spec.given)
+    return;
+  host.addSequenceRows();
+  host.addVector(i32Element, host.pointer(offsetof(heddle_step, sees_ahead)),
+                 host.number(offsetof(heddle_step, num_sequences)));
+}
+
 // Rows of a table of buckets.
 static int64_t numBuckets(const PositionSpec &positions) {
   return positions.kind == PositionSpec::Tokens ? positions.numBuckets : *llvm::max_element(positions.rows) + 1;

@@ -33,6 +33,23 @@ Halide::Expr isInMask(const AttentionSpec &spec, Halide::Expr query, Halide::Exp
 // A key before which it lets the query see none.
 Halide::Expr firstInMask(const AttentionSpec &spec, Halide::Expr query);
 
+// Where the mask says so of given rows, what rows of a step see of the keys around them, as a pipeline's next inputs: sequence_rows (2, sequences), sees_ahead
+// (sequences). Else it has no inputs, and rows see what the mask lets them see.
+class SeenKeys {
+public:
+  SeenKeys(PipelineBuilder &b, const AttentionSpec &spec);
+  // The first and the last key that a row of `sequence` at `position` may see of a causal mask, all between being seen unless that has chunks. `places`: (rows).
+  Halide::Expr first(Halide::Expr sequence, Halide::Expr position, const Halide::ImageParam &places) const;
+  Halide::Expr last(Halide::Expr sequence, Halide::Expr position, const Halide::ImageParam &places) const;
+  static void add(Enqueuer &host, const AttentionSpec &spec);
+
+private:
+  Halide::Expr past(Halide::Expr sequence, const Halide::ImageParam &places) const;
+
+  const AttentionSpec &spec;
+  Halide::ImageParam rows, ahead;
+};
+
 // The numbers of `table` where the host's code holds them, which a device does not read; empty where it lies in weights or activations.
 llvm::SmallVector<float> numbersInCode(mlir::Value table);
 // What tells a kernel that has such numbers of `table` from one with others; empty without any.
