@@ -377,7 +377,7 @@ private:
 
 bool isWeightType(TensorType type) {
   return type == TensorType::F32 || type == TensorType::F16 || type == TensorType::BF16 ||
-         tensorTypeInfo(type).blockValues > 1;
+         (tensorTypeInfo(type).blockValues > 1 && type != TensorType::NVFP4); // which readers turn into another
 }
 
 Status TensorChecker::checkTensor(const ModelConfig &part, const TensorRule &rule, int64_t layer, int64_t expert) {

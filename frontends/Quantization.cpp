@@ -57,8 +57,6 @@ template <typename T> void convert(const uint8_t *data, size_t count, float *out
 
 // Sixteen levels, denser near zero; the indices are 4 bits.
 constexpr int8_t iq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-// Twice the values of E2M1, so that they are integers.
-constexpr int8_t e2m1Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // Blocks of 32. Byte j of `quants` holds values j (low nibble) and j + 16 (high nibble).
 
@@ -141,7 +139,7 @@ void nvfp4(const uint8_t *block, float *out) {
 }
 
 // Of 16: f16 scale, shifted so that small ones are none of f16's subnormals, and the same pairs.
-void e2m1_f16(const uint8_t *block, float *out) {
+void e2m1(const uint8_t *block, float *out) {
   float d = half(block) / (1 << e2m1ScaleShift);
   for (int j = 0; j < 8; ++j) {
     out[j] = d * e2m1Doubled[block[2 + j] & 15];
@@ -278,7 +276,7 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
   case TensorType::NVFP4:
     return nvfp4(block, out);
   case TensorType::E2M1_F16:
-    return e2m1_f16(block, out);
+    return e2m1(block, out);
   default:
     assert(integerScaleShift(type) && "a type of blocks");
     if (integerScaleShift(type))

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 namespace heddle {
 
@@ -26,6 +27,9 @@ inline float e4m3ToFloat(uint8_t bits) {
 inline float e4m3Magnitude(uint8_t bits) {
   return (bits & 0x7f) == 0x7f ? 0.0f : e4m3ToFloat(bits & 0x7f);
 }
+
+// Twice the numbers of E2M1 by their code, so that they are integers.
+constexpr int8_t e2m1Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // A block of TensorType::E2M1_F16: a scale, of which half is stored, times 2^8, as f16; then 8 bytes, each of which has numbers j (the lower bits) and
 // j + 8. It is for twice the numbers, which are whole.

@@ -37,9 +37,12 @@ namespace {
 struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
   using AssignSchedulesBase::AssignSchedulesBase;
 
+  // Whether products of the entry that is being scheduled read bf16: a graph beside a device's step has a CPU of its own.
+  bool rounds = false;
+
   // Whether a product reads bf16.
   template <typename Matmul> bool isRounded(Matmul op) {
-    bool isAsked = hasQuantizedWeights(op) ? activations == "bf16" : bf16Products && op.getFormat() == "bf16";
+    bool isAsked = hasQuantizedWeights(op) ? activations == "bf16" : rounds && op.getFormat() == "bf16";
     return isAsked && op.getK() % 2 == 0;
   }
 
@@ -50,7 +53,7 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
       return quantizeInput(op);
     if (isQuantized && activations == "by-rows" && !isOfDevice && op.getK() % 32 == 0 && op.getK() <= int16MaxDepth) {
       op.setInt16(true);
-      if (bf16Products)
+      if (rounds)
         op.getInputRoundedMutable().assign(roundedInput(op.getInput(), op));
       return;
     }
@@ -248,18 +251,20 @@ struct AssignSchedules : heddle::impl::AssignSchedulesBase<AssignSchedules> {
     }
     auto target = getOperation()->getAttrOfType<TargetAttr>(targetAttrName);
     auto ofGraphs = getOperation()->getAttrOfType<TargetAttr>(graphTargetAttrName);
+    rounds = bf16Products;
     if (target && target.getDevice() != TargetDevice::Cpu)
       prepareRows(target);
     auto entries = getOperation()->getAttrOfType<ArrayAttr>(schedulesAttrName);
     WalkResult walked = getOperation().walk([&](Operation *op) {
+      TargetAttr its = ofGraphs && isInGraphEntry(op) ? ofGraphs : target;
+      rounds = bf16Products && its == target;
       // A graph's types say what it computes with, unless its matrices took another.
       if (graphs || !isInGraphEntry(op))
-        assignInStep(op, target);
+        assignInStep(op, its);
       // Behind the input, which entries ask for.
-      TargetAttr its = ofGraphs && isInGraphEntry(op) ? ofGraphs : target;
       ScheduleOptions options;
       options.isInStep = !isInGraphEntry(op);
-      options.bf16Products = bf16Products && its == target;
+      options.bf16Products = rounds;
       ScheduleAttr schedule = its ? scheduleFor(op, its, options) : ScheduleAttr();
       if (!schedule)
         return WalkResult::advance();

@@ -239,7 +239,7 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
   std::vector<uintptr_t> given = contentOf(module);
   if (given == content)
     return error = last.value_or(0), success();
-  content = std::move(given);
+  content.clear();
   func::FuncOp entry = findEntry(module, options.entry);
   if (!entry && options.entry.empty())
     return module.emitError("after ") << stage << ", there is no public function to evaluate";
@@ -261,9 +261,13 @@ LogicalResult NumericCheck::check(ModuleOp module, StringRef stage) {
     entryType = entry.getFunctionType();
     expected = std::move(*results);
     before = std::move(now);
+    content = std::move(given);
     return success();
   }
-  return compareResults(entry, *results, stage);
+  LogicalResult compared = compareResults(entry, *results, stage);
+  if (succeeded(compared))
+    content = std::move(given);
+  return compared;
 }
 
 //===- after every pass ---------------------------------------------------===//

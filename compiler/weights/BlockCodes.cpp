@@ -150,7 +150,7 @@ static void decodeMXFP4(const uint8_t *block, BlockCodes &out) {
   splitNibbles(block + 1, 16, out.codes);
 }
 
-static void decodeE2M1_F16(const uint8_t *block, BlockCodes &out) {
+static void decodeE2M1(const uint8_t *block, BlockCodes &out) {
   out.scale = read16(block);
   splitNibbles(block + 2, 8, out.codes);
 }
@@ -206,7 +206,7 @@ static constexpr BlockFormat formats[] = {
     {TensorType::IQ4_XS, inBook(CodeBook::NonLinear4, {Numbers::U4, 32, 128, 241, Scales::Nested}), 256, 136,
      decodeIQ4_XS},
     {TensorType::MXFP4, inBook(CodeBook::E2M1, {Numbers::U4, 32, 12, 24, Scales::BF16}), 32, 17, decodeMXFP4},
-    {TensorType::E2M1_F16, inBook(CodeBook::E2M1, {Numbers::U4, 16, 12, 24}, e2m1ScaleShift), 16, 10, decodeE2M1_F16},
+    {TensorType::E2M1_F16, inBook(CodeBook::E2M1, {Numbers::U4, 16, 12, 24}, e2m1ScaleShift), 16, 10, decodeE2M1},
     ofIntegers<TensorType::IQ1_S>(50, inBook(CodeBook::IQ1_S, {Numbers::U2, 32, 7, 16, Scales::Nested}, 3)),
     ofIntegers<TensorType::IQ1_M>(56,
                                   inBook(CodeBook::IQ1_M, {Numbers::U2, 16, 9, 18, Scales::Nested, !withMin, 1}, 3)),

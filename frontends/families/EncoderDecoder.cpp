@@ -91,6 +91,9 @@ Status addTensor(Model &model, const std::string &name, TensorInfo tensor, const
 Status splitTaps(Model &model, const std::string &name) {
   constexpr int64_t taps = AudioConfig::taps;
   const TensorInfo kernel = *model.checkpoint.find(name);
+  if (tensorTypeInfo(kernel.type).blockValues > 1)
+    return Status::failure("tensor '" + name + "' has type " + tensorTypeInfo(kernel.type).name +
+                           ", expected a convolution as f32, f16 or bf16");
   int64_t outs = kernel.shape[0], ins = kernel.shape[1] / taps;
   std::shared_ptr<MappedFile> file = model.checkpoint.files[kernel.file];
   size_t bytes = tensorTypeInfo(kernel.type).blockBytes;

@@ -40,8 +40,8 @@ static constexpr ClipKey pixelKeys[] = {{"vision.spatial_merge_size", ClipPart::
 
 // As llama.cpp, where the file says nothing: 8 to 4096 tokens.
 static void readPixels(ClipConfig &config) {
-  int64_t side = std::min<int64_t>(config.patchSize, 1 << 10) *
-                 std::min<int64_t>(config.integer("vision.spatial_merge_size", 2), 64);
+  int64_t side = std::clamp<int64_t>(config.patchSize, 1, 1 << 10) *
+                 std::clamp<int64_t>(config.integer("vision.spatial_merge_size", 2), 1, 64);
   for (auto [key, name, tokens] : {std::tuple("vision.image_min_pixels", "min_pixels", int64_t(8)),
                                    {"vision.image_max_pixels", "max_pixels", int64_t(4096)}})
     config.add(ClipPart::Processor, name,

@@ -54,6 +54,14 @@ static constexpr UnreadTensor imageTensors[] = {
     {"model.visual.*", /*isLoss=*/true},
 };
 
+// What is wrong with a section of rotary pairs: it is one of those of a head.
+static std::string sectionsMisfit(const RopeConfig &rope) {
+  for (int64_t section : rope.sections)
+    if (section < 0 || section > rope.rotaryDim / 2)
+      return "has the number " + std::to_string(section) + ", expected 0 to " + std::to_string(rope.rotaryDim / 2);
+  return "";
+}
+
 // "mrope" cuts a head into sections that rotate by positions of their own, which are one for a text.
 static void readSectionedRope(JsonObject &object, ModelConfig &config) {
   double theta = object.number("rope_theta").value_or(config.family->defaults.ropeTheta);
@@ -65,6 +73,8 @@ static void readSectionedRope(JsonObject &object, ModelConfig &config) {
   config.ropes = {rope.find(key).equals("mrope") ? plain : readRope(rope, object, config, theta)};
   if (rope.has("mrope_section"))
     config.ropes[0].sections = rope.integers("mrope_section");
+  if (std::string what = sectionsMisfit(config.ropes[0]); !what.empty())
+    rope.fail("mrope_section", what);
   object.adopt(rope);
 }
 
@@ -73,13 +83,16 @@ static void readGgufSections(GgufKeys &keys, ModelConfig &config) {
   constexpr const char *key = "rope.dimension_sections";
   constexpr int64_t sections = 3; // of time, rows and columns; a fourth number is of nothing
   auto value = keys.source().metadata().find(keys.full(key));
-  if (value != keys.source().metadata().end() && value->second.isArray && value->second.count <= 4) {
-    Expected<std::vector<int64_t>> numbers =
-        keys.source().integers(keys.full(key), {static_cast<int64_t>(value->second.count), "sections", "the format"});
+  if (value != keys.source().metadata().end() && !config.ropes.empty()) {
+    auto count = static_cast<int64_t>(value->second.isArray ? value->second.count : 0);
+    if (count < sections || count > sections + 1)
+      return keys.fail(keys.full(key) + " has " + std::to_string(count) + " numbers, expected 3 or 4");
+    Expected<std::vector<int64_t>> numbers = keys.source().integers(keys.full(key), {count, "sections", "the format"});
     keys.adopt(numbers.status());
-    if (numbers && !config.ropes.empty())
-      config.ropes[0].sections.assign(numbers->begin(),
-                                      numbers->begin() + std::min<int64_t>(sections, numbers->size()));
+    if (numbers)
+      config.ropes[0].sections.assign(numbers->begin(), numbers->begin() + sections);
+    if (std::string what = sectionsMisfit(config.ropes[0]); !what.empty())
+      keys.fail(keys.full(key) + " " + what);
   }
   keys.integer("n_deepstack_layers", 0);
 }

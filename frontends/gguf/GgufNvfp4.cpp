@@ -71,8 +71,10 @@ static Status convert(WeightRestorer &weights, const Checkpoint &file, const std
 
 Status convertNvfp4(const GgufFile &file, Model &model) {
   const Checkpoint &stored = file.tensors();
-  auto isConverted = [](const std::string &name, const TensorInfo &tensor) {
-    return tensor.type == TensorType::NVFP4 && name.size() > weightEnding.size() && tensor.shape.size() > 1;
+  // Others are refused as all that is no weight.
+  auto isConverted = [](std::string_view name, const TensorInfo &tensor) {
+    return tensor.type == TensorType::NVFP4 && tensor.bytes > 0 && tensor.shape.size() > 1 &&
+           name.size() > weightEnding.size() && name.substr(name.size() - weightEnding.size()) == weightEnding;
   };
   WeightRestorer weights(model);
   for (auto &[name, tensor] : model.checkpoint.tensors)

@@ -5,6 +5,7 @@
 #include "bytes/Status.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle {
 
@@ -60,8 +61,11 @@ void ClipConfig::note(ClipPart part, const std::string &name, const char *key) {
 }
 
 void ClipConfig::addNumber(ClipPart part, const std::string &name, const char *key) {
+  double number = keys.number(key, 0.0);
+  if (!std::isfinite(number))
+    return keys.fail(keys.full(key) + " is not a finite number");
   if (has(key))
-    add(part, name, jsonNumber(keys.number(key, 0.0)), key);
+    add(part, name, jsonNumber(number), key);
 }
 
 // Members that the row states.
@@ -118,6 +122,8 @@ void ClipConfig::readNorm() {
   double eps = keys.number(epsKey, -1.0);
   if (!has(epsKey))
     return keys.fail(keys.full(epsKey) + " is missing");
+  if (!std::isfinite(eps))
+    return keys.fail(keys.full(epsKey) + " is not a finite number");
   if (projector.eps == 0.0)
     return add(ClipPart::Vision, "layer_norm_eps", jsonNumber(eps), epsKey);
   if (float(eps) != float(projector.eps))

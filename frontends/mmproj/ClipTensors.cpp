@@ -172,7 +172,7 @@ Status TensorTaker::join(const std::vector<std::string> &parts, const std::strin
     if (!tensor)
       return missing(part);
     used.insert(part);
-    if (tensor->shape.empty() || tensor->shape[0] < 1)
+    if (tensor->shape.empty() || tensor->bytes == 0)
       return errorIn(file.path(), "tensor " + part + " is empty").ofTensor(part);
     if (rows.empty())
       whole = *tensor, whole.shape[0] = 0, rowBytes = tensor->bytes / uint64_t(tensor->shape[0]);

@@ -154,6 +154,10 @@ Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &fa
   model.checkpoint.files.insert(model.checkpoint.files.end(), seeing.checkpoint.files.begin(),
                                 seeing.checkpoint.files.end());
   model.checkpoint.tensors.merge(seeing.checkpoint.tensors);
+  for (const auto &[name, tensor] : seeing.checkpoint.tensors) // those that are left
+    return errorIn(model.checkpoint.files[model.checkpoint.find(name)->file]->path(),
+                   "tensor '" + printable(name) + "' is one of what sees images, which lies in " + file->path())
+        .ofTensor(name);
   return Status();
 }
 

@@ -38,7 +38,7 @@ bool operator==(const WeightScheme &a, const WeightScheme &b) {
 
 class IntegerWeight {
 public:
-  IntegerWeight(WeightRestorer &weights, std::string module, const WeightScheme &scheme, bool isPacked)
+  IntegerWeight(WeightRestorer &weights, const std::string &module, const WeightScheme &scheme, bool isPacked)
       : weights(weights), name(module + ".weight"), scheme(scheme), isPacked(isPacked), perWord(32 / scheme.bits) {}
   Status restore();
 

@@ -12,8 +12,6 @@
 
 namespace heddle {
 
-static constexpr float numbersOfE2M1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0f, -0.5, -1, -1.5, -2, -3, -4, -6};
-
 static uint8_t numberAt(const uint8_t *pairs, int64_t i) {
   return pairs[i / 2] >> (i % 2 * 4) & 15;
 }
@@ -100,7 +98,7 @@ Status restoreNvfp4(WeightRestorer &weights, const std::string &module, const Fl
     for (int64_t i = first * weight->perRow; i < last * weight->perRow; ++i, pairs += block / 2, out += blockBytes) {
       float scale = scales[static_cast<size_t>(i)];
       for (int64_t j = 0; j < block; ++j)
-        *numbers++ = numbersOfE2M1[numberAt(pairs, j)] * scale;
+        *numbers++ = static_cast<float>(e2m1Doubled[numberAt(pairs, j)]) / 2 * scale;
       if (!fits)
         continue;
       putE2M1Scale(scale, out);

@@ -42,7 +42,7 @@ TOWERS = {
     "qwen2.5-vl-3b": {"image_token_id": 10, "video_token_id": 11, "vision_start_token_id": 12, "vision_end_token_id": 13,
                       "vision_config": {"depth": 32, "hidden_size": 1280, "out_hidden_size": 2048, "intermediate_size": 3420, "num_heads": 16,
                                         "patch_size": 14, "window_size": 112, "fullatt_block_indexes": [7, 15, 23, 31]},
-                      "text_config": {"hidden_size": 2048, "intermediate_size": 11008, "num_attention_heads": 16, "num_key_value_heads": 2,
+                      "text_config": {"bos_token_id": 1, "eos_token_id": 2, "hidden_size": 2048, "intermediate_size": 11008, "num_attention_heads": 16, "num_key_value_heads": 2,
                                       "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]}, **LAYERS}},
     "llava-1.5-7b": {"image_token_index": 10, "image_seq_length": 576,
                      "vision_config": {"model_type": "clip_vision_model", "hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24,

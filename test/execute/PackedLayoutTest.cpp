@@ -130,7 +130,7 @@ TEST_P(PackedLayoutTest, NoFormatTakesMuchMoreThanItsFile) {
 
 // What is packed by one version must stay equal: sidecars of it are taken as they are.
 TEST(PackedLayout, BytesAreThoseOfTheVersion) {
-  std::string all, ofIntegers, later; // those of integers came when there was a version 2
+  std::string all, ofIntegers, later; // those of integers came when there was a version 2, NVFP4's later
   for (TensorType type : weightTypes()) {
     RandomWeights weights(type, 37, 512, 11);
     PackedLayout layout = *layoutFor(type);

@@ -73,7 +73,8 @@ class Joined:
         said = [""] * len(self.modules)
         for line, text in re.findall(rf"^{re.escape(str(self.path))}:(\d+):\d+: (error: .*)$", done.stderr, re.MULTILINE):
             said[bisect.bisect_right(self.starts, int(line)) - 1] += text + "\n"
-        whole = done.returncode in (0, 1) and len(left) == len(said)
+        # An error at another place may be of any of them, which are then run alone.
+        whole = done.returncode in (0, 1) and len(left) == len(said) and done.stderr.count(" error: ") == sum(text.count("error: ") for text in said)
         if whole:
             again = self.path.with_suffix(".again")
             again.write_text(self.SPLIT.join(left))
