@@ -9,6 +9,8 @@ function(heddle_parse_headers name library)
   target_link_libraries(${name} PRIVATE ${library})
   target_compile_options(${name} PRIVATE -Xclang -fno-pch-timestamp)
   target_precompile_headers(${name} PRIVATE ${ARGN})
+  # Parsed headers name files of their build folder: those of another clone, out of a compiler cache, are of no use once that is gone.
+  set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "")
   # A compiler cache may tell parsed headers apart by this sum (CCACHE_PCH_EXTSUM): they are the system's, and the file that holds them has the name of its
   # build folder in it, which would keep a second clone from using the cache of the first.
   string(SHA256 sum "${ARGN} ${CMAKE_CXX_COMPILER_VERSION} ${MLIR_PACKAGE_VERSION} ${LLVM_PACKAGE_VERSION} ${GTest_VERSION} ${CMAKE_CXX_FLAGS} ${CMAKE_BUILD_TYPE} ${HEDDLE_SANITIZE} ${HEDDLE_FUZZ}")
