@@ -259,6 +259,21 @@ std::string writeFile(const std::string &name, const Bytes &bytes) {
   return path;
 }
 
+void addImages(package::PackageT &metadata, uint32_t rows, int64_t width) {
+  auto graph = std::make_unique<package::GraphT>();
+  graph->name = "image";
+  for (auto *tensors : {&graph->inputs, &graph->outputs})
+    tensors->push_back(std::make_unique<package::GraphTensorT>());
+  graph->inputs[0]->name = "pixel_values";
+  graph->inputs[0]->dims = {-1, 3, 8, 8};
+  graph->outputs[0]->name = "image_features";
+  graph->outputs[0]->dims = {-1, rows, width};
+  metadata.graphs.push_back(std::move(graph));
+  metadata.given = std::make_unique<package::GivenRowsT>();
+  metadata.given->count = rows;
+  metadata.given->token = 5;
+}
+
 heddle_model makeCode(const Bytes &package) {
   heddle_model code = {};
   code.abi_version = HEDDLE_MODEL_ABI_VERSION;

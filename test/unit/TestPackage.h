@@ -20,6 +20,8 @@ Bytes readWeights();
 
 // The reference model's metadata as flatc's object: tests change fields of it.
 package::PackageT makeMetadata(const Bytes &weights);
+// Adds what sees images of 8 by 8 pixels, `rows` rows of `width` numbers of each, in the place of token 5.
+void addImages(package::PackageT &metadata, uint32_t rows, int64_t width);
 
 // Header and FlatBuffers: the contents of `.heddle.package`.
 Bytes makePackage(const package::PackageT &metadata, const Bytes &weights, bool sidecar = false);

@@ -19,18 +19,7 @@ constexpr int64_t rowsOfImage = 5; // a grid of 2 by 2, and the end of a line
 // A model that sees images of one size, files of which are read.
 package::PackageT seeing() {
   package::PackageT made = makeMetadata(readWeights());
-  auto graph = std::make_unique<package::GraphT>();
-  graph->name = "image";
-  for (auto *tensors : {&graph->inputs, &graph->outputs})
-    tensors->push_back(std::make_unique<package::GraphTensorT>());
-  graph->inputs[0]->name = "pixel_values";
-  graph->inputs[0]->dims = {-1, 3, 8, 8};
-  graph->outputs[0]->name = "image_features";
-  graph->outputs[0]->dims = {-1, rowsOfImage, made.hidden_size};
-  made.graphs.push_back(std::move(graph));
-  made.given = std::make_unique<package::GivenRowsT>();
-  made.given->count = rowsOfImage;
-  made.given->token = 5;
+  addImages(made, uint32_t(rowsOfImage), made.hidden_size);
   made.image_processing = std::make_unique<package::ImageProcessingT>();
   made.image_processing->size = made.image_processing->height = made.image_processing->width = 8;
   return made;

@@ -18,8 +18,8 @@ struct Rows {
     return past == other.past && count == other.count && seesAhead == other.seesAhead;
   }
 };
-void PrintTo(const Rows &rows, std::ostream *out) {
-  *out << rows.count << " behind " << rows.past << (rows.seesAhead ? ", ahead" : "");
+std::ostream &operator<<(std::ostream &out, const Rows &rows) {
+  return out << rows.count << " behind " << rows.past << (rows.seesAhead ? ", ahead" : "");
 }
 
 std::vector<Rows> steps; // of all since the last look
@@ -43,18 +43,7 @@ void noGraph(heddle_graph_call *) {}
 // The reference model as one all of whose prompts with images see themselves.
 struct SeeingModel : TestModel {
   explicit SeeingModel(bool prompts, uint32_t deep = 0) {
-    auto graph = std::make_unique<package::GraphT>();
-    graph->name = "image";
-    for (auto *tensors : {&graph->inputs, &graph->outputs})
-      tensors->push_back(std::make_unique<package::GraphTensorT>());
-    graph->inputs[0]->name = "pixel_values";
-    graph->inputs[0]->dims = {-1, 3, 8, 8};
-    graph->outputs[0]->name = "image_features";
-    graph->outputs[0]->dims = {-1, 2, hiddenSize * (1 + int64_t(deep))};
-    metadata.graphs.push_back(std::move(graph));
-    metadata.given = std::make_unique<package::GivenRowsT>();
-    metadata.given->count = 2;
-    metadata.given->token = 5;
+    addImages(metadata, /*rows=*/2, hiddenSize * (1 + int64_t(deep)));
     metadata.given->prompt_sees_ahead = prompts;
     metadata.given->sees_ahead = !prompts && !deep;
     if (deep) {
@@ -160,7 +149,7 @@ TEST(SessionOfImages, tokensOfAnImageSeeEachOther) {
 TEST(SessionOfImages, rowsBehindATokenStandInNoPrompt) {
   SeeingModel seeing(/*prompts=*/false, /*deep=*/1);
   auto session = seeing.session();
-  int32_t image = givenTo(*session, /*columns=*/2, 2 * hiddenSize);
+  int32_t image = givenTo(*session, /*columns=*/2, int64_t(2) * hiddenSize);
   Status status = append(*session, {image + 1});
   EXPECT_EQ(status.message(),
             "token id " + std::to_string(image + 1) + " at position 0 is not the first of a given token's");
