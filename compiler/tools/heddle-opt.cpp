@@ -5,7 +5,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/tools/ToolDialects.h"
-#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/ModelInputs.h"
 #include "compiler/verify/NumericCheck.h"
 
 #include "mlir/InitAllPasses.h"

@@ -3,7 +3,7 @@
 #include "compiler/verify/EncodeCheck.h"
 
 #include "compiler/verify/Compare.h"
-#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/ModelInputs.h"
 
 #include "llvm/Support/FormatVariadic.h"
 

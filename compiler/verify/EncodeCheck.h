@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_ENCODECHECK_H
 #define HEDDLE_COMPILER_VERIFY_ENCODECHECK_H
 
-#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/ModelInputs.h"
 #include "compiler/verify/RunBinary.h"
 
 #include <functional>

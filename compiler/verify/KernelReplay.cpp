@@ -9,6 +9,7 @@
 #include "compiler/package/Metadata.h"
 #include "compiler/package/OutputFile.h"
 #include "compiler/verify/Compare.h"
+#include "compiler/verify/ModelInputs.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/RunBinary.h"
 

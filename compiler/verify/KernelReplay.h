@@ -6,7 +6,7 @@
 
 #include "compiler/Compile.h"
 #include "compiler/verify/KernelRecorder.h"
-#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/ModelInputs.h"
 
 namespace heddle {
 

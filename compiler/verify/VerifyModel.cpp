@@ -11,6 +11,7 @@
 #include "compiler/verify/GenerationCheck.h"
 #include "compiler/verify/GraphValues.h"
 #include "compiler/verify/KernelReplay.h"
+#include "compiler/verify/ModelInputs.h"
 #include "compiler/verify/ModelValues.h"
 #include "compiler/verify/NumericCheck.h"
 #include "compiler/verify/QuietModel.h"

@@ -4,7 +4,7 @@
 #ifndef HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 #define HEDDLE_COMPILER_VERIFY_VERIFYPLAN_H
 
-#include "compiler/verify/ModelValues.h"
+#include "compiler/verify/ModelInputs.h"
 #include "compiler/verify/VerifyModel.h"
 #include "frontends/ModelConfig.h"
 
