@@ -175,8 +175,8 @@ Status takeDense(Checkpoint &checkpoint, ModelConfig &config, Checkpoint &out) {
     if (!found)
       continue;
     const TensorInfo &tensor = found.mapped();
-    bool isWeight = (tensorTypeInfo(tensor.type).blockValues > 1 && tensor.type != TensorType::NVFP4) ||
-                    tensor.type == TensorType::F32 || tensor.type == TensorType::F16 || tensor.type == TensorType::BF16;
+    bool isWeight = tensorTypeInfo(tensor.type).blockValues > 1 || tensor.type == TensorType::F32 ||
+                    tensor.type == TensorType::F16 || tensor.type == TensorType::BF16;
     if (tensor.shape.size() != 2 || tensor.shape[1] != width || !isWeight)
       return errorIn(checkpoint.files[tensor.file]->path(),
                      "tensor " + found.key() + " is " + tensorTypeInfo(tensor.type).name + " " +

@@ -17,10 +17,10 @@ static std::string beside(std::string_view weight, std::string_view ending) {
   return std::string(weight.substr(0, weight.size() - weightEnding.size())).append(ending);
 }
 
-// What multiplies all scales of `tensor`, a part of the file's tensor or all of it.
-static Expected<float> factorOf(const Checkpoint &file, const TensorInfo &tensor) {
-  std::string name = beside(tensor.storedAs, scaleEnding);
-  const TensorInfo &whole = *file.find(tensor.storedAs), *scales = file.find(name);
+// What multiplies all scales of `tensor`, a part of the file's tensor `own` or all of it.
+static Expected<float> factorOf(const Checkpoint &file, const std::string &own, const TensorInfo &tensor) {
+  std::string name = beside(own, scaleEnding);
+  const TensorInfo &whole = *file.find(own), *scales = file.find(name);
   if (!scales)
     return 1.0f;
   auto refused = [&](const std::string &what) {
@@ -40,9 +40,10 @@ static Expected<float> factorOf(const Checkpoint &file, const TensorInfo &tensor
   return factor;
 }
 
-static Status convert(WeightRestorer &weights, const Checkpoint &file, const std::string &name, TensorInfo &tensor) {
+static Status convert(WeightRestorer &weights, const Checkpoint &file, const std::string &name, const std::string &own,
+                      TensorInfo &tensor) {
   constexpr int64_t blockValues = 64, blockBytes = 36, groups = 4, groupBytes = 10;
-  Expected<float> factor = factorOf(file, tensor);
+  Expected<float> factor = factorOf(file, own, tensor);
   if (!factor)
     return factor.status();
   const TensorInfo stored = tensor;
@@ -77,9 +78,11 @@ Status convertNvfp4(const GgufFile &file, Model &model) {
            name.size() > weightEnding.size() && name.substr(name.size() - weightEnding.size()) == weightEnding;
   };
   WeightRestorer weights(model);
-  for (auto &[name, tensor] : model.checkpoint.tensors)
-    if (isConverted(tensor.storedAs, tensor))
-      HEDDLE_RETURN_IF_ERROR(convert(weights, stored, name, tensor));
+  for (auto &[name, tensor] : model.checkpoint.tensors) {
+    const std::string own = tensor.storedAs.empty() ? name : tensor.storedAs; // its name in the file
+    if (isConverted(own, tensor))
+      HEDDLE_RETURN_IF_ERROR(convert(weights, stored, name, own, tensor));
+  }
   if (model.restored.empty())
     return Status();
   model.quantMethod = tensorTypeInfo(TensorType::NVFP4).name;
