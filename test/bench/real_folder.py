@@ -185,11 +185,12 @@ def flattened(answer, prefix=""):
 def check(name, options, folder):
     """The number of outputs that are wrong."""
     config, architecture, kind = configured(name, options.layers)
-    model = built(config, architecture, {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[options.type])
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[options.type]
+    model = built(config, architecture, dtype)
     inputs = given(config, kind)
     with torch.no_grad():
         want = dict(flattened(model(**asked(config, inputs))))
-    model.to({"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[options.type]).save_pretrained(folder, max_shard_size="1GB")
+    model.to(dtype).save_pretrained(folder, max_shard_size="1GB")
     size = sum(parameter.numel() for parameter in model.parameters())
     del model
     program, put, got = (folder / part for part in ("program", "put.safetensors", "got.safetensors"))
