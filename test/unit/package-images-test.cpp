@@ -51,7 +51,7 @@ void makeGrid(package::PackageT &m) {
 void seeDeep(package::PackageT &m) {
   makeGrid(m);
   m.given->deep = 1;
-  m.graphs[0]->outputs[0]->dims[2] = 2 * m.hidden_size;
+  m.graphs[0]->outputs[0]->dims[2] = int64_t(2) * m.hidden_size;
 }
 
 Status check(const package::PackageT &metadata) {
@@ -100,11 +100,12 @@ TEST(PackageOfImages, rowsAreThoseOfTheGraph) {
       {"given.deep is 1, expected at most 64, and 0 of images of one size",
        [](package::PackageT &m) { m.given->deep = 1, m.graphs[0]->outputs[0]->dims[2] *= 2; }},
   });
-  expectRefusals(
-      {{"given.deep is 65",
-        [](package::PackageT &m) { m.given->deep = 65, m.graphs[0]->outputs[0]->dims[2] = 66 * m.hidden_size; }},
-       {"given.count is 0", [](package::PackageT &m) { m.given->deep = 2; }}},
-      seeDeep);
+  expectRefusals({{"given.deep is 65",
+                   [](package::PackageT &m) {
+                     m.given->deep = 65, m.graphs[0]->outputs[0]->dims[2] = int64_t(66) * m.hidden_size;
+                   }},
+                  {"given.count is 0", [](package::PackageT &m) { m.given->deep = 2; }}},
+                 seeDeep);
 }
 
 TEST(PackageOfImages, textsHaveAllParts) {
