@@ -52,7 +52,7 @@ static constexpr Family describeOlmo() {
 }
 const Family family::olmo = describeOlmo();
 
-// A file with a window is of OLMo 3. yarn_attn_factor's older name holds the reference's attention_factor, which is all that multiplies cos and sin.
+// A file with a window is of OLMo 3. yarn_attn_factor's older name holds the reference's attention_factor, too.
 static void readGgufWindows(GgufKeys &keys, ModelConfig &config) {
   if (!keys.has("attention.sliding_window"))
     return;
@@ -60,6 +60,7 @@ static void readGgufWindows(GgufKeys &keys, ModelConfig &config) {
   if (rope.scaling == RopeScalingKind::Yarn && keys.has("rope.scaling.attn_factor"))
     rope.attentionFactor = keys.number("rope.scaling.attn_factor", 1.0);
   local.scaling = RopeScalingKind::None;
+  local.theta = keys.number("rope.freq_base_swa", rope.theta);
   config.ropes.push_back(local);
   rotateWindowsApart(config);
 }

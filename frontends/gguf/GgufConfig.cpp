@@ -189,12 +189,14 @@ std::vector<int64_t> ConfigReader::ofSomeLayers(const char *key, int64_t &most) 
 
 // Layers that keep a state have no heads of keys, and perhaps no feed-forward block.
 void ConfigReader::readUniformShapes() {
-  const char *kvHeads = "attention.head_count_kv", *width = "feed_forward_length";
+  const char *kvHeads = "attention.head_count_kv", *width = "feed_forward_length",
+             *ofExperts = "expert_feed_forward_length";
   bool mayLack = family.windows.recurrentType != nullptr;
   if (mayLack && isArray(width))
     ofSomeLayers(width, config.intermediateSize);
-  else
-    config.intermediateSize = uniform(width, 0);
+  else // where all layers have experts, theirs may be the only one
+    config.intermediateSize =
+        uniform(family.hasExperts && !keys.has(width) && keys.has(ofExperts) ? ofExperts : width, 0);
   if (mayLack && isArray(kvHeads))
     for (int64_t count : ofSomeLayers(kvHeads, config.numKvHeads))
       config.recurrent.layers.push_back(count == 0);

@@ -43,6 +43,10 @@ void readScaling(GgufKeys &keys, const ModelConfig &config, RopeConfig &rope) {
   rope.betaSlow = keys.number("rope.scaling.yarn_beta_slow", rope.betaSlow);
   // 0.1 mscale_all_dim; published models have mscale equal to it, which leaves cos and sin unscaled.
   rope.mscale = rope.mscaleAllDim = 10.0 * keys.number("rope.scaling.yarn_log_multiplier", 0.0);
+  // The reference's attention_factor, which is all that multiplies cos and sin. 1 is also what is written where nothing was stated.
+  const char *factor = "rope.scaling.yarn_attn_factor";
+  if (rope.scaling == RopeScalingKind::Yarn && keys.number(factor, 1.0) != 1.0)
+    rope.attentionFactor = keys.number(factor, 1.0);
 }
 
 } // namespace

@@ -377,6 +377,21 @@ TEST(GgufConfig, predictionAndWindows) {
   EXPECT_EQ(config.layerRope, (std::vector<uint8_t>{1, 1}));
   EXPECT_EQ(config.ropes[0].attentionFactor, 1.25);
   EXPECT_EQ(config.ropes[1].scaling, RopeScalingKind::None);
+  file.f32("olmo2.rope.freq_base_swa", 20000.0f);
+  file.f32("olmo2.rope.scaling.yarn_attn_factor", 1.5f);
+  file.f32("olmo2.rope.scaling.attn_factor", 1.5f);
+  config = configOf(file);
+  EXPECT_EQ(config.ropes[0].attentionFactor, 1.5);
+  EXPECT_EQ(config.ropes[1].theta, 20000.0);
+}
+
+// The converter of Cohere's experts writes no other width where no layer is dense.
+TEST(GgufConfig, widthOfExpertsAlone) {
+  GgufBuilder file = familyFile("qwen3_moe");
+  int64_t width = configOf(file).moe.intermediateSize;
+  file.erase("qwen3moe.feed_forward_length");
+  EXPECT_EQ(configOf(file).intermediateSize, width);
+  EXPECT_EQ(configOf(file).moe.intermediateSize, width);
 }
 
 // What no key says is that of the published models, whose first 20 layers have keys of their own.
