@@ -1,11 +1,11 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a tiny Hugging Face folder of a model that sees images as llama.cpp's converter does: a GGUF file of the decoder, and an mmproj of the rest.
 
-make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [KEY=VALUE…] [-NAME…]
+make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [KEY=VALUE…] [-NAME…] [NAME>NAME…]
 
 The decoder's is what make_gguf.py makes of text_config. Keys under clip. and names of tensors are those of convert_hf_to_gguf.py --mmproj, of LLaVA those of the script before it,
 which leaves out layers that nothing reads. Sizes of images are those of the folder's processor. KEY=VALUE changes a key of the mmproj, or adds it; -NAME leaves a key or a
-tensor out. --without-token: the vocabulary has no token of an image, but calls the one in its place unknown, as files of Vicuna do with
+tensor out; NAME>NAME calls a tensor otherwise. --without-token: the vocabulary has no token of an image, but calls the one in its place unknown, as files of Vicuna do with
 another.
 """
 import array
@@ -110,7 +110,9 @@ def own_keys(config, processor):
         # A layer less, which nothing reads; and the projection of CLIP, which is not there.
         keys = {"vision.block_count": vision["num_hidden_layers"] - 1, "vision.projection_dim": 768, "has_text_encoder": False, "has_llava_projector": True}
         if kind == "llava_next":
-            keys |= {"vision.image_grid_pinpoints": [side for pair in config["image_grid_pinpoints"] for side in pair], "vision.mm_patch_merge_type": "spatial_unpad"}
+            # Widths and heights, as in LLaVA's own config, from which its script has them.
+            keys |= {"vision.image_grid_pinpoints": [side for height, width in config["image_grid_pinpoints"] for side in (width, height)],
+                     "vision.mm_patch_merge_type": "spatial_unpad"}
         return keys
     keys = {"vision.image_min_pixels": processor["size"]["shortest_edge"], "vision.image_max_pixels": processor["size"]["longest_edge"]}
     if kind == "qwen2_5_vl":
@@ -182,6 +184,9 @@ def main(folder, text, mmproj, *changes):
         if change.startswith("-"):
             keys.pop(change[1:], None)
             tensors.pop(change[1:], None)
+        elif ">" in change:
+            old, new = change.split(">")
+            tensors[new] = tensors.pop(old)
         else:
             key, value = change.split("=", 1)
             keys[key] = json.loads(value)
