@@ -1,12 +1,12 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a tiny Hugging Face folder of a model that sees images as llama.cpp's converter does: a GGUF file of the decoder, and an mmproj of the rest.
 
-make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [KEY=VALUE…] [-NAME…] [NAME>NAME…]
+make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [--text=JSON] [KEY=VALUE…] [-NAME…] [NAME>NAME…]
 
 The decoder's is what make_gguf.py makes of text_config. Keys under clip. and names of tensors are those of convert_hf_to_gguf.py --mmproj, of LLaVA those of the script before it,
 which leaves out layers that nothing reads. Sizes of images are those of the folder's processor. KEY=VALUE changes a key of the mmproj, or adds it; -NAME leaves a key or a
 tensor out; NAME>NAME calls a tensor otherwise. --without-token: the vocabulary has no token of an image, but calls the one in its place unknown, as files of Vicuna do with
-another.
+another. --text: members of text_config that count instead.
 """
 import array
 import json
@@ -164,6 +164,7 @@ def parts(name, shape, values, kind, heads):
 def main(folder, text, mmproj, *changes):
     folder = pathlib.Path(folder)
     config, processor = (json.loads((folder / name).read_text()) for name in ("config.json", "preprocessor_config.json"))
+    config["text_config"] |= next((json.loads(change.removeprefix("--text=")) for change in changes if change.startswith("--text=")), {})
     kind, stored, vision = kind_of(config), safetensors.load(folder / "model.safetensors"), config["vision_config"]
     decoder(folder, config, stored, pathlib.Path(text), "--without-token" not in changes)
     keys = {"general.architecture": "clip"} | {"clip." + key: value for key, value in {**common_keys(config, PROJECTORS[kind], processor), **own_keys(config, processor)}.items()}
