@@ -29,7 +29,7 @@ static void readGemma3(ClipConfig &config) {
 static void readIdefics3(ClipConfig &config) {
   const char *key = "vision.preproc_image_size";
   constexpr int64_t tilesOnSide = 4;
-  int64_t edge = config.integer(key, tilesOnSide * std::min<int64_t>(config.imageSize, 1 << 14));
+  int64_t edge = config.integer(key, tilesOnSide * std::clamp<int64_t>(config.imageSize, 0, 1 << 14));
   config.add(ClipPart::Processor, "size", "{\"longest_edge\": " + std::to_string(edge) + "}", key);
 }
 
