@@ -4,6 +4,7 @@
 #include "frontends/families/Projectors.h"
 
 #include "bytes/Json.h"
+#include "bytes/Text.h"
 #include "frontends/mmproj/ClipConfig.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ static void readGemma3(ClipConfig &config) {
 static void readIdefics3(ClipConfig &config) {
   const char *key = "vision.preproc_image_size";
   constexpr int64_t tilesOnSide = 4;
-  int64_t edge = config.integer(key, tilesOnSide * std::min<int64_t>(config.imageSize, 1 << 14));
+  int64_t edge = config.integer(key, tilesOnSide * std::clamp<int64_t>(config.imageSize, 0, 1 << 14));
   config.add(ClipPart::Processor, "size", "{\"longest_edge\": " + std::to_string(edge) + "}", key);
 }
 
@@ -111,20 +112,22 @@ static void readLlava(ClipConfig &config) {
     (void)config.has(unused);
 }
 
+// Sizes that an image is fitted into: widths and heights, as LLaVA's own config and llama.cpp have them, where a folder has heights and widths.
 static void readLlavaNext(ClipConfig &config) {
   readLlava(config);
-  const char *key = "vision.image_grid_pinpoints";
+  const char *key = "vision.image_grid_pinpoints", *merge = "vision.mm_patch_merge_type", *unpadded = "spatial_unpad";
   std::vector<int64_t> sides = config.integers(key);
   std::vector<std::string> sizes;
   for (size_t i = 0; i + 1 < sides.size(); i += 2)
-    sizes.push_back(jsonIntegers({sides[i], sides[i + 1]}));
+    sizes.push_back(jsonIntegers({sides[i + 1], sides[i]}));
   std::string list;
   for (const std::string &size : sizes)
     list += (list.empty() ? "" : ", ") + size;
   if (sides.size() % 2 || sides.empty())
-    return config.fail(key, "has " + std::to_string(sides.size()) + " numbers, expected pairs of a height and a width");
+    return config.fail(key, "has " + std::to_string(sides.size()) + " numbers, expected pairs of a width and a height");
   config.add(ClipPart::Joint, "image_grid_pinpoints", "[" + list + "]", key);
-  (void)config.has("vision.mm_patch_merge_type");
+  if (std::string kind = config.string(merge, unpadded); kind != unpadded)
+    config.unsupported(merge, "is '" + printable(kind, 64) + "', which is not supported; expected " + unpadded);
 }
 
 static void readPixtral(ClipConfig &config) {
@@ -135,6 +138,8 @@ static void readPixtral(ClipConfig &config) {
 static constexpr ClipKey mergerKeys[] = {{"vision.spatial_merge_size", ClipPart::Joint, "spatial_merge_size", true}};
 
 static constexpr ClipName llavaNames[] = {{"mm.0", "multi_modal_projector.linear_1"}};
+static constexpr ClipName newerLlavaNames[] = {{"mm.0", "multi_modal_projector.linear_1"},
+                                               {"v.image_newline", "image_newline"}};
 static constexpr ClipName internVlNames[] = {{"mm.model.mlp.0", "multi_modal_projector.layer_norm"},
                                              {"mm.model.mlp.1", "multi_modal_projector.linear_1"},
                                              {"mm.model.mlp.3", "multi_modal_projector.linear_2"}};
@@ -206,6 +211,14 @@ static constexpr Projector describeLlavaNext() {
   return row;
 }
 
+// Newer releases of llama.cpp call the row that ends a line so.
+static constexpr Projector describeNewerLlavaNext() {
+  Projector row = describeLlavaNext();
+  row.mark = "v.image_newline";
+  row.names = newerLlavaNames;
+  return row;
+}
+
 static constexpr Projector describePixtral() {
   Projector row = projectorOf("pixtral", "llava", "pixtral", "[IMG]");
   row.gelu = "gelu";
@@ -242,6 +255,7 @@ static constexpr Projector rows[] = {
     describeInternVl(),
     describeLlava(),
     describeLlavaNext(),
+    describeNewerLlavaNext(),
     describePixtral(),
     describeMistral3(),
     qwenProjector("qwen2vl_merger", "qwen2_vl", "qwen2_vl_vision", qwen2Decoders, readQwen2),

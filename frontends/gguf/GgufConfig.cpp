@@ -500,8 +500,8 @@ void ConfigReader::refuseUnread() {
     auto known = std::find_if(std::begin(unreadKeys), std::end(unreadKeys),
                               [&](const UnreadKey &unread) { return name == unread.key; });
     if (known == std::end(unreadKeys)) {
-      keys.unsupported(key + " is " + valueText(key) + ", a key that is not known for " + config.architecture +
-                       "; expected a file without it");
+      keys.unsupported(printable(key, 128) + " is " + valueText(key) + ", a key that is not known for " +
+                       config.architecture + "; expected a file without it");
       continue;
     }
     Expected<bool> flag = file.boolean(key);

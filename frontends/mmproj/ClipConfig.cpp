@@ -112,8 +112,11 @@ void ClipConfig::readColors(const char *key, const char *name) {
   if (!colors)
     return keys.adopt(colors.status());
   std::string list;
-  for (float color : *colors)
+  for (float color : *colors) {
+    if (!std::isfinite(color))
+      return keys.fail(keys.full(key) + " holds a number that is not finite");
     list += (list.empty() ? "" : ", ") + jsonNumber(double(color));
+  }
   add(ClipPart::Processor, name, "[" + list + "]", key);
 }
 

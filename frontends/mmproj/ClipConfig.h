@@ -25,6 +25,7 @@ public:
   // For the functions of rows.
   bool has(const char *key) const { return keys.has(key); }
   int64_t integer(const char *key, int64_t fallback) { return keys.integer(key, fallback); }
+  std::string string(const char *key, const char *fallback) { return keys.string(key, fallback); }
   // Numbers of a tensor's dimension, outermost first; 0 where there is none.
   int64_t dimension(const char *tensor, size_t axis) const;
   bool holds(const char *tensor) const { return keys.source().tensors().find(tensor) != nullptr; }

@@ -12,7 +12,8 @@
 
 namespace heddle {
 
-// Adds the tower in `mmproj`, of one of `projectors`, to `model`, a decoder that was read from `text`.
+// Adds the tower in `mmproj`, of one of `projectors`, to `model`, a decoder that was read from `text`. The decoder's logits stay what they are without images,
+// scaled or capped as its file says, as in llama.cpp, whose graph of a decoder is one; classes of folders that see images leave that out.
 Status joinMmproj(ModelFiles &mmproj, const GgufFile &text, const FamilyList &families, const ProjectorList &projectors,
                   Model &model);
 

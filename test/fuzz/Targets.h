@@ -13,6 +13,9 @@ namespace heddle::fuzz {
 // A GGUF file.
 std::string gguf(std::string_view bytes);
 
+// A decoder's GGUF file and what sees images beside it, both without the numbers of their tensors: the first two bytes say where one ends and the other begins.
+std::string mmproj(std::string_view bytes);
+
 // config.json and model.safetensors of a folder: the first two bytes say where one ends and the other begins.
 std::string huggingFace(std::string_view bytes);
 

@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A few thousand changes of good inputs, the same ones every time. The fuzzers go on from there.
+#include "frontends/read/ReadModel.h"
 #include "test/fuzz/SafetensorsMutations.h"
 #include "test/fuzz/Targets.h"
+#include "test/fuzz/TemporaryFile.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -44,6 +46,29 @@ TEST(Mutations, gguf) {
                       "\xff\xff\xff\xff\xff\xff\xff\x7f"});
   for (int i = 0; i < 1500; ++i)
     ASSERT_EQ(fuzz::gguf(mutator.mutate(head) + numbers), "") << "case " << i;
+}
+
+TEST(Mutations, mmproj) {
+  for (const char *kind : {"gemma3", "idefics3", "internvl", "llava", "llava_next", "llava_pixtral", "mistral3",
+                           "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "qwen3_vl_moe"}) {
+    std::string seed = readFile(std::string(HEDDLE_TEST_DIR "/fuzz/seeds/mmproj/") + kind);
+    ASSERT_EQ(fuzz::mmproj(seed), "") << kind;
+    ModelFiles good(fuzzFolder() + "/text.gguf"), seeing(fuzzFolder() + "/mmproj.gguf");
+    Expected<Model> model = readModelWithImages(good, seeing);
+    ASSERT_TRUE(model) << kind << ": " << model.message();
+    size_t split = 2 + (uint8_t(seed[0]) | uint8_t(seed[1]) << 8);
+    std::string text = seed.substr(2, split - 2), mmproj = seed.substr(split);
+    Mutator mutator(10, {"GGUF", "clip.vision.image_size", "clip.vision.projector.scale_factor",
+                         "v.blk.0.attn_q.weight", "v.post_ln.weight", "mm.0.bias", "mlp", "pixtral", "idefics3",
+                         "model.image_newline", "clip.use_silu", std::string("\0\0\0\0\0\0\0\0", 8),
+                         std::string("\0\0\0\x80", 4), "\xff\xff\xff\x7f", "\xff\xff\xff\xff\xff\xff\xff\x7f"});
+    for (int i = 0; i < 400; ++i) { // now and then in the decoder's file
+      std::string decoder = i % 8 ? text : mutator.mutate(text),
+                  length = {char(decoder.size()), char(decoder.size() >> 8)};
+      ASSERT_EQ(fuzz::mmproj(length + decoder + (i % 8 ? mutator.mutate(mmproj) : mmproj)), "")
+          << kind << ", case " << i;
+    }
+  }
 }
 
 TEST(Mutations, onnx) {

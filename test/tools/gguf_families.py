@@ -532,6 +532,8 @@ FAMILIES = {
     "qwen2_vl": lambda c: ({**rotary(c), **rms_norm(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0]}, {}),
     "qwen3_vl": lambda c: ({**rotary(c), **rms_norm(c), **lengths(c), "rope.dimension_sections": [*c.rope("mrope_section"), 0],
                             "n_deepstack_layers": 3}, {}),
+    "qwen3_vl_moe": lambda c: ({**FAMILIES["qwen3_vl"](c)[0], "expert_count": c["num_local_experts"], "expert_used_count": c["num_experts_per_tok"],
+                                "expert_feed_forward_length": c["moe_intermediate_size"]}, {}),
     "qwen2_moe": lambda c: ({**rotary(c), **rms_norm(c), "expert_count": c["num_experts"], "expert_used_count": c["num_experts_per_tok"],
                              "expert_feed_forward_length": c["moe_intermediate_size"],
                              "expert_shared_feed_forward_length": c["shared_expert_intermediate_size"]}, {}),

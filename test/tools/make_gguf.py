@@ -192,6 +192,7 @@ def convert(folder, texts=""):
     family = config["model_type"]
     names = json.loads(NAMES.read_text()) | {"gemma4_text": GEMMA4, "gemma4_text_moe": GEMMA4}
     kin = {"distilbert": "bert", "roberta": "bert", "xlm-roberta": "bert", "falcon_mamba": "mamba", "umt5": "t5"}.get(family, family)
+    names["qwen3_vl_moe"] = {"architecture": "qwen3vlmoe", "names": names["qwen3"]["names"] | names["qwen3_moe"]["names"]}
     entry = names.get(folder.name) or kin_names(names, names[kin])  # a family has other tensors in some of its models
     architecture = "gemma-embedding" if config.get("use_bidirectional_attention") else entry["architecture"]
     extra, changes = FAMILIES[family](config)

@@ -1,11 +1,12 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a tiny Hugging Face folder of a model that sees images as llama.cpp's converter does: a GGUF file of the decoder, and an mmproj of the rest.
 
-make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [KEY=VALUE…] [-NAME…]
+make_mmproj.py FOLDER TEXT.gguf MMPROJ.gguf [--without-token] [--text=JSON] [KEY=VALUE…] [-NAME…] [NAME>NAME…]
 
 The decoder's is what make_gguf.py makes of text_config. Keys under clip. and names of tensors are those of convert_hf_to_gguf.py --mmproj, of LLaVA those of the script before it,
 which leaves out layers that nothing reads. Sizes of images are those of the folder's processor. KEY=VALUE changes a key of the mmproj, or adds it; -NAME leaves a key or a
-tensor out. --without-token: the vocabulary has no token of an image, but calls the one in its place unknown, as files of Vicuna do with another.
+tensor out; NAME>NAME calls a tensor otherwise. --without-token: the vocabulary has no token of an image, but calls the one in its place unknown, as files of Vicuna do with
+another. --text: members of text_config that count instead.
 """
 import array
 import json
@@ -38,7 +39,7 @@ REST = {"embeddings.patch_embedding": "v.patch_embd", "embeddings.position_embed
         "modality_projection.proj": "mm.model.fc", "norm": "mm.input_norm", "patch_merger.merging_layer": "mm.patch_merger", "linear_1": "mm.1", "linear_2": "mm.2",
         "layer_norm": "mm.model.mlp.0", "image_newline": "model.image_newline"}
 OF_JOINT = {"llava": {"linear_1": "mm.0"}, "llava_next": {"linear_1": "mm.0"}, "internvl": {"linear_1": "mm.model.mlp.1", "linear_2": "mm.model.mlp.3"}}
-PROJECTORS = {"gemma3": "gemma3", "idefics3": "idefics3", "smolvlm": "idefics3", "internvl": "internvl", "llava": "mlp", "llava_next": "mlp", "mistral3": "pixtral",
+PROJECTORS = {"gemma3": "gemma3", "idefics3": "idefics3", "smolvlm": "idefics3", "internvl": "internvl", "llava": "mlp", "llava_next": "mlp", "llava_pixtral": "pixtral", "mistral3": "pixtral",
               "qwen2_vl": "qwen2vl_merger", "qwen2_5_vl": "qwen2.5vl_merger", "qwen3_vl": "qwen3vl_merger", "qwen3_vl_moe": "qwen3vl_merger"}
 
 
@@ -68,6 +69,12 @@ def decoder(folder, config, stored, out, hasToken):
     make_gguf.write(out, keys, tensors)
 
 
+def kind_of(config):
+    """model_type, where that says what stands in an mmproj."""
+    kind = config["model_type"]
+    return kind + "_pixtral" if kind == "llava" and config["vision_config"]["model_type"] == "pixtral" else kind
+
+
 def common_keys(config, projector, processor):
     vision = config["vision_config"]
     first = lambda *names: next(vision[name] for name in names if name in vision)
@@ -87,7 +94,7 @@ def common_keys(config, projector, processor):
 
 def own_keys(config, processor):
     """Those of one projector."""
-    vision, kind = config["vision_config"], config["model_type"]
+    vision, kind = config["vision_config"], kind_of(config)
     if kind == "gemma3":
         return {"vision.projector.scale_factor": vision["image_size"] // vision["patch_size"] // int(config["mm_tokens_per_image"] ** 0.5)}
     if kind in ("idefics3", "smolvlm"):
@@ -95,13 +102,17 @@ def own_keys(config, processor):
     if kind == "internvl":
         return {"vision.projector.scale_factor": int(1 / config["downsample_ratio"]), "vision.preproc_min_tiles": processor["min_patches"],
                 "vision.preproc_max_tiles": processor["max_patches"]}
+    if kind == "llava_pixtral":
+        return {}
     if kind == "mistral3":
         return {"vision.spatial_merge_size": config["spatial_merge_size"]}
     if kind.startswith("llava"):
         # A layer less, which nothing reads; and the projection of CLIP, which is not there.
         keys = {"vision.block_count": vision["num_hidden_layers"] - 1, "vision.projection_dim": 768, "has_text_encoder": False, "has_llava_projector": True}
         if kind == "llava_next":
-            keys |= {"vision.image_grid_pinpoints": [side for pair in config["image_grid_pinpoints"] for side in pair], "vision.mm_patch_merge_type": "spatial_unpad"}
+            # Widths and heights, as in LLaVA's own config, from which its script has them.
+            keys |= {"vision.image_grid_pinpoints": [side for height, width in config["image_grid_pinpoints"] for side in (width, height)],
+                     "vision.mm_patch_merge_type": "spatial_unpad"}
         return keys
     keys = {"vision.image_min_pixels": processor["size"]["shortest_edge"], "vision.image_max_pixels": processor["size"]["longest_edge"]}
     if kind == "qwen2_5_vl":
@@ -132,7 +143,7 @@ def parts(name, shape, values, kind, heads):
     flat = [dim for dim in shape if dim > 1] if name in ("v.class_embd", "v.position_embd.weight") else list(shape)
     if name == "mm.soft_emb_norm.weight":
         values = array.array("f", [value + 1 for value in values])
-    if kind == "mistral3" and re.search(r"\.attn_[qk]\.", name):
+    if kind in ("llava_pixtral", "mistral3") and re.search(r"\.attn_[qk]\.", name):
         values = permuted(heads)(shape, values)
     if name == "v.patch_embd.weight" and len(shape) == 5:
         out, channels, frames, side, _ = shape
@@ -153,7 +164,8 @@ def parts(name, shape, values, kind, heads):
 def main(folder, text, mmproj, *changes):
     folder = pathlib.Path(folder)
     config, processor = (json.loads((folder / name).read_text()) for name in ("config.json", "preprocessor_config.json"))
-    kind, stored, vision = config["model_type"], safetensors.load(folder / "model.safetensors"), config["vision_config"]
+    config["text_config"] |= next((json.loads(change.removeprefix("--text=")) for change in changes if change.startswith("--text=")), {})
+    kind, stored, vision = kind_of(config), safetensors.load(folder / "model.safetensors"), config["vision_config"]
     decoder(folder, config, stored, pathlib.Path(text), "--without-token" not in changes)
     keys = {"general.architecture": "clip"} | {"clip." + key: value for key, value in {**common_keys(config, PROJECTORS[kind], processor), **own_keys(config, processor)}.items()}
     tensors, last = {}, keys["clip.vision.block_count"]
@@ -162,7 +174,7 @@ def main(folder, text, mmproj, *changes):
         if not VISUAL.match(whole):
             continue
         name = named(whole, kind, vision.get("deepstack_visual_indexes", []))
-        left_out = kind.startswith("llava") and (name.startswith(("v.post_ln", f"v.blk.{last}.")))
+        left_out = PROJECTORS[kind] == "mlp" and (name.startswith(("v.post_ln", f"v.blk.{last}.")))
         for part, dims, numbers in () if left_out else parts(name, shape, values, kind, heads):
             if kind == "llava":  # as its script names them
                 part = {"up": part.replace("ffn_up", "ffn_down"), "down": part.replace("ffn_down", "ffn_up")}.get(part.split("ffn_")[-1].split(".")[0], part)
@@ -173,6 +185,9 @@ def main(folder, text, mmproj, *changes):
         if change.startswith("-"):
             keys.pop(change[1:], None)
             tensors.pop(change[1:], None)
+        elif ">" in change:
+            old, new = change.split(">")
+            tensors[new] = tensors.pop(old)
         else:
             key, value = change.split("=", 1)
             keys[key] = json.loads(value)

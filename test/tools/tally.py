@@ -17,7 +17,7 @@ import sys
 
 TEST_FOLDER = pathlib.Path(__file__).resolve().parent.parent
 # Good inputs that a fuzzer starts from, below test/; the others find their way from nothing.
-FUZZ_SEEDS = {"fuzz-dialect": "dialect/*.mlir", "fuzz-gguf": "models/gguf/*.gguf", "fuzz-onnx": "onnx/node/*.onnx",
+FUZZ_SEEDS = {"fuzz-dialect": "dialect/*.mlir", "fuzz-gguf": "models/gguf/*.gguf", "fuzz-mmproj": "fuzz/seeds/mmproj/*", "fuzz-onnx": "onnx/node/*.onnx",
               "fuzz-tokenizer": "fuzz/seeds/tokenizer/*"}
 LIT_PASSED = {"PASS", "XFAIL", "FLAKYPASS"}
 # SKIPPED is none of them: lit was ended before such a test.

@@ -47,6 +47,8 @@ const BadGguf badFiles[] = {
     {"pairCountAbsurd", [](auto &f) { f.numPairs = 1LL << 40; }, "metadata count"},
     {"keyEmpty", [](auto &f) { f.u32("", 1); }, "metadata key of 0 bytes"},
     {"keyHuge", [](auto &f) { f.u32(std::string(70000, 'k'), 1); }, "metadata key of 70000 bytes"},
+    {"keyWithControlBytes", [](auto &f) { f.u32("llama.\x1b\n", 1); },
+     "llama.\\x1b\\x0a is 1, a key that is not known"},
     {"keyTwice", [](auto &f) { f.pairs.push_back(f.pairs[3]); }, "duplicate metadata key 'llama.block_count'"},
     {"valueTypeUnknown", [](auto &f) { f.set("x.y", 99, ""); }, "'x.y' has unknown value type 99"},
     {"boolOfTwo", [](auto &f) { f.set("x.y", 7, "\x02"); }, "expected 0 or 1"},
