@@ -40,7 +40,7 @@ def Heddle_QuantKind : Heddle_Enum<"QuantKind", [
   I32EnumAttrCase<"MXFP4", 12, "mxfp4">, I32EnumAttrCase<"IQ1_S", 13, "iq1_s">, I32EnumAttrCase<"IQ1_M", 14, "iq1_m">,
   I32EnumAttrCase<"IQ2_XXS", 15, "iq2_xxs">, I32EnumAttrCase<"IQ2_XS", 16, "iq2_xs">, I32EnumAttrCase<"IQ2_S", 17, "iq2_s">,
   I32EnumAttrCase<"IQ3_XXS", 18, "iq3_xxs">, I32EnumAttrCase<"IQ3_S", 19, "iq3_s">, I32EnumAttrCase<"TQ1_0", 20, "tq1_0">,
-  I32EnumAttrCase<"TQ2_0", 21, "tq2_0">, I32EnumAttrCase<"E2M1_F16", 22, "e2m1_f16">]>;
+  I32EnumAttrCase<"TQ2_0", 21, "tq2_0">, I32EnumAttrCase<"E2M1_F16", 22, "e2m1_f16">, I32EnumAttrCase<"Q1_0", 23, "q1_0">]>;
 def Heddle_QuantAttr : Heddle_EnumAttr<Heddle_QuantKind, "quant"> {
   let summary = "Block format of a quantised weight: the encoding of its tensor type";
   let description = [{

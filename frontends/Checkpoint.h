@@ -56,6 +56,7 @@ enum class TensorType : uint8_t {
   IQ3_S,
   TQ1_0,
   TQ2_0,
+  Q1_0,
   NVFP4,    // ggml's, which the readers turn into what follows
   E2M1_F16, // of no file: 16 numbers of E2M1 share a scale of f16 (frontends/SmallFloats.h)
 };

@@ -17,14 +17,14 @@
 namespace heddle {
 
 static constexpr TensorTypeInfo tensorTypes[] = {
-    {"f32", 1, 4},      {"f16", 1, 2},        {"bf16", 1, 2},      {"f64", 1, 8},        {"i8", 1, 1},
-    {"i16", 1, 2},      {"i32", 1, 4},        {"i64", 1, 8},       {"u8", 1, 1},         {"u16", 1, 2},
-    {"u32", 1, 4},      {"u64", 1, 8},        {"bool", 1, 1},      {"q4_0", 32, 18},     {"q4_1", 32, 20},
-    {"q5_0", 32, 22},   {"q5_1", 32, 24},     {"q8_0", 32, 34},    {"q2_k", 256, 84},    {"q3_k", 256, 110},
-    {"q4_k", 256, 144}, {"q5_k", 256, 176},   {"q6_k", 256, 210},  {"iq4_nl", 32, 18},   {"iq4_xs", 256, 136},
-    {"mxfp4", 32, 17},  {"iq1_s", 256, 50},   {"iq1_m", 256, 56},  {"iq2_xxs", 256, 66}, {"iq2_xs", 256, 74},
-    {"iq2_s", 256, 82}, {"iq3_xxs", 256, 98}, {"iq3_s", 256, 110}, {"tq1_0", 256, 54},   {"tq2_0", 256, 66},
-    {"nvfp4", 64, 36},  {"e2m1_f16", 16, 10},
+    {"f32", 1, 4},      {"f16", 1, 2},        {"bf16", 1, 2},       {"f64", 1, 8},        {"i8", 1, 1},
+    {"i16", 1, 2},      {"i32", 1, 4},        {"i64", 1, 8},        {"u8", 1, 1},         {"u16", 1, 2},
+    {"u32", 1, 4},      {"u64", 1, 8},        {"bool", 1, 1},       {"q4_0", 32, 18},     {"q4_1", 32, 20},
+    {"q5_0", 32, 22},   {"q5_1", 32, 24},     {"q8_0", 32, 34},     {"q2_k", 256, 84},    {"q3_k", 256, 110},
+    {"q4_k", 256, 144}, {"q5_k", 256, 176},   {"q6_k", 256, 210},   {"iq4_nl", 32, 18},   {"iq4_xs", 256, 136},
+    {"mxfp4", 32, 17},  {"iq1_s", 256, 50},   {"iq1_m", 256, 56},   {"iq2_xxs", 256, 66}, {"iq2_xs", 256, 74},
+    {"iq2_s", 256, 82}, {"iq3_xxs", 256, 98}, {"iq3_s", 256, 110},  {"tq1_0", 256, 54},   {"tq2_0", 256, 66},
+    {"q1_0", 128, 18},  {"nvfp4", 64, 36},    {"e2m1_f16", 16, 10},
 };
 
 const TensorTypeInfo &tensorTypeInfo(TensorType type) {
@@ -145,6 +145,13 @@ void e2m1(const uint8_t *block, float *out) {
     out[j] = d * e2m1Doubled[block[2 + j] & 15];
     out[j + 8] = d * e2m1Doubled[block[2 + j] >> 4];
   }
+}
+
+// Of 128: f16 scale, 16 bytes of which bit j of byte i is of value 8 i + j: d where it is set, else -d.
+void q1_0(const uint8_t *block, float *out) {
+  float d = half(block);
+  for (int i = 0; i < 128; ++i)
+    out[i] = block[2 + i / 8] >> (i % 8) & 1 ? d : -d;
 }
 
 // Blocks of 256, in which groups of 16 or 32 values have small scales of their own.
@@ -273,6 +280,8 @@ void dequantizeBlock(TensorType type, const uint8_t *block, float *out) {
     return iq4_xs(block, out);
   case TensorType::MXFP4:
     return mxfp4(block, out);
+  case TensorType::Q1_0:
+    return q1_0(block, out);
   case TensorType::NVFP4:
     return nvfp4(block, out);
   case TensorType::E2M1_F16:

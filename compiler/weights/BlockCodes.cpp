@@ -150,6 +150,13 @@ static void decodeMXFP4(const uint8_t *block, BlockCodes &out) {
   splitNibbles(block + 1, 16, out.codes);
 }
 
+// A set bit is twice the code for 0, one that is not set none.
+static void decodeQ1_0(const uint8_t *block, BlockCodes &out) {
+  out.scale = read16(block);
+  for (int v = 0; v < 128; ++v)
+    out.codes[v] = uint8_t((block[2 + v / 8] >> (v % 8) & 1) << 1);
+}
+
 static void decodeE2M1(const uint8_t *block, BlockCodes &out) {
   out.scale = read16(block);
   splitNibbles(block + 2, 8, out.codes);
@@ -219,6 +226,7 @@ static constexpr BlockFormat formats[] = {
     ofIntegers<TensorType::IQ3_S>(110, inBook(CodeBook::IQ3_S, {Numbers::U4, 32, 15, 30, Scales::Nested})),
     ofIntegers<TensorType::TQ1_0>(54, {Numbers::U2, 32, 1, 3, Scales::Shared}),
     ofIntegers<TensorType::TQ2_0>(66, {Numbers::U2, 32, 1, 3, Scales::Shared}),
+    {TensorType::Q1_0, {Numbers::U2, 32, 1, 2}, 128, 18, decodeQ1_0},
 };
 
 const BlockFormat *heddle::findBlockFormat(TensorType type) {

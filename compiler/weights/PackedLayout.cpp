@@ -224,13 +224,16 @@ static void packBlockRow(const BlockFormat &format, const WeightSource &source, 
                          uint8_t *panel) {
   const PackedLayout &layout = format.layout;
   const uint8_t *block = source.data + row * (k / format.blockValues) * format.blockBytes;
+  uint8_t *unit = panel;
   BlockCodes codes;
   for (int64_t i = 0; i < k / format.blockValues; ++i, block += format.blockBytes) {
-    uint8_t *unit = panel + i * layout.unitBytes();
     format.decode(block, codes);
-    putScales(layout, codes, lane, unit);
-    for (int64_t number = 0; number < layout.blocksPerUnit(); ++number)
-      putCodes(layout, codes.codes + number * layout.block, number, lane, unit);
+    // A stored block is a unit, or several with one scale.
+    for (int64_t first = 0; first < format.blockValues; first += layout.unitValues(), unit += layout.unitBytes()) {
+      putScales(layout, codes, lane, unit);
+      for (int64_t number = 0; number < layout.blocksPerUnit(); ++number)
+        putCodes(layout, codes.codes + first + number * layout.block, number, lane, unit);
+    }
   }
 }
 

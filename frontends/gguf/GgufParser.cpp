@@ -69,6 +69,7 @@ constexpr GgmlType ggmlTypes[] = {
     {38, "iq4_nl_8_8 (removed)", false, TensorType::U8},
     {39, "mxfp4", true, TensorType::MXFP4},
     {40, "nvfp4", true, TensorType::NVFP4},
+    {41, "q1_0", true, TensorType::Q1_0},
 };
 
 class Parser {

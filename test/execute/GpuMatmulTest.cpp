@@ -229,7 +229,7 @@ TEST(GpuWarpgroupMatmul, Gated) {
 
 constexpr TensorType codes[] = {TensorType::Q4_0, TensorType::Q4_1, TensorType::Q5_0, TensorType::Q5_1,
                                 TensorType::Q8_0, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K,
-                                TensorType::Q5_K, TensorType::Q6_K};
+                                TensorType::Q5_K, TensorType::Q6_K, TensorType::Q1_0};
 
 // Codes of every kind of chunk become bf16 on their way.
 TEST(GpuMatmul, Codes) {

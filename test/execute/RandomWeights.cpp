@@ -11,12 +11,12 @@ using namespace heddle::test;
 
 const std::vector<TensorType> &heddle::test::weightTypes() {
   static const std::vector<TensorType> types = {
-      TensorType::F32,     TensorType::F16,     TensorType::BF16,  TensorType::Q4_0,    TensorType::Q4_1,
-      TensorType::Q5_0,    TensorType::Q5_1,    TensorType::Q8_0,  TensorType::Q2_K,    TensorType::Q3_K,
-      TensorType::Q4_K,    TensorType::Q5_K,    TensorType::Q6_K,  TensorType::IQ4_NL,  TensorType::IQ4_XS,
-      TensorType::MXFP4,   TensorType::IQ1_S,   TensorType::IQ1_M, TensorType::IQ2_XXS, TensorType::IQ2_XS,
-      TensorType::IQ2_S,   TensorType::IQ3_XXS, TensorType::IQ3_S, TensorType::TQ1_0,   TensorType::TQ2_0,
-      TensorType::E2M1_F16};
+      TensorType::F32,   TensorType::F16,     TensorType::BF16,  TensorType::Q4_0,    TensorType::Q4_1,
+      TensorType::Q5_0,  TensorType::Q5_1,    TensorType::Q8_0,  TensorType::Q2_K,    TensorType::Q3_K,
+      TensorType::Q4_K,  TensorType::Q5_K,    TensorType::Q6_K,  TensorType::IQ4_NL,  TensorType::IQ4_XS,
+      TensorType::MXFP4, TensorType::IQ1_S,   TensorType::IQ1_M, TensorType::IQ2_XXS, TensorType::IQ2_XS,
+      TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S, TensorType::TQ1_0,   TensorType::TQ2_0,
+      TensorType::Q1_0,  TensorType::E2M1_F16};
   return types;
 }
 

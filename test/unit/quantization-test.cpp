@@ -44,7 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Quantization, BlockType,
                                          TensorType::Q5_K, TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS,
                                          TensorType::MXFP4, TensorType::IQ1_S, TensorType::IQ1_M, TensorType::IQ2_XXS,
                                          TensorType::IQ2_XS, TensorType::IQ2_S, TensorType::IQ3_XXS, TensorType::IQ3_S,
-                                         TensorType::TQ1_0, TensorType::TQ2_0, TensorType::NVFP4),
+                                         TensorType::TQ1_0, TensorType::TQ2_0, TensorType::Q1_0, TensorType::NVFP4),
                          [](const auto &info) { return std::string(tensorTypeInfo(info.param).name); });
 
 // Every point, of which random blocks meet some: digests that make_integers.py prints.

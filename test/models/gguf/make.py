@@ -16,7 +16,7 @@ PLAIN = {T.F32: np.float32, T.F16: np.float16}
 # Bytes into a block, and number, of its f16 scales: for blocks of random bytes.
 SCALES = {T.Q2_K: (80, 2), T.Q3_K: (108, 1), T.Q4_K: (0, 2), T.Q5_K: (0, 2), T.Q6_K: (208, 1), T.IQ4_NL: (0, 1), T.IQ4_XS: (0, 1)}
 INTEGERS = {T.IQ1_S: (0, 0.01), T.IQ1_M: (None, 0.01), T.IQ2_XXS: (0, 0.001), T.IQ2_XS: (0, 0.001), T.IQ2_S: (0, 0.001), T.IQ3_XXS: (0, 0.0004),
-            T.IQ3_S: (0, 0.0004), T.TQ1_0: (52, 0.08), T.TQ2_0: (64, 0.08)}
+            T.IQ3_S: (0, 0.0004), T.TQ1_0: (52, 0.08), T.TQ2_0: (64, 0.08), T.Q1_0: (0, 0.08)}
 # Of embeddings and the head; queries, keys and values; the attention's result; gate and up; down.
 MIXTURES = {"iq_small": (T.IQ3_S, T.IQ2_XXS, T.IQ1_S, T.IQ2_XS, T.IQ1_M), "iq_ternary": (T.IQ2_S, T.IQ3_XXS, T.TQ2_0, T.IQ4_XS, T.TQ1_0),
             "iq_again": (T.TQ2_0, T.IQ1_M, T.IQ3_S, T.IQ2_S, T.IQ2_XXS)}
@@ -32,6 +32,12 @@ def shapes(hidden):
     return {"token_embd.weight": (VOCABULARY, hidden), "output_norm.weight": (hidden,),
             **{f"blk.0.{name}.weight": (hidden,) for name in ("attn_norm", "ffn_norm")},
             **{f"blk.0.{name}.weight": shape for name, shape in matrix.items()}}
+
+
+def signs(data):
+    """Q1_0, which `gguf` does not dequantise: an f16 d, then a bit of each of 128 values, lowest first: d where it is set, else -d."""
+    blocks = np.ascontiguousarray(data).reshape(-1, 18)
+    return np.where(np.unpackbits(blocks[:, 2:], axis=1, bitorder="little"), 1, -1) * blocks[:, :2].copy().view(np.float16).astype(np.float64)
 
 
 def random_blocks(kind, shape, rng):
@@ -58,7 +64,7 @@ def stored(values, kind, rng):
         data = values.astype(PLAIN[kind])
         return data, data.astype(np.float64)
     data = random_blocks(kind, values.shape, rng) if kind in (*SCALES, *INTEGERS, T.NVFP4) else quants.quantize(values, kind)
-    return data, quants.dequantize(data, kind).reshape(values.shape).astype(np.float64)
+    return data, (signs(data) if kind == T.Q1_0 else quants.dequantize(data, kind)).reshape(values.shape).astype(np.float64)
 
 
 def norm(x, weight):
@@ -126,6 +132,6 @@ def write(folder, name, kinds, rng):
 
 
 if __name__ == "__main__":
-    models = {**{kind.name.lower(): (kind,) * len(PARTS) for kind in TYPES}, **MIXTURES, "nvfp4": (T.NVFP4,) * len(PARTS)}
+    models = {**{kind.name.lower(): (kind,) * len(PARTS) for kind in TYPES}, **MIXTURES, "nvfp4": (T.NVFP4,) * len(PARTS), "q1_0": (T.Q1_0,) * len(PARTS)}
     for i, (name, kinds) in enumerate(models.items()):
         write(os.path.dirname(os.path.abspath(__file__)), name, kinds, np.random.default_rng(i))

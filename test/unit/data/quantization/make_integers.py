@@ -1,5 +1,5 @@
 # Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""make_integers.py: writes TYPE.blocks, random blocks of each type of frontends/IntegerBlocks.h, and TYPE.f32, what PyPI `gguf` makes of them; prints
+"""make_integers.py: writes TYPE.blocks, random blocks of each type of frontends/IntegerBlocks.h and of Q1_0, and TYPE.f32, what PyPI `gguf` makes of them; prints
 the SHA-256 of each table of frontends/LatticePoints.h, from the grids of `gguf`. The scales reach from the smallest subnormal f16 to large ones.
 """
 import hashlib
@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as T, quants
 
 # Bytes into a block of its f16 scale; IQ1_M has four bits of it in each of four words.
-SCALE = {T.IQ1_S: 0, T.IQ1_M: None, T.IQ2_XXS: 0, T.IQ2_XS: 0, T.IQ2_S: 0, T.IQ3_XXS: 0, T.IQ3_S: 0, T.TQ1_0: 52, T.TQ2_0: 64}
+SCALE = {T.IQ1_S: 0, T.IQ1_M: None, T.IQ2_XXS: 0, T.IQ2_XS: 0, T.IQ2_S: 0, T.IQ3_XXS: 0, T.IQ3_S: 0, T.TQ1_0: 52, T.TQ2_0: 64, T.Q1_0: 0}
 HALVES = np.array([0x0001, 0x83ff, 0x1a53, 0xbc01], dtype=np.uint16)
 
 
@@ -22,6 +22,13 @@ def blocks(kind, rng):
     for i in range(4):
         made[:, 49 + 2 * i] = made[:, 49 + 2 * i] & 15 | (HALVES >> 4 * i & 15) << 4
     return made
+
+
+def numbers(made, kind):
+    """Of Q1_0, which `gguf` does not dequantise: d where a bit is set, else -d."""
+    if kind != T.Q1_0:
+        return quants.dequantize(made, kind)
+    return np.where(np.unpackbits(made[:, 2:], axis=1, bitorder="little"), 1, -1) * made[:, :2].copy().view(np.float16).astype(np.float32)
 
 
 def points(grid):
@@ -37,6 +44,6 @@ if __name__ == "__main__":
     for kind in SCALE:
         made = blocks(kind, rng)
         (folder / f"{kind.name.lower()}.blocks").write_bytes(made.tobytes())
-        (folder / f"{kind.name.lower()}.f32").write_bytes(quants.dequantize(made, kind).astype("<f4").tobytes())
+        (folder / f"{kind.name.lower()}.f32").write_bytes(numbers(made, kind).astype("<f4").tobytes())
     for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ1_S", "IQ3_XXS", "IQ3_S"):
         print(name, hashlib.sha256(points(getattr(quants, name)).tobytes()).hexdigest()[:16])
