@@ -162,6 +162,14 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return config.tokenTypes;
   case ConfigDim::TaskTypes:
     return config.taskTypes;
+  case ConfigDim::PagePlaces:
+    return config.page.places;
+  case ConfigDim::PageCoordinate:
+    return config.page.coordinateSize;
+  case ConfigDim::PageShape:
+    return config.page.shapeSize;
+  case ConfigDim::PageBuckets:
+    return config.page.buckets;
   case ConfigDim::HeadInput:
     return config.headInput;
   case ConfigDim::Hidden:
@@ -192,6 +200,18 @@ int64_t dimension(ConfigDim dim, const ModelConfig &config, int64_t layer) {
     return shape.headDim;
   case ConfigDim::Intermediate:
     return shape.intermediateSize;
+  case ConfigDim::QueryGroup:
+    return config.hiddenSize / config.groups.query;
+  case ConfigDim::KeyGroup:
+    return config.hiddenSize / config.groups.key;
+  case ConfigDim::ValueGroup:
+    return config.hiddenSize / config.groups.value;
+  case ConfigDim::OutputGroup:
+    return config.hiddenSize / config.groups.output;
+  case ConfigDim::UpGroup:
+    return config.hiddenSize / config.groups.up;
+  case ConfigDim::DownGroup:
+    return shape.intermediateSize / config.groups.down;
   case ConfigDim::EncoderPositions:
     return config.encoder.contextLength + config.firstPosition;
   case ConfigDim::EncoderIntermediate:
@@ -455,6 +475,8 @@ bool applies(const TensorRule &rule, const ModelConfig &config, int64_t layer) {
     return config.relativeBuckets > 0 && !config.sharesDistances;
   case When::DistancesShared:
     return config.relativeBuckets > 0 && config.sharesDistances;
+  case When::PageDistances:
+    return config.relativeBuckets > 0 && config.page.buckets > 0;
   case When::LayerScales:
     return config.hasLayerScales;
   case When::DistanceNorm:

@@ -224,6 +224,19 @@ struct StageConfig {
   int64_t numHeads = 0, width = 0, intermediateSize = 0;
 };
 
+// Where tokens stand on a page, along each of its sides, as boxes (arXiv:1912.13318).
+struct PageConfig {
+  int64_t places = 0; // max_2d_position_embeddings; 0: tokens stand nowhere
+  // Of embeddings of edges and of widths and heights, where these stand side by side.
+  int64_t coordinateSize = 0, shapeSize = 0;
+  int64_t buckets = 0, distance = 0; // as ModelConfig::relativeBuckets, of distances along a side
+};
+
+// Linear layers of an encoder in groups, each of which computes its part of the columns from the same part of what it reads (arXiv:2006.11316).
+struct GroupConfig {
+  int64_t query = 1, key = 1, value = 1, output = 1, up = 1, down = 1;
+};
+
 // Sound that an encoder takes instead of ids, as frames of a log-mel spectrogram. Two convolutions over time, whose kernels are `taps` frames
 // wide, make a token of every two frames: the second one has a stride of 2.
 struct AudioConfig {
@@ -346,6 +359,8 @@ struct ModelConfig {
   // null: nothing does; what the numbers of a classifier stand for.
   int64_t tokenTypes = 0;
   int64_t taskTypes = 0; // task_type_vocab_size; 0: tokens have no type of their task
+  PageConfig page;
+  GroupConfig groups;
   int64_t headInput = 0; // of the matrix that makes logits over the vocabulary, where a family has it
   // Tokens with this id have embeddings of zeros, for which those of the others make up.
   std::optional<int64_t> droppedId;

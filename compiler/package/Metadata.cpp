@@ -312,6 +312,14 @@ private:
 
 } // namespace
 
+// Whether labels are of what a graph is given, as commands over files take them, not of its tokens.
+static bool labelsSequences(ArrayRef<GraphSignature> signatures) {
+  return llvm::any_of(signatures, [](const GraphSignature &signature) {
+    return llvm::any_of(signature.outputs,
+                        [](const GraphTensor &output) { return output.name == "logits" && output.dims.size() == 2; });
+  });
+}
+
 void MetadataBuilder::addCommon(bool hasRows) {
   if (hasRows) {
     std::vector<fb::Offset<package::RopeTable>> tables;
@@ -320,7 +328,7 @@ void MetadataBuilder::addCommon(bool hasRows) {
       tables.push_back(ropeTable(b, config, rope));
     generationTable = generation(b, config);
     ropes = b.CreateVector(tables);
-  } else if (!config.labels.empty()) {
+  } else if (!config.labels.empty() && labelsSequences(signatures)) {
     labels = strings(b, config.labels);
   }
   tokenizer = tokenizerTable(b, info.tokenizer);

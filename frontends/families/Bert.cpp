@@ -147,25 +147,15 @@ TensorHandle vocabularyLogits(ModelBuilder &b, TensorHandle x, const std::string
   return b.linear(x, decoder);
 }
 
-#define PREDICTION_RULES                                                                                               \
-  HEDDLE_LINEAR_RULES("cls.predictions.transform.dense", Hidden, Hidden),                                              \
-      HEDDLE_NORM_RULES("cls.predictions.transform.LayerNorm", Hidden),                                                \
-      {"cls.predictions.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Tied},                                \
-      {"cls.predictions.decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied}, {                \
-    "cls.predictions.decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Untied                           \
-  }
 // Of heads that read what the pooler gives, which a checkpoint then must have.
 #define NEXT_SENTENCE_RULES(prefix)                                                                                    \
   HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("cls.seq_relationship", Two, Hidden)
-#define SEQUENCE_RULES(prefix)                                                                                         \
-  HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)
-static constexpr TensorRule maskedRules[] = {PREDICTION_RULES};
-static constexpr TensorRule preTrainingRules[] = {PREDICTION_RULES, NEXT_SENTENCE_RULES("bert.")};
+static constexpr TensorRule preTrainingRules[] = {HEDDLE_BERT_PREDICTION_RULES, NEXT_SENTENCE_RULES("bert.")};
 static constexpr TensorRule nextSentenceRules[] = {NEXT_SENTENCE_RULES("bert.")};
-static constexpr TensorRule sequenceRules[] = {SEQUENCE_RULES("bert.")};
-static constexpr TensorRule erniePreTrainingRules[] = {PREDICTION_RULES, NEXT_SENTENCE_RULES("ernie.")};
+static constexpr TensorRule sequenceRules[] = {HEDDLE_BERT_SEQUENCE_RULES("bert.")};
+static constexpr TensorRule erniePreTrainingRules[] = {HEDDLE_BERT_PREDICTION_RULES, NEXT_SENTENCE_RULES("ernie.")};
 static constexpr TensorRule ernieNextSentenceRules[] = {NEXT_SENTENCE_RULES("ernie.")};
-static constexpr TensorRule ernieSequenceRules[] = {SEQUENCE_RULES("ernie.")};
+static constexpr TensorRule ernieSequenceRules[] = {HEDDLE_BERT_SEQUENCE_RULES("ernie.")};
 
 static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("bert.")};
 static constexpr TensorRule ernieRules[] = {
@@ -202,7 +192,7 @@ static void buildPreTraining(ModelBuilder &b, TensorHandle x, TensorHandle poole
   b.output("seq_relationship_logits", b.linear(pooled, "cls.seq_relationship"));
 }
 
-static void buildMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
+void buildBertMasked(ModelBuilder &b, TensorHandle x, TensorHandle) {
   b.output("logits", predictionLogits(b, x));
 }
 
@@ -210,17 +200,17 @@ static void buildNextSentence(ModelBuilder &b, TensorHandle, TensorHandle pooled
   b.output("logits", b.linear(pooled, "cls.seq_relationship"));
 }
 
-static void buildSequenceClassifier(ModelBuilder &b, TensorHandle, TensorHandle pooled) {
+void buildBertClassifier(ModelBuilder &b, TensorHandle, TensorHandle pooled) {
   b.output("logits", b.linear(pooled, "classifier"));
 }
 
 // Without is_decoder, the class of causal models gives what that of masked ones does.
 #define HEADS(name, causal, preTraining, nextSentence, sequence)                                                       \
   {name "ForPreTraining", preTraining, buildPreTraining},                                                              \
-      {name "ForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},                                              \
-      {causal, maskedRules, buildMasked, HeadTask::FillMask},                                                          \
+      {name "ForMaskedLM", bertMaskedRules, buildBertMasked, HeadTask::FillMask},                                      \
+      {causal, bertMaskedRules, buildBertMasked, HeadTask::FillMask},                                                  \
       {name "ForNextSentencePrediction", nextSentence, buildNextSentence},                                             \
-      {name "ForSequenceClassification", sequence, buildSequenceClassifier, HeadTask::Classify},                       \
+      {name "ForSequenceClassification", sequence, buildBertClassifier, HeadTask::Classify},                           \
       {name "ForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens}, {              \
     name "ForQuestionAnswering", answerRules, buildAnswerSpan, HeadTask::Answer                                        \
   }
@@ -409,7 +399,7 @@ static void buildBigBirdClassifier(ModelBuilder &b, TensorHandle x, TensorHandle
 }
 
 static constexpr Head bigBirdHeads[] = {
-    {"BigBirdForMaskedLM", maskedRules, buildMasked, HeadTask::FillMask},
+    {"BigBirdForMaskedLM", bertMaskedRules, buildBertMasked, HeadTask::FillMask},
     {"BigBirdForSequenceClassification", bigBirdSequenceRules, buildBigBirdClassifier, HeadTask::Classify},
     {"BigBirdForTokenClassification", classifierRules, buildTokenClassifier, HeadTask::ClassifyTokens},
 };

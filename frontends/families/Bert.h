@@ -65,6 +65,19 @@ class JsonObject;
   HEDDLE_BERT_EMBEDDING_RULES(prefix), HEDDLE_BERT_LAYER_RULES(prefix "encoder.layer.#."),                             \
       HEDDLE_BERT_POOLER_RULES(prefix)
 
+// What predicts masked tokens, under the names that all of this kin have.
+#define HEDDLE_BERT_PREDICTION_RULES                                                                                   \
+  HEDDLE_LINEAR_RULES("cls.predictions.transform.dense", Hidden, Hidden),                                              \
+      HEDDLE_NORM_RULES("cls.predictions.transform.LayerNorm", Hidden),                                                \
+      {"cls.predictions.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Tied},                                \
+      {"cls.predictions.decoder.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Untied}, {                \
+    "cls.predictions.decoder.bias", nullptr, ConfigDim::Vocab, ConfigDim::None, When::Untied                           \
+  }
+// A classifier that reads what the pooler gives, which a checkpoint then must have.
+#define HEDDLE_BERT_SEQUENCE_RULES(prefix)                                                                             \
+  HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)
+
+inline constexpr TensorRule bertMaskedRules[] = {HEDDLE_BERT_PREDICTION_RULES};
 inline constexpr TensorRule classifierRules[] = {HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
 inline constexpr TensorRule answerRules[] = {HEDDLE_LINEAR_RULES("qa_outputs", Two, Hidden)};
 
@@ -107,6 +120,9 @@ void finishEncoder(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle p
 // Heads: `logits` of each token from `classifier`; start_logits and end_logits of each token from `qa_outputs`.
 void buildTokenClassifier(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
 void buildAnswerSpan(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+// `logits` of each token over the vocabulary, and of a text from its pooled token.
+void buildBertMasked(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
+void buildBertClassifier(ModelBuilder &b, TensorHandle lastHiddenState, TensorHandle pooled);
 // x times the embedding, or `decoder` where that is a matrix of its own, with `bias` or the decoder's.
 TensorHandle vocabularyLogits(ModelBuilder &b, TensorHandle x, const std::string &decoder, const std::string &bias);
 

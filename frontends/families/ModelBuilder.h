@@ -35,6 +35,15 @@ struct AttentionTerms {
       sinks; // the layer's weight (num_heads): a logit of each head that takes part in the sum alone; empty: there is none
 };
 
+// Scores by distances between tokens of a text and, behind them, others.
+struct PageDistances {
+  int64_t edge = -1;           // number of the box of a token; -1: its place in the text
+  std::vector<int32_t> behind; // the same of the tokens behind the text
+  DistanceBias buckets;        // the table is (heads, number of buckets)
+  int64_t most = 0;            // distances beyond are this far
+  double scale = 1.0;
+};
+
 // Attention within windows: each run of as many tokens as a window has is a sequence of its own.
 struct WindowTerms {
   int64_t tokens = 0;             // of a window
@@ -69,8 +78,26 @@ public:
   virtual void beginEntry(const std::string &name, const std::string &batch) = 0;
   // Of a graph: its input `name`, (any number, width); `dim` names that number.
   virtual TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) = 0;
-  // Of a graph of texts: attention_mask, 1 where the input lacks it, as what scores get: (batch, 1, 1, sequence).
-  virtual TensorHandle keyMask() = 0;
+  // Of a graph of texts: attention_mask, 1 where the input lacks it, as what scores get: (batch, 1, 1, sequence + more); nothing masks `more` tokens that
+  // stand behind each text.
+  virtual TensorHandle keyMask(int64_t more = 0) = 0;
+  // Of a graph of runs of patches, of which some fill up a batch: the same of pixel_attention_mask.
+  virtual TensorHandle patchMask() = 0;
+  // Of such a graph, x being (images, patches, any width): what each place of a square of learned positions, `side` on a side, counts for each patch where the
+  // square is resized, as an image is, to the rows and columns of patches that its input spatial_shapes, (images, 2), says; (images, patches, side * side).
+  virtual TensorHandle placesOf(TensorHandle x, int64_t side) = 0;
+  // Of a graph of texts on pages: rows of a table by number `corner` of its input bbox, (batch, sequence, 4), the left, upper, right and lower edge of what
+  // each token stands in, less number `from` of it where that is one. `most` not 0: one below 0 counts
+  // as 0, one above `most` as that.
+  virtual TensorHandle embedBoxes(const std::string &name, int64_t corner, int64_t from = -1, int64_t most = 0) = 0;
+  // `onto`, what scores get, (batch, 1 or heads, 1 or tokens, tokens), plus what the distances of tokens along a side of the page add: (batch, heads, tokens,
+  // tokens).
+  virtual TensorHandle pageDistances(const PageDistances &terms, TensorHandle onto) = 0;
+  // Of a graph of texts: rows of a table by the number of tokens up to each whose id is not `padding`, behind row `padding`, which those have.
+  virtual TensorHandle embedCounted(const std::string &name, int64_t padding) = 0;
+  // Of such a graph: tokens of x, then those of y; and the first tokens of x, as many as texts have.
+  virtual TensorHandle behind(TensorHandle x, TensorHandle y) = 0;
+  virtual TensorHandle tokensOfTexts(TensorHandle x) = 0;
   // The token that stands for each text, (batch, width): the first with id `end`, that of the first column where none has it; without `end`
   // the first with the largest id.
   virtual TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) = 0;
@@ -86,7 +113,7 @@ public:
   virtual TensorHandle patches() = 0;
   // Of a graph: pixel_values in patches, (batch, patches, channels * patch * patch), with zeros behind the image's last row and column.
   virtual TensorHandle pixelPatches() = 0;
-  // Of an encoder: token_type_ids.
+  // Of an encoder, or of a graph of texts: token_type_ids.
   virtual TensorHandle embedTokenTypes(const std::string &name) = 0;
 
   // Runs `body` as function @layer_<index> of what it reads of others, that of a graph where it stands; each is (batch, sequence, width), or keys

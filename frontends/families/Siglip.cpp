@@ -2,7 +2,8 @@
 //
 // SigLIP (Zhai et al. 2023, arXiv:2303.15343): CLIP's towers, whose pairs are judged each by itself: a scaled and shifted product becomes a
 // probability. Texts are of one length, padding counts, and the last token stands for them; for an image stands what a learned query finds among
-// its patches. SigLIP 2 of one resolution (arXiv:2502.14786) is the same model with other weights.
+// its patches. SigLIP 2 (Tschannen et al. 2025, arXiv:2502.14786) of one resolution is the same model with other weights; that of any (NaFlex) takes patches of images
+// as they are, with a mask of what fills up a batch, and learned positions of a square that is resized to each image.
 
 #include "frontends/families/Bert.h"
 #include "frontends/families/Families.h"
@@ -14,6 +15,7 @@
 namespace heddle {
 
 #define HEAD "vision_model.head."
+#define POSITIONS "vision_model.embeddings.position_embedding"
 
 static constexpr TensorRule textRules[] = {
     {"text_model.embeddings.token_embedding.weight", nullptr, ConfigDim::Vocab, ConfigDim::Hidden, When::Texts},
@@ -22,12 +24,15 @@ static constexpr TensorRule textRules[] = {
     HEDDLE_TOWER_NORM("text_model.final_layer_norm", Hidden, Texts),
     HEDDLE_TOWER_LINEAR("text_model.head", Projection, Hidden, Texts),
 };
+static constexpr TensorRule positionRules[] = {
+    {POSITIONS ".weight", nullptr, ConfigDim::EncoderPositions, ConfigDim::EncoderHidden}};
+// Positions of a patch are a product with the table, transposed.
+static constexpr TensorRule squareRules[] = {{POSITIONS ".weight", nullptr, ConfigDim::EncoderHidden,
+                                              ConfigDim::EncoderPositions, When::Always, StoredOrder::Conv1d}};
 static constexpr TensorRule visionRules[] = {
     {"vision_model.embeddings.patch_embedding.weight", nullptr, ConfigDim::EncoderHidden, ConfigDim::PatchWidth,
      When::Always, StoredOrder::Flattened},
     {"vision_model.embeddings.patch_embedding.bias", nullptr, ConfigDim::EncoderHidden},
-    {"vision_model.embeddings.position_embedding.weight", nullptr, ConfigDim::EncoderPositions,
-     ConfigDim::EncoderHidden},
     HEDDLE_TOWER_LAYER("vision_model.encoder.layers.%.", EncoderHidden, EncoderIntermediate, Always),
     HEDDLE_TOWER_NORM("vision_model.post_layernorm", EncoderHidden, Always),
     {HEAD "probe", nullptr, ConfigDim::EncoderHidden, ConfigDim::One, When::Pooler, StoredOrder::Flattened},
@@ -55,18 +60,33 @@ static void readText(JsonObject &text, ModelConfig &config) {
   config.projectionSize = readBounded(text, "projection_size", config.hiddenSize, 1 << 20);
 }
 
-static constexpr char classifier[] = "SiglipForImageClassification";
+// A vision tower that takes patches.
+static void readPatchTower(JsonObject &vision, ModelConfig &config) {
+  readTowerStack(vision, config.encoder, defaultsOf());
+  ImageConfig &image = config.image;
+  image.hasAnySize = true;
+  image.channels = readBounded(vision, "num_channels", 3, 64);
+  image.size = image.patch = readPatchSide(vision, "patch_size", defaultsOf().patch);
+  constexpr int64_t mostOnSide = 1 << 8;
+  int64_t places = readBounded(vision, "num_patches", 256, mostOnSide * mostOnSide), side = 1;
+  while ((side + 1) * (side + 1) <= places)
+    ++side;
+  if (side * side != places)
+    vision.unsupported("num_patches", "is " + std::to_string(places) + ", expected a square number");
+  config.seen.placesOnSide = side;
+  config.encoder.contextLength = side * side;
+}
 
-// A classifier of images has no tower of texts, whatever its config says of one.
-static void readBothSizes(JsonObject &object, ModelConfig &config) {
+static constexpr char classifier[] = "SiglipForImageClassification";
+static constexpr char classifier2[] = "Siglip2ForImageClassification";
+
+static bool isOfClass(JsonObject &object, const char *name) {
   std::vector<std::string> architectures = object.strings("architectures");
-  JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
-  if (std::find(architectures.begin(), architectures.end(), classifier) != architectures.end()) {
-    readVisionAlone(vision, config, defaultsOf());
-    return adoptTower(object, vision, config);
-  }
-  readText(text, config);
-  readVisionTower(vision, config, defaultsOf());
+  return std::find(architectures.begin(), architectures.end(), name) != architectures.end();
+}
+
+// Once both towers are read: refuses pairs in which nothing stands for an image, or what does cannot be compared.
+static void adoptPair(JsonObject &object, JsonObject &text, JsonObject &vision, const ModelConfig &config) {
   if (!vision.boolean("vision_use_head").value_or(true))
     vision.unsupported("vision_use_head", "is false, which is not supported beside texts: nothing stands for an image");
   adoptTower(object, text, config);
@@ -77,9 +97,37 @@ static void readBothSizes(JsonObject &object, ModelConfig &config) {
                                    std::to_string(config.encoder.hiddenSize) + ")");
 }
 
+// A classifier of images has no tower of texts, whatever its config says of one.
+static void readBothSizes(JsonObject &object, ModelConfig &config) {
+  JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
+  if (isOfClass(object, classifier)) {
+    readVisionAlone(vision, config, defaultsOf());
+    return adoptTower(object, vision, config);
+  }
+  readText(text, config);
+  readVisionTower(vision, config, defaultsOf());
+  adoptPair(object, text, vision, config);
+}
+
+static void readBothPatchSizes(JsonObject &object, ModelConfig &config) {
+  if (isOfClass(object, classifier2))
+    return object.unsupported("architectures", std::string("has ") + classifier2 + ", which is not supported");
+  JsonObject text = towerOf(object, "text_config"), vision = towerOf(object, "vision_config");
+  readText(text, config);
+  readPatchTower(vision, config);
+  adoptPair(object, text, vision, config);
+}
+
 static void readVisionSizes(JsonObject &object, ModelConfig &config) {
   object.pass("vision_use_head"); // the checkpoint says it
   readVisionAlone(object, config, defaultsOf());
+}
+
+static void readPatchSizes(JsonObject &object, ModelConfig &config) {
+  object.pass("vision_use_head"); // the checkpoint says it
+  readPatchTower(object, config);
+  if (object.status().isOk())
+    adoptVision(config);
 }
 
 static void readBothRest(JsonObject &object, ModelConfig &config) {
@@ -95,7 +143,7 @@ static void readTextRest(JsonObject &object, ModelConfig &config) {
 }
 
 // What the query of the head finds among the patches, through its feed-forward block.
-static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
+static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
   const EncoderConfig &stack = b.config().encoder;
   int64_t width = stack.hiddenSize;
   TensorHandle probe = b.gatherTokens(x, {-1}, /*group=*/1, HEAD "probe"); // (images, 1, width)
@@ -104,7 +152,7 @@ static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
         b.linear(of, HEAD "attention.in_proj_weight", HEAD "attention.in_proj_bias", part * width, width),
         stack.numHeads);
   };
-  TensorHandle attended = b.mergeHeads(b.attention(heads(probe, 0), heads(x, 1), heads(x, 2)));
+  TensorHandle attended = b.mergeHeads(b.attention(heads(probe, 0), heads(x, 1), heads(x, 2), terms));
   attended = b.linear(attended, HEAD "attention.out_proj");
   TensorHandle wide = b.linear(b.layerNorm(attended, HEAD "layernorm", stack.normEps), HEAD "mlp.fc1");
   wide = b.linear(b.activation(wide, stack.activation), HEAD "mlp.fc2");
@@ -112,19 +160,29 @@ static TensorHandle poolPatches(ModelBuilder &b, TensorHandle x) {
 }
 
 // What each layer of the vision tower reads, and the last one gives, and that behind its norm.
-static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
-  TensorHandle x = b.linear(b.pixelPatches(), "vision_model.embeddings.patch_embedding");
-  std::vector<TensorHandle> states =
-      visionHiddenStates(b, b.addTable(x, "vision_model.embeddings.position_embedding.weight"));
-  states.push_back(b.layerNorm(states.back(), "vision_model.post_layernorm", b.config().encoder.normEps));
+static std::vector<TensorHandle> statesOf(ModelBuilder &b, const AttentionTerms &terms) {
+  const ModelConfig &c = b.config();
+  int64_t side = c.seen.placesOnSide;
+  TensorHandle patches = side ? b.runs("pixel_values", 0, c.image.patchWidth()) : b.pixelPatches();
+  TensorHandle x = b.linear(patches, "vision_model.embeddings.patch_embedding");
+  x = side ? b.add(x, b.linear(b.placesOf(patches, side), POSITIONS)) : b.addTable(x, POSITIONS ".weight");
+  std::vector<TensorHandle> states = visionHiddenStates(b, x, terms);
+  states.push_back(b.layerNorm(states.back(), "vision_model.post_layernorm", c.encoder.normEps));
   return states;
+}
+
+static std::vector<TensorHandle> hiddenStates(ModelBuilder &b) {
+  return statesOf(b, {});
 }
 
 // The states of the vision tower behind its norm, and what stands for an image; nothing does in a model without a head.
 static TensorHandle visionStates(ModelBuilder &b, TensorHandle &pooled) {
-  TensorHandle x = hiddenStates(b).back();
+  AttentionTerms terms;
+  if (b.config().seen.placesOnSide)
+    terms.bias = b.patchMask();
+  TensorHandle x = statesOf(b, terms).back();
   if (b.config().hasPooler)
-    pooled = poolPatches(b, x);
+    pooled = poolPatches(b, x, terms);
   return x;
 }
 
@@ -166,7 +224,7 @@ static constexpr Family describeSiglip() {
   row.pooler = HEAD "probe";
   row.heads = heads;
   row.embedding = "text_model.embeddings.token_embedding.weight";
-  row.rules = {textRules, visionRules, pairRules};
+  row.rules = {textRules, visionRules, positionRules, pairRules};
   row.readers.huggingFaceAllSizes = readBothSizes;
   row.readers.huggingFaceRest = readBothRest;
   row.build = buildSiglip;
@@ -191,13 +249,42 @@ static constexpr Family describeVision() {
   row.imageProcessor = "SiglipImageProcessor";
   row.pooler = HEAD "probe";
   row.embedding = "vision_model.embeddings.patch_embedding.weight";
-  row.rules = {visionRules};
+  row.rules = {visionRules, positionRules};
   row.readers.huggingFaceAllSizes = readVisionSizes;
   row.build = buildVision;
   row.hiddenStates = hiddenStates;
   return row;
 }
 const Family family::siglipVisionModel = describeVision();
+
+static constexpr Family describeSiglip2() {
+  Family row = describeSiglip();
+  row.modelType = "siglip2";
+  row.imageProcessor = nullptr; // patches are given as such
+  row.heads = {};
+  row.rules = {textRules, visionRules, squareRules, pairRules};
+  row.readers.huggingFaceAllSizes = readBothPatchSizes;
+  return row;
+}
+const Family family::siglip2 = describeSiglip2();
+
+static constexpr Family describeText2() {
+  Family row = describeText();
+  row.modelType = "siglip2_text_model";
+  return row;
+}
+const Family family::siglip2TextModel = describeText2();
+
+static constexpr Family describeVision2() {
+  Family row = describeVision();
+  row.modelType = "siglip2_vision_model";
+  row.imageProcessor = nullptr;
+  row.rules = {visionRules, squareRules};
+  row.readers.huggingFaceAllSizes = readPatchSizes;
+  row.hiddenStates = nullptr;
+  return row;
+}
+const Family family::siglip2VisionModel = describeVision2();
 
 // The tower of Idefics3 and SmolVLM: no head, and other sizes where the config says none. Where an image of the tower's own size has its patches is
 // computed from fractions of its sides, which rounding moves for some numbers of patches.

@@ -90,6 +90,10 @@ void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefault
 
 void readVisionAlone(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults) {
   readVisionTower(vision, config, defaults);
+  adoptVision(config);
+}
+
+void adoptVision(ModelConfig &config) {
   adoptStack(config, config.encoder);
   config.vocabSize = 1; // there are no words
   config.contextLength = std::max<int64_t>(config.encoder.contextLength, 1);
@@ -121,13 +125,14 @@ TensorHandle textStates(ModelBuilder &b, bool causal) {
   return b.layerNorm(x, "text_model.final_layer_norm", c.normEps);
 }
 
-std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x) {
+std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
   const EncoderConfig &stack = b.config().encoder;
   std::vector<TensorHandle> states = {x};
   for (int64_t i = 0; i < stack.numLayers; ++i)
     states.push_back(
-        b.layer(i, "vision_model.encoder.layers." + std::to_string(i) + ".", states.back(),
-                [&](TensorHandle x) { return buildLayer(b, x, stack.numHeads, stack.normEps, stack.activation, {}); }));
+        b.layer(i, "vision_model.encoder.layers." + std::to_string(i) + ".", states.back(), [&](TensorHandle x) {
+          return buildLayer(b, x, stack.numHeads, stack.normEps, stack.activation, terms);
+        }));
   return states;
 }
 

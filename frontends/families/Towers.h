@@ -74,11 +74,13 @@ void readTextTower(JsonObject &text, ModelConfig &config, const TowerDefaults &d
 void readVisionTower(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults);
 // A vision tower alone, whose sizes are the model's.
 void readVisionAlone(JsonObject &vision, ModelConfig &config, const TowerDefaults &defaults);
+// Once such a tower is read: what the config says elsewhere of it.
+void adoptVision(ModelConfig &config);
 
 // input_ids through the text tower, layers and embeddings under text_model: (texts, sequence, hidden_size), behind its norm.
 TensorHandle textStates(ModelBuilder &b, bool causal);
 // What the first layer of the vision tower reads, which is x, and what each gives; under vision_model.
-std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x);
+std::vector<TensorHandle> visionHiddenStates(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {});
 // The outputs of a tower beside another: `projected` is what the other's is compared with. `tower`: what transformers calls what the tower gives.
 void finishTower(ModelBuilder &b, const std::string &tower, TensorHandle states, TensorHandle projected,
                  const char *embeds);

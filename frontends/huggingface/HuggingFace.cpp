@@ -285,7 +285,8 @@ void flatten(TensorInfo &tensor, int64_t rows, int64_t columns, const ImageConfi
   bool isOverVolume = columns == image.patchWidth() &&
                       stored == std::vector<int64_t>{rows, image.channels, image.frames, image.patch, image.patch};
   bool isOfChannels = stored == std::vector<int64_t>{rows, 1, columns};
-  if (stored == matrix || isVector || isConvolution || isOverVolume || isOverFrames || isOfChannels)
+  bool isOfOneToken = stored == std::vector<int64_t>{rows, columns, 1};
+  if (stored == matrix || isVector || isConvolution || isOverVolume || isOverFrames || isOfChannels || isOfOneToken)
     tensor.shape = matrix;
   if (stored.empty() && rows == 1 && columns == 1) // a number
     tensor.shape = {1};
@@ -391,7 +392,8 @@ Expected<Model> readHuggingFace(ModelFiles &files, const FamilyList &families, R
   if (family.padsTexts)
     HEDDLE_RETURN_IF_ERROR(checkPaddingSide(files));
   ModelConfig &seeing = model.config.tower ? *model.config.tower : model.config;
-  if (seeing.image.channels == 3) // of colors; files hold no others
+  bool readsFiles = seeing.seen.joint || seeing.family->imageProcessor;
+  if (seeing.image.channels == 3 && readsFiles) // of colors; files hold no others
     HEDDLE_RETURN_IF_ERROR(readImageProcessor(files, seeing));
   if (model.config.audio.melBins)
     HEDDLE_RETURN_IF_ERROR(readFeatureExtractor(files, model.config));

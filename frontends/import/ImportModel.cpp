@@ -101,24 +101,33 @@ void ModelImporter::beginEntry(const std::string &name, const std::string &batch
   b.setInsertionPointToEnd(module->getBody());
   entry = func::FuncOp::create(b, loc, name, b.getFunctionType({}, {}));
   batchName = batch;
+  tokensName = "sequence";
   ids = {};
   b.setInsertionPointToEnd(entry.addEntryBlock());
 }
 
-Value ModelImporter::input(const std::string &name, RankedTensorType type, ArrayRef<StringRef> dims, bool isMask) {
+Value ModelImporter::input(const std::string &name, RankedTensorType type, ArrayRef<StringRef> dims,
+                           std::optional<int64_t> fill) {
+  for (BlockArgument argument : entry.getArguments())
+    if (auto own = entry.getArgAttrOfType<StringAttr>(argument.getArgNumber(), outputNameAttr); own && own == name)
+      return argument;
   NamedAttrList attributes;
   attributes.set(outputNameAttr, b.getStringAttr(name));
   attributes.set("heddle.dims", b.getStrArrayAttr(dims));
-  if (isMask)
-    attributes.set("heddle.fill", b.getI64IntegerAttr(1));
+  if (fill)
+    attributes.set("heddle.fill", b.getI64IntegerAttr(*fill));
   unsigned index = entry.getNumArguments();
   (void)entry.insertArgument(index, type, attributes.getDictionary(b.getContext()), loc);
   return entry.getArgument(index);
 }
 
-Value ModelImporter::integers(const std::string &name, int64_t limit, bool isMask) {
+void ModelImporter::standsFor(Value input, int64_t number) {
+  entry.setArgAttr(cast<BlockArgument>(input).getArgNumber(), "heddle.sample", b.getI64IntegerAttr(number));
+}
+
+Value ModelImporter::integers(const std::string &name, int64_t limit, std::optional<int64_t> fill, StringRef dim) {
   auto type = RankedTensorType::get({dynamic, dynamic}, b.getI64Type());
-  return checkedIntegers(b, loc, input(name, type, {batchName, "sequence"}, isMask), name, limit);
+  return checkedIntegers(b, loc, input(name, type, {batchName, dim}, fill), name, limit);
 }
 
 TensorHandle ModelImporter::rows(const std::string &name, const std::string &dim, int64_t width) {
@@ -205,9 +214,22 @@ LogicalResult ModelImporter::checkAdapters() {
   return success();
 }
 
-TensorHandle ModelImporter::keyMask() {
+TensorHandle ModelImporter::keyMask(int64_t more) {
   enter("mask");
-  return wrap(biasOfMask(b, loc, integers("attention_mask", 2, /*isMask=*/true)));
+  return wrap(biasOfMask(b, loc, integers("attention_mask", 2, /*fill=*/1), more));
+}
+
+TensorHandle ModelImporter::patchMask() {
+  enter("mask");
+  return wrap(biasOfMask(b, loc, integers("pixel_attention_mask", 2, /*fill=*/1, "patches")));
+}
+
+TensorHandle ModelImporter::placesOf(TensorHandle x, int64_t side) {
+  enter("spatial_shapes");
+  Value shapes = input("spatial_shapes", RankedTensorType::get({dynamic, 2}, b.getI64Type()), {batchName, ""});
+  standsFor(shapes, 1);
+  tokensName = "patches";
+  return wrap(placesOfPatches(b, loc, unwrap(x), shapes, side));
 }
 
 TensorHandle ModelImporter::endToken(TensorHandle x, std::optional<int64_t> end) {
@@ -316,6 +338,56 @@ TensorHandle ModelImporter::embedPositions(const std::string &name) {
   return embed(WeightPart{name, first, first ? config().contextLength : 0}, positions, 1.0);
 }
 
+TensorHandle ModelImporter::embedTokenTypes(const std::string &name) {
+  if (!config().family->isGraph)
+    return embed(name, entry.getArgument(2), 1.0);
+  enter("token_type_ids");
+  return embed(name, integers("token_type_ids", config().tokenTypes, /*fill=*/0), 1.0);
+}
+
+Value ModelImporter::boxes() {
+  enter("bbox");
+  Value boxes =
+      input("bbox", RankedTensorType::get({dynamic, dynamic, 4}, b.getI64Type()), {batchName, "sequence", ""});
+  standsFor(boxes, 1);
+  return boxes;
+}
+
+TensorHandle ModelImporter::embedBoxes(const std::string &name, int64_t corner, int64_t from, int64_t most) {
+  Value edges = edgesOf(b, loc, boxes(), corner, from, most);
+  std::string what = from < 0 ? "bbox" : corner % 2 ? "what is a height in bbox" : "what is a width in bbox";
+  return embed(name, checkedIntegers(b, loc, edges, what, config().page.places), 1.0);
+}
+
+TensorHandle ModelImporter::pageDistances(const PageDistances &terms, TensorHandle onto) {
+  enter(terms.buckets.table);
+  Value places = terms.edge < 0
+                     ? placesInText(b, loc, ids)
+                     : checkedIntegers(b, loc, edgesOf(b, loc, boxes(), terms.edge), "bbox", config().page.places);
+  enter(terms.buckets.table);
+  return wrap(scoresOfDistances(b, loc, places, weight(terms.buckets.table), terms, unwrap(onto)));
+}
+
+TensorHandle ModelImporter::embedCounted(const std::string &name, int64_t padding) {
+  enter(name);
+  return embed(name, countedTokens(b, loc, ids, padding, partType(WeightPart{name}).getDimSize(0)), 1.0);
+}
+
+TensorHandle ModelImporter::behind(TensorHandle x, TensorHandle y) {
+  enter("behind");
+  tokensName = "tokens";
+  return wrap(tensor::ConcatOp::create(b, loc, 1, ValueRange{unwrap(x), unwrap(y)}));
+}
+
+TensorHandle ModelImporter::tokensOfTexts(TensorHandle x) {
+  enter("tokens_of_texts");
+  tokensName = "sequence";
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, unwrap(x));
+  SmallVector<OpFoldResult> offsets(sizes.size(), b.getIndexAttr(0)), strides(sizes.size(), b.getIndexAttr(1));
+  sizes[1] = tensor::getMixedSize(b, loc, ids, 1);
+  return wrap(tensor::ExtractSliceOp::create(b, loc, typeOf(unwrap(x)), unwrap(x), offsets, sizes, strides));
+}
+
 TensorHandle ModelImporter::embedIds(const std::string &name, double scale) {
   enter(name);
   int64_t rows = partType(WeightPart{name}).getDimSize(0);
@@ -396,13 +468,18 @@ void ModelImporter::finish(TensorHandle x, const std::string &head, const std::s
 void ModelImporter::output(const std::string &name, TensorHandle x, bool squeezed) {
   NamedAttrList attributes;
   attributes.set(outputNameAttr, b.getStringAttr(name));
-  if (squeezed)
+  bool isGraph = !batchName.empty();
+  if (squeezed && isGraph) {
+    SmallVector<ReassociationIndices> groups = {{0}, {1, 2}};
+    x = wrap(tensor::CollapseShapeOp::create(b, loc, unwrap(x), groups));
+  } else if (squeezed) {
     attributes.set(squeezedAttr, b.getUnitAttr());
-  if (RankedTensorType type = typeOf(unwrap(x)); !batchName.empty()) {
+  }
+  if (RankedTensorType type = typeOf(unwrap(x)); isGraph) {
     SmallVector<StringRef> dims(type.getRank(), "");
     dims.front() = batchName;
-    if (type.getRank() == 3 && type.isDynamicDim(1))
-      dims[1] = "sequence";
+    if (type.getRank() > 1 && type.isDynamicDim(1))
+      dims[1] = tokensName;
     attributes.set("heddle.dims", b.getStrArrayAttr(dims));
   }
   outputs.push_back(unwrap(x));

@@ -43,12 +43,19 @@ public:
   bool has(const std::string &name) const override { return weightNames.contains(prefix + name); }
   void beginEntry(const std::string &name, const std::string &batch) override;
   TensorHandle rows(const std::string &name, const std::string &dim, int64_t width) override;
-  TensorHandle keyMask() override;
+  TensorHandle keyMask(int64_t more) override;
+  TensorHandle patchMask() override;
+  TensorHandle placesOf(TensorHandle x, int64_t side) override;
+  TensorHandle embedBoxes(const std::string &name, int64_t corner, int64_t from, int64_t most) override;
+  TensorHandle pageDistances(const PageDistances &terms, TensorHandle onto) override;
+  TensorHandle embedCounted(const std::string &name, int64_t padding) override;
+  TensorHandle behind(TensorHandle x, TensorHandle y) override;
+  TensorHandle tokensOfTexts(TensorHandle x) override;
   TensorHandle endToken(TensorHandle x, std::optional<int64_t> end) override;
   TensorHandle embedTokens(const std::string &name) override;
   TensorHandle embedPositions(const std::string &name) override;
   TensorHandle embedIds(const std::string &name, double scale) override;
-  TensorHandle embedTokenTypes(const std::string &name) override { return embed(name, entry.getArgument(2), 1.0); }
+  TensorHandle embedTokenTypes(const std::string &name) override;
   TensorHandle patches() override;
   TensorHandle pixelPatches() override;
   using ModelBuilder::layer;
@@ -141,11 +148,17 @@ private:
   };
   // Begins the function of an encoder, or of what generates.
   void beginRagged(llvm::StringRef name, bool isEncoder);
-  // The input of that name of the graph that is being built, which is one of its arguments from now on.
+  // The input of that name of the graph that is being built, which is one of its arguments from now on. `fill`: what it holds where it is not given;
+  // none: it has to be.
   mlir::Value input(const std::string &name, mlir::RankedTensorType type, llvm::ArrayRef<llvm::StringRef> dims,
-                    bool isMask = false);
-  // input_ids or attention_mask, (texts, sequence), whose numbers are all below `limit`.
-  mlir::Value integers(const std::string &name, int64_t limit, bool isMask = false);
+                    std::optional<int64_t> fill = std::nullopt);
+  // bbox, (texts, sequence, 4).
+  mlir::Value boxes();
+  // Says what stands for all of an input where a graph is evaluated that nobody gives numbers for: random ones would mostly mean nothing.
+  void standsFor(mlir::Value input, int64_t number);
+  // input_ids, a mask or types, (batch, any number of `dim`), whose numbers are all below `limit`.
+  mlir::Value integers(const std::string &name, int64_t limit, std::optional<int64_t> fill = std::nullopt,
+                       llvm::StringRef dim = "sequence");
   // Ends the entry with its outputs.
   void endEntry();
   // y, which the weight `name` gave of `x`, plus what the adapters of its tokens add; y itself where none has a part in it. `rows` not 0: y is
@@ -203,6 +216,7 @@ private:
   mlir::Location loc;
   mlir::func::FuncOp entry;   // that is being built
   std::string batchName;      // of a graph's: of the first dimension of what it gives
+  std::string tokensName;     // of its second one
   bool encodes = false;       // whether it is an encoder
   mlir::func::FuncOp encoder; // of an encoder-decoder, once its decoder is being built
   llvm::SmallVector<mlir::Value>

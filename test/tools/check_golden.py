@@ -28,7 +28,7 @@ Where its source is sound, answers are those of --io.
 
 An encoder (golden.json's task) is compared by all outputs of its cases: forward, threads, and padded, which is to the bit: its rows padded
 on the right, and on the left with the position_ids that they have there (counted from golden.json's position_offset). One of two
-towers has cases of one of them alone instead of the last.
+towers, or that is a graph, has cases of a part alone instead of the last.
 """
 import json
 import os
@@ -138,7 +138,7 @@ class Model:
 
 
 def given(model, case):
-    passed = ("input_ids", "attention_mask", "token_type_ids", "global_attention_mask", "pixel_values", "image_grid_thw", "image_sizes", "input_features")
+    passed = ("input_ids", "attention_mask", "token_type_ids", "global_attention_mask", "bbox", "pixel_values", "pixel_attention_mask", "spatial_shapes", "image_grid_thw", "image_sizes", "input_features")
     return {name: model.tensors[key] for name, key in case["inputs"].items() if name in passed}
 
 

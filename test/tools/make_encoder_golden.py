@@ -69,7 +69,17 @@ def text_cases(model, config, tensors):
 
     typed = getattr(config, "type_vocab_size", 0) > 1
     draw = lambda *shape: separated(torch.randint(3, config.vocab_size, shape))
-    types = lambda ids: {"token_type_ids": torch.randint(0, config.type_vocab_size, ids.shape)} if typed else {}
+    types = lambda ids: ({"token_type_ids": torch.randint(0, config.type_vocab_size, ids.shape)} if typed else {}) | boxes(ids)
+
+    def boxes(ids):
+        """Where tokens of a page stand, as left, upper, right and lower edge, and its image."""
+        if not (places := getattr(config, "max_2d_position_embeddings", 0)):
+            return {}
+        corners = torch.randint(0, places, (2, 2, *ids.shape)).sort(0).values
+        side = getattr(config, "input_size", 0)
+        image = {"pixel_values": torch.randn(len(ids), config.num_channels, side, side)} if side else {}
+        return {"bbox": torch.stack([corners[0, 0], corners[0, 1], corners[1, 0], corners[1, 1]], -1)} | image
+
     ids = draw(1, 9)
     yield forward(model, tensors, "single", input_ids=ids, **types(ids))
     ids, lengths = draw(3, 20), torch.tensor([20, 7, 13])
@@ -95,7 +105,8 @@ def main():
         cases = list((image_cases if model.main_input_name == "pixel_values" else text_cases)(model, config, tensors))
     model.save_pretrained(folder)
     save_file({key: value.contiguous().clone() for key, value in tensors.items()}, folder / "golden.safetensors")
-    about = {"family": config.model_type, "task": "encoder", "architecture": name, "model_type": config.model_type, "torch": torch.__version__,
+    task = "towers" if hasattr(config, "max_2d_position_embeddings") else "encoder"  # of a graph
+    about = {"family": config.model_type, "task": task, "architecture": name, "model_type": config.model_type, "torch": torch.__version__,
              "transformers": transformers.__version__, "dtype": "float32", "weights_dtype": "float32", "cases": cases}
     rotates = getattr(config, "position_embedding_type", "") == "rotary"
     embeddings = getattr(model.base_model, "embeddings", None)

@@ -31,6 +31,8 @@ GEMMA_SIZES = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidd
                    max_position_embeddings=64, query_pre_attn_scalar=16, sliding_window=64)
 SIZES_OF["t5gemma"] = dict(vocab_size=96, encoder=GEMMA_SIZES, decoder=GEMMA_SIZES | dict(intermediate_size=40), bos_token_id=2, pad_token_id=0, eos_token_id=1,
                            decoder_start_token_id=2)
+# With use_cache the class masks nothing of an answer that is given whole.
+SIZES_OF["fsmt"] = {key: value for key, value in SIZES.items() if key != "vocab_size"} | dict(src_vocab_size=96, tgt_vocab_size=96, use_cache=False)
 NEW_TOKENS, LEAST_MARGIN, LOGITS_STD = 12, 2e-3, 2.0
 SEARCHES = {"beam3": dict(num_beams=3, length_penalty=1.0, early_stopping=False), "beam4_stop": dict(num_beams=4, length_penalty=2.0, early_stopping=True)}
 
@@ -44,7 +46,7 @@ def make_model(config, seed, has_head):
         config.tie_word_embeddings = False
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if not weight.requires_grad: # a table of positions
+            if not weight.requires_grad or (config.model_type == "fsmt" and "embed_positions" in name): # a table of positions
                 continue
             if weight.dim() == 1:
                 weight.normal_(0.0 if name.endswith("bias") else 1.0, 0.2)
@@ -84,7 +86,7 @@ def greedy(model, tensors, name, **inputs):
 
 def search(model, tensors, name, label, end, asked, **inputs):
     asked = asked | dict(do_sample=False, max_new_tokens=NEW_TOKENS, eos_token_id=end)
-    tensors[f"{name}.{label}_ids"] = model.generate(**inputs, **asked, num_return_sequences=1)
+    tensors[f"{name}.{label}_ids"] = model.generate(**inputs, **asked, use_cache=True, num_return_sequences=1)
     return {"name": f"{name}.{label}", "kind": "beam", "inputs": {key: f"{name}.{key}" for key in inputs}, "generate": asked,
             "outputs": {"ids": f"{name}.{label}_ids"}}
 

@@ -22,6 +22,8 @@ END = 60
 TEXT = dict(vocab_size=64, hidden_size=24, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3, max_position_embeddings=12,
             bos_token_id=0, pad_token_id=1, eos_token_id=END)
 VISION_SIZE = types.SimpleNamespace(image_size=12)
+# Of a model that takes patches: their number in a batch, and rows and columns of each image of it.
+PATCHES, SHAPES = 10, [[2, 5], [4, 2]]
 VISION = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4, image_size=12, patch_size=4)
 
 
@@ -34,6 +36,9 @@ def make_model(name, given):
     torch.manual_seed(7)
     kind = getattr(transformers, name)
     parts = {"text": dict(TEXT), "vision": dict(VISION), "model": dict(projection_dim=16)}
+    if name.startswith("Siglip2"):
+        del parts["vision"]["image_size"]
+        parts["vision"]["num_patches"] = 9
     for argument in given:
         key, value = argument.split("=", 1)
         part, key = key.split(".", 1)
@@ -61,6 +66,15 @@ def flat(values):
             yield from ((f"{key}.{inner}", part) for inner, part in value.items() if isinstance(part, torch.Tensor))
 
 
+def images_of(seen):
+    """Two images, whole or as patches of which some fill up the batch."""
+    if not hasattr(seen, "num_patches"):
+        return {"pixel_values": torch.randn(2, 3, *[getattr(seen, "image_size", VISION_SIZE.image_size)] * 2)}
+    shapes = torch.tensor(SHAPES)
+    return {"pixel_values": torch.randn(2, PATCHES, 3 * seen.patch_size**2), "spatial_shapes": shapes,
+            "pixel_attention_mask": (torch.arange(PATCHES)[None] < shapes.prod(-1)[:, None]).long()}
+
+
 def case(name, inputs, got, tensors):
     tensors |= {f"{name}.{key}": value for key, value in (inputs | got).items()}
     entry = {"name": name, "kind": "forward", "inputs": {key: f"{name}.{key}" for key in inputs}, "outputs": {key: f"{name}.{key}" for key in got}}
@@ -73,14 +87,14 @@ def main():
         model = make_model(name, sys.argv[3:])
         ids = torch.tensor([[0, 5, 61, 7, 8, END, 3, END, 4], [0, 40, END, 1, 1, 1, 1, 1, 1], [0, 9, 33, 12, 50, 2, 1, 1, 1]])
         mask = torch.tensor([[1] * 9, [1] * 3 + [0] * 6, [1] * 6 + [0] * 3])
-        pixels = torch.randn(2, 3, *[getattr(model.config, "vision_config", VISION_SIZE).image_size] * 2)
-        tensors, texts, images = {}, {"input_ids": ids, "attention_mask": mask}, {"pixel_values": pixels}
+        seen = getattr(model.config, "vision_config", model.config if side_of(name) else VISION_SIZE)
+        tensors, texts, images = {}, {"input_ids": ids, "attention_mask": mask}, images_of(seen)
         only = side_of(name)
         inputs = texts if only == "text" else images if only == "vision" else texts | images
         cases = [case("pair", inputs, dict(flat(model(**inputs))), tensors)]
-        for key, side, given in ("text", "text", {"input_ids": ids[:1, :7]}), ("image", "vision", {"pixel_values": pixels[1:]}):
+        for key, side, given in ("text", "text", {"input_ids": ids[:1, :7]}), ("image", "vision", {key: value[1:] for key, value in images.items()}):
             if only is None:
-                alone = dict(flat(model(input_ids=ids[:1, :7], pixel_values=pixels[1:])))
+                alone = dict(flat(model(input_ids=ids[:1, :7], **{key: value[1:] for key, value in images.items()})))
                 cases.append(case(key, given, {k: v for k, v in alone.items() if k.startswith((key, side))}, tensors))
             elif side == only:
                 cases.append(case(key, given, dict(flat(model(**given))), tensors))

@@ -200,7 +200,10 @@ def make_model(folder, raw):
         raise ValueError(f"{count} parameters are too many")
     torch.manual_seed(5)
     model = kind._from_config(config, attn_implementation=attention).float().eval()
+    sinusoids = {f"{name}.weight" for name, module in model.named_modules() if type(module).__name__ == "SinusoidalPositionalEmbedding"}
     for name, weight in model.named_parameters():
+        if name in sinusoids:
+            continue
         if name.endswith("A_log"):
             weight.uniform_(-4.0, 0.0)
         elif weight.requires_grad and weight.dim() < 2:
@@ -295,9 +298,17 @@ def inputs_of(model):
         given["decoder_input_ids"] = ids(len(next(iter(given.values()))), 7)
     if sees_beside(model):
         return image_inputs(model, given["input_ids"], draw)
-    if "pixel_values" in names:
+    if "bbox" in names:
+        corners = torch.randint(0, config.max_2d_position_embeddings, (2, 2, *given["input_ids"].shape), generator=draw).sort(0).values
+        given["bbox"] = torch.stack([corners[0, 0], corners[0, 1], corners[1, 0], corners[1, 1]], -1)
+    if "spatial_shapes" in names:
+        seen, shapes = getattr(config, "vision_config", config), torch.tensor([[2, 5], [4, 2]])
+        given |= {"pixel_values": torch.randn(2, 10, seen.num_channels * seen.patch_size**2, generator=draw), "spatial_shapes": shapes,
+                  "pixel_attention_mask": (torch.arange(10)[None] < shapes.prod(-1)[:, None]).long()}
+    elif "pixel_values" in names:
         seen = getattr(config, "vision_config", config)
-        given["pixel_values"] = torch.randn(2, seen.num_channels, seen.image_size, seen.image_size, generator=draw)
+        side = getattr(seen, "image_size", None) or seen.input_size
+        given["pixel_values"] = torch.randn(2, seen.num_channels, side, side, generator=draw)
     return given
 
 
