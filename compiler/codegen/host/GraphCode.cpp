@@ -13,7 +13,7 @@
 #include "compiler/codegen/host/HostCode.h"
 #include "runtime/model/ModelAbi.h"
 
-#include "mlir/Conversion/Passes.h"
+#include "mlir/Conversion/BufferizationToMemRef/BufferizationToMemRef.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/Pipelines/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
