@@ -31,7 +31,8 @@ Status heddle::prepareText(const std::string &path, const std::string &text, Out
   std::string error;
   if (!OutputFile::create(path, outFile, error))
     return Status::failure(error).inFile(path);
-  return outFile.write(0, text) ? Status() : Status::failure(outFile.error()).inFile(path);
+  bool isWhole = outFile.write(0, text) && outFile.finish(false);
+  return isWhole ? Status() : Status::failure(outFile.error()).inFile(path);
 }
 
 Status heddle::keepText(OutputFile &file) {
@@ -268,7 +269,7 @@ Status heddle::writeBinary(const BinaryRequest &request, std::string &outSummary
           {*variant.module, variant.target, generated.kernels, table, variant.passes, generated.launches});
     return buildMetadata(variants, program.model.config, *graphs, info);
   };
-  // All that can fail comes before the first file has its name.
+  // All that can fail, but for renaming, comes before the first file has its name.
   OutputFile report, depfile;
   HEDDLE_RETURN_IF_ERROR(prepareText(options.depfile, makeRule(options, request.sources), depfile));
   Status reported;

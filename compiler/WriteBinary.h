@@ -36,7 +36,7 @@ Status writeBinary(const BinaryRequest &request, std::string &outSummary);
 // `text` as the output, or to the standard one, with the make rule of `sources`.
 Status writeText(const CompileOptions &options, const std::vector<SharedFile> &sources, const std::string &text);
 
-// Writes `text` to a file that has no name yet, which keepText gives it; nothing where `path` is empty.
+// Writes all of `text` to a file that has no name yet, which keepText gives it; nothing where `path` is empty.
 Status prepareText(const std::string &path, const std::string &text, OutputFile &outFile);
 Status keepText(OutputFile &file);
 

@@ -124,6 +124,8 @@ bool OutputFile::write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes) {
 }
 
 bool OutputFile::finish(bool executable) {
+  if (descriptor < 0)
+    return true;
   if (!flush())
     return false;
   if (ftruncate(descriptor, end)) // also where it ends in zeros that were skipped

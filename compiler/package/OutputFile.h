@@ -23,7 +23,7 @@ public:
   OutputFile(const OutputFile &) = delete;
   ~OutputFile();
 
-  bool isOpen() const { return descriptor >= 0; }
+  bool isOpen() const { return !temporary.empty(); } // has bytes, and no name yet
   // Each place is written once: blocks of zeros are left out, so that they take no room on the disk. What comes in order is gathered to
   // pieces of a huge page.
   bool write(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
@@ -32,7 +32,9 @@ public:
   }
   // Writes what is gathered: after it, a disk that is full has said so.
   bool flush();
-  // Gives the file its name, its mode (0755 if executable) and forgets it.
+  // All bytes, and the mode (0755 if executable); the name stays temporary. What fails behind it is a rename.
+  bool finish(bool executable);
+  // Finishes the file unless that is done, gives it its name and forgets it.
   bool keep(bool executable);
   // Keeps this file and `companion`, which belongs to it, or neither: on failure the previous file stands under both names. No
   // signal comes between; a machine that dies there leaves a companion that does not fit, which loading says.
@@ -43,7 +45,6 @@ public:
 private:
   bool fail(const char *what);
   bool writePiece(uint64_t offset, llvm::ArrayRef<uint8_t> bytes);
-  bool finish(bool executable); // all bytes and the mode; the name stays temporary
   bool publish();
 
   int descriptor = -1;

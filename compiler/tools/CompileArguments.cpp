@@ -73,8 +73,8 @@ static std::string takeSymbol(CompileArguments &arguments, StringRef value) {
 
 static std::string takeTask(CompileArguments &arguments, StringRef value) {
   if (value == "classify")
-    return quoted(value) +
-           ": no model can be compiled for that yet; auto, generate, encode, seq2seq and graph are possible";
+    return quoted(value) + ": classifiers are compiled by --task=auto, those of checkpoints by --task=encode as well; "
+                           "auto, generate, encode, seq2seq and graph are possible";
   return choose<Task>(value,
                       {{"auto", Task::Auto},
                        {"generate", Task::Generate},
@@ -171,8 +171,7 @@ static std::vector<FlagGroup> makeFlags() {
       {"-o", " FILE", "the output", nullptr},
       {"--emit", "=exe|lib|object|package|mlir|llvm|asm",
        "program, shared library with the runtime inside, object for libheddle.a, container for "
-       "heddle_package_open_file, or text "
-       "(default exe)",
+       "heddle_package_open_file, or text (default exe)",
        TAKE(choose<Emit>(value,
                          {{"exe", Emit::Executable},
                           {"lib", Emit::Library},
@@ -183,12 +182,10 @@ static std::vector<FlagGroup> makeFlags() {
                           {"asm", Emit::Assembly}},
                          arguments.options.emit))},
       {"--task", "=auto|generate|encode|seq2seq|graph",
-       "what the output is for: generate continues a prompt, encode gives vectors of texts, also of a decoder, "
-       "graph maps named tensors to named tensors (default auto: a decoder beside files of sentence-transformers "
-       "encodes; "
-       "an ONNX file or an MLIR module "
-       "generates if it is a causal decoder from input_ids to logits, else it is a graph; all others generate). The "
-       "tokenizer and config.json beside such a file are read, and a cache is made for it",
+       "what the output is for: generate continues a prompt, encode gives vectors of texts, also of a decoder, graph "
+       "maps named tensors to named tensors (default auto: a decoder beside files of sentence-transformers encodes; an "
+       "ONNX file or an MLIR module generates if it is a causal decoder from input_ids to logits, else it is a graph; "
+       "all others generate). The tokenizer and config.json beside such a file are read, and a cache is made for it",
        takeTask},
       {"--mmproj", "=FILE.gguf",
        "of a GGUF file: what sees images for it lies in this one (llama.cpp's mmproj files), and is compiled with it",
@@ -228,25 +225,21 @@ static std::vector<FlagGroup> makeFlags() {
   std::vector<Flag> precision = {
       {"--precision", "=fast|precise",
        "fast: a 16-bit cache where the weights are 16-bit or quantised, products of 16-bit numbers where the weights "
-       "and the target "
-       "have them; precise: f32 throughout (default fast)",
+       "and the target have them; precise: f32 throughout (default fast)",
        TAKE(choose<Precision>(value, {{"fast", Precision::Fast}, {"precise", Precision::Precise}},
                               arguments.options.precision))},
       {"--precise", "", "the same as --precision=precise", SET(arguments.options.precision = Precision::Precise)},
       {"--weights", "=q8_0|q4_0|q4_k|bf16|f16",
        "quantise or narrow the matrices of products, experts, embeddings and the head, all to one type (as "
-       "llama-quantize "
-       "--pure does). Norms, biases and routers stay, and so does a matrix that is no larger already or whose rows are "
-       "no "
-       "multiple of the block (32, of q4_k 256), with a remark; quantised ones that are larger are quantised again. "
-       "The "
-       "summary and --report say what that changed (default: as the file has them)",
+       "llama-quantize --pure does). Norms, biases and routers stay, and so does a matrix that is no larger already or "
+       "whose rows are no multiple of the block (32, of q4_k 256), with a remark; quantised ones that are larger are "
+       "quantised again. The summary and --report say what that changed (default: as the file has them)",
        TAKE(chooseWord(value, {"q8_0", "q4_0", "q4_k", "bf16", "f16"}, arguments.options.pipeline.weights))},
       {"--kv", "=auto|f32|bf16|f16|q8_0", "storage of the KV cache; q8_0: codes of 8 bits, half of what bf16 takes",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "f16", "q8_0"}, arguments.options.kv))},
       {"--activations", "=auto|f32|bf16|int8",
-       "inputs of products with quantised weights (auto: by the number of rows, "
-       "16-bit integers for few and, where the CPU has it, bf16 for many; f32 with --precise and on devices)",
+       "inputs of products with quantised weights (auto: by the number of rows, 16-bit integers for few and, where the "
+       "CPU has it, bf16 for many; f32 with --precise and on devices)",
        TAKE(chooseWord(value, {"auto", "f32", "bf16", "int8"}, arguments.options.activations))},
       {"--context", "=N", "longest sequence in tokens (default: the model's, at most 8192)",
        TAKE(value.getAsInteger(10, arguments.options.context) || arguments.options.context < 1
@@ -271,8 +264,7 @@ static std::vector<FlagGroup> makeFlags() {
        takePass},
       {"--mla-absorb", "=auto|on|off",
        "up-projections of a low-rank latent: absorbed into queries and results where a step has few queries, always, "
-       "or never (keys "
-       "and values are rebuilt; other models than MLA cache them)",
+       "or never (keys and values are rebuilt; other models than MLA cache them)",
        TAKE(choose<std::string>(value, {{"auto", "automatic"}, {"on", "absorbed"}, {"off", ""}},
                                 arguments.options.pipeline.latentForm))}};
   std::vector<Flag> pipelines = {
@@ -287,16 +279,14 @@ static std::vector<FlagGroup> makeFlags() {
        TAKE(takeName(value, arguments.options.depfileTarget)), /*changesOutput=*/false},
       {"--diagnostics", "=text|json",
        "errors, warnings, remarks and the line that says what was made as text, or each as a JSON object in a line "
-       "with its code, file, byte, "
-       "tensor or op, as far as they are known (default text)",
+       "with its code, file, byte, tensor or op, as far as they are known (default text)",
        TAKE(choose<bool>(value, {{"text", false}, {"json", true}}, arguments.options.jsonDiagnostics)),
        /*changesOutput=*/false},
       {"--quiet", "", "neither progress on a terminal nor warnings nor the line that says what was made",
        SET(arguments.options.quiet = true), /*changesOutput=*/false},
       {"--print-cache-key", "",
        "compile nothing; print a hash of all that the output depends on: the model's bytes, the flags, the target, the "
-       "compiler and "
-       "what it links with. Equal keys, equal outputs",
+       "compiler and what it links with. Equal keys, equal outputs",
        SET(arguments.options.printCacheKey = true), /*changesOutput=*/false}};
   return {{"What to make", output},
           {"How exact, how large", precision},

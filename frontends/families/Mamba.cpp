@@ -8,6 +8,7 @@
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/Mamba2Mixer.h"
+#include "frontends/families/MambaSizes.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
 
@@ -47,20 +48,6 @@ static constexpr KeyName keyNames[] = {{"rms_norm_eps", "layer_norm_epsilon"},
                                        {"linear_num_value_heads", "intermediate_size", "ssm.inner_size"},
                                        {"linear_key_head_dim", "state_size"},
                                        {"time_step_rank", "time_step_rank", "ssm.time_step_rank"}};
-
-// What a model without attention and feed-forward blocks has of these.
-static void readNoBlocks(ModelConfig &config) {
-  config.numHeads = config.numKvHeads = config.headDim = config.intermediateSize = 1;
-}
-
-static void readSizes(JsonObject &object, ModelConfig &config) {
-  config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
-  readNoBlocks(config);
-}
-
-static void readGgufSizes(GgufKeys &, ModelConfig &config) {
-  readNoBlocks(config);
-}
 
 // Heads are channels.
 static RecurrentConfig &beginStates(ModelConfig &config) {
@@ -167,8 +154,8 @@ static constexpr Family describeMamba() {
   row.defaults.normEps = 1e-5;
   row.defaults.tied = true;
   row.rope.hasRope = false;
-  row.readers.huggingFaceSizes = readSizes;
-  row.readers.ggufSizes = readGgufSizes;
+  row.readers.huggingFaceSizes = readMambaSizes;
+  row.readers.ggufSizes = readGgufMambaSizes;
   row.readers.huggingFaceRest = readRest;
   row.readers.ggufRest = readGgufRest;
   row.build = build;

@@ -7,6 +7,7 @@
 #include "frontends/families/Decoder.h"
 #include "frontends/families/Families.h"
 #include "frontends/families/Mamba2Mixer.h"
+#include "frontends/families/MambaSizes.h"
 #include "frontends/families/RoutedExperts.h"
 #include "frontends/gguf/GgufModel.h"
 #include "frontends/huggingface/Config.h"
@@ -25,20 +26,6 @@ static constexpr TensorRule modelRules[] = {
 };
 
 static constexpr TensorRule mixerRules[] = HEDDLE_MAMBA2_RULES("backbone.layers.#.mixer.");
-
-// What a model without attention and feed-forward blocks has of these.
-static void readNoBlocks(ModelConfig &config) {
-  config.numHeads = config.numKvHeads = config.headDim = config.intermediateSize = 1;
-}
-
-static void readSizes(JsonObject &object, ModelConfig &config) {
-  config.normEps = object.number("layer_norm_epsilon").value_or(config.family->defaults.normEps);
-  readNoBlocks(config);
-}
-
-static void readGgufSizes(GgufKeys &, ModelConfig &config) {
-  readNoBlocks(config);
-}
 
 static Mamba2Keys mixerKeys(const char *expand) {
   Mamba2Keys keys;
@@ -102,8 +89,8 @@ static constexpr Family describeMamba2() {
   row.defaults.context = 1 << 20; // a state has no length
   row.defaults.normEps = 1e-5;
   row.rope.hasRope = false;
-  row.readers.huggingFaceSizes = readSizes;
-  row.readers.ggufSizes = readGgufSizes;
+  row.readers.huggingFaceSizes = readMambaSizes;
+  row.readers.ggufSizes = readGgufMambaSizes;
   row.readers.huggingFaceRest = readRest;
   row.readers.ggufRest = readGgufRest;
   row.build = build;

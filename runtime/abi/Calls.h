@@ -34,7 +34,10 @@ struct heddle_session {
   heddle_package *owner = nullptr;
   heddle::ThreadPoolHandle pool;
   std::unique_ptr<heddle::Session> session;
-  heddle::ReservedArray<heddle::Feed> feeds; // (max_sequences): of the running call
+  // (max_sequences) each: of the running call; of an encoder-decoder what it encodes, and for which sequences.
+  heddle::ReservedArray<heddle::Feed> feeds;
+  heddle::ReservedArray<heddle::EncoderInput> sources;
+  heddle::ReservedArray<int32_t> sequences;
   heddle_progress_callback progress = nullptr;
   void *progressUser = nullptr;
 };

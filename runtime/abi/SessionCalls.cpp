@@ -162,7 +162,12 @@ heddle_status heddle_session_create(heddle_package *package, const heddle_sessio
   });
   if (status != HEDDLE_OK)
     return status;
-  if (Status reserved = made->feeds.reserve(session->maxSequences(), "feeds"); !reserved.isOk())
+  Status reserved = made->feeds.reserve(session->maxSequences(), "feeds");
+  if (reserved.isOk())
+    reserved = made->sources.reserve(session->maxSequences(), "sources");
+  if (reserved.isOk())
+    reserved = made->sequences.reserve(session->maxSequences(), "sequences");
+  if (!reserved.isOk())
     return report(reserved);
   made->owner = package;
   made->session = std::move(session);
@@ -180,21 +185,13 @@ heddle_status heddle_session_encode(heddle_session *session, const heddle_feed *
     HEDDLE_RETURN_IF_ERROR(readFeeds(*session, feeds, num_feeds, own));
     if (!own)
       return invalidInput(format("%zu feeds, expected 1 … %zu", num_feeds, session->feeds.size()));
-    // As many at a time as have room here: an encode of few long sources is no faster with more of them.
-    constexpr size_t atOnce = 64;
-    EncoderInput inputs[atOnce];
-    int32_t sequences[atOnce];
-    for (size_t first = 0; first < num_feeds; first += atOnce) {
-      size_t count = num_feeds - first < atOnce ? num_feeds - first : atOnce;
-      for (size_t i = 0; i < count; ++i) {
-        const Feed &feed = own[first + i];
-        HEDDLE_RETURN_IF_ERROR(checkIds(feed.ids, size_t(feed.count > 0 ? feed.count : 0)));
-        inputs[i] = {feed.count, feed.ids, feed.positions, nullptr};
-        sequences[i] = feed.sequence;
-      }
-      HEDDLE_RETURN_IF_ERROR(session->session->encode(inputs, sequences, count));
+    for (size_t i = 0; i < num_feeds; ++i) {
+      const Feed &feed = own[i];
+      HEDDLE_RETURN_IF_ERROR(checkIds(feed.ids, size_t(feed.count > 0 ? feed.count : 0)));
+      session->sources[i] = {feed.count, feed.ids, feed.positions, nullptr};
+      session->sequences[i] = feed.sequence;
     }
-    return Status();
+    return session->session->encode(session->sources.data(), session->sequences.data(), num_feeds);
   });
 }
 

@@ -164,9 +164,10 @@ Status StepLaunches::finish() {
 
 Status selectDevice(const char *kind, const std::string &selector, const std::string *names, size_t count,
                     size_t &outIndex) {
+  // A number that no device has is part of a name: "4090".
   char *end = nullptr;
   unsigned long number = strtoul(selector.c_str(), &end, 10);
-  bool isNumber = !selector.empty() && !*end;
+  bool isNumber = !selector.empty() && !*end && number < count;
   std::string known;
   for (size_t i = 0; i < count; ++i) {
     if (isNumber ? number == i : names[i].find(selector) != std::string::npos) {

@@ -68,6 +68,15 @@ Status checkRope(const std::string &path, const package::RopeTable &rope, uint32
   return Status();
 }
 
+// Decoders and encoders fill them alike.
+Status checkRopes(const package::Package &root, const std::string &path) {
+  uint32_t commonContext = 0;
+  if (root.rope())
+    for (const package::RopeTable *rope : *root.rope())
+      HEDDLE_RETURN_IF_ERROR(checkRope(path, *rope, commonContext));
+  return Status();
+}
+
 Status checkToken(const std::string &path, const char *field, int32_t id, uint32_t vocabSize) {
   return id >= -1 && id < int64_t(vocabSize) ? Status() : wrong(path, field, id, "an id of the vocabulary or -1");
 }
@@ -387,10 +396,6 @@ Status checkGenerating(const package::Package &root, const std::string &path) {
   if (!root.kv())
     return damagedFile(path + ": package: kv is missing");
   HEDDLE_RETURN_IF_ERROR(checkCache(*root.kv(), path, "kv"));
-  uint32_t commonContext = 0;
-  if (root.rope())
-    for (const package::RopeTable *rope : *root.rope())
-      HEDDLE_RETURN_IF_ERROR(checkRope(path, *rope, commonContext));
   for (unsigned i = 0; root.adapters() && i < root.adapters()->size(); ++i)
     if (!root.adapters()->Get(i)->size())
       return damagedFile(path + ": package: an adapter lacks its name");
@@ -585,6 +590,10 @@ static Status checkVariant(const package::Package &root, const std::string &path
   } else {
     return wrong(path, "task", double(root.task()), "generate, encode, seq2seq or graph");
   }
+  // What reads an encoder asks whether there is one, not what the task is.
+  if (root.encoder() && root.task() != package::Task::Encode && root.task() != package::Task::Seq2Seq)
+    return damagedFile(path + ": package: a model that does not encode has an encoder");
+  HEDDLE_RETURN_IF_ERROR(checkRopes(root, path));
   if (root.graphs())
     HEDDLE_RETURN_IF_ERROR(checkGraphs(path, *root.graphs()));
   if (root.task() == package::Task::Graph)

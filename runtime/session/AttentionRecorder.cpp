@@ -64,7 +64,7 @@ bool isSound(const package::Package &metadata, const package::Attention &a) {
     uint64_t head = uint64_t(HEDDLE_KV_PAGE_SIZE) * a.head_dim() * sizeOf(a.key_type());
     head += a.key_type() == package::KvType::Q8_0 ? uint64_t(HEDDLE_KV_PAGE_SIZE) * a.head_dim() / 32 * 2 : 0;
     if (!plan || head > a.key_head_bytes() || a.key_offset() > plan->page_bytes() ||
-        a.num_kv_heads() * a.key_head_bytes() > plan->page_bytes() - a.key_offset() ||
+        a.key_head_bytes() > (plan->page_bytes() - a.key_offset()) / a.num_kv_heads() || // which cannot wrap
         (a.key_type() == package::KvType::Q8_0 && a.head_dim() % 32) || (a.key_pairs() && a.head_dim() % 2))
       return false;
   }

@@ -59,19 +59,30 @@ Status DeviceStep::create(Device &newDevice, const Sizes &newSizes, RopeTables &
   // Kernels read a row in any case, whatever the id says.
   std::vector<float> noRow(size_t(sizes.isGivenRows ? sizes.hiddenSize : 0));
   if (sizes.isGivenRows)
-    HEDDLE_RETURN_IF_ERROR(give(noRow.data(), 1));
+    HEDDLE_RETURN_IF_ERROR(give(noRow.data(), 0, 1));
   return rope.create(*device, newRope);
 }
 
-Status DeviceStep::give(const float *rows, int64_t count) {
-  std::unique_ptr<DeviceMemory> all(new (std::nothrow) DeviceMemory);
-  uint64_t bytes = uint64_t(count) * uint64_t(sizes.hiddenSize) * sizeof(float);
-  if (!all)
-    return outOfMemory();
-  HEDDLE_RETURN_IF_ERROR(all->allocate(*device, bytes, "given rows"));
-  HEDDLE_RETURN_IF_ERROR(device->upload(all->data(), rows, bytes));
-  given = std::move(all);
-  return Status();
+Status DeviceStep::give(const float *rows, int64_t numBefore, int64_t count) {
+  uint64_t rowBytes = uint64_t(sizes.hiddenSize) * sizeof(float), before = uint64_t(numBefore) * rowBytes;
+  if (numBefore + count > givenRoom) {
+    std::unique_ptr<DeviceMemory> more(new (std::nothrow) DeviceMemory);
+    if (!more)
+      return outOfMemory();
+    // Twice as many, so that rows of many images are copied a few times; where there is no room for these, what is needed.
+    int64_t least = numBefore + count, room = std::max(least, 2 * givenRoom);
+    if (room > least && !more->allocate(*device, uint64_t(room) * rowBytes, "given rows").isOk())
+      room = least;
+    if (room == least)
+      HEDDLE_RETURN_IF_ERROR(more->allocate(*device, uint64_t(room) * rowBytes, "given rows"));
+    if (numBefore)
+      HEDDLE_RETURN_IF_ERROR(device->copy(more->data(), given->data(), before));
+    HEDDLE_RETURN_IF_ERROR(device->upload(more->data() + before, rows, uint64_t(count) * rowBytes));
+    given = std::move(more); // only now: what is copied from was needed until the upload's wait
+    givenRoom = room;
+    return Status();
+  }
+  return device->upload(given->data() + before, rows, uint64_t(count) * rowBytes);
 }
 
 void DeviceStep::stageInputs(heddle_step &step, const Results &results) {

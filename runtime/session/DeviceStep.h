@@ -30,8 +30,8 @@ public:
   };
   virtual Status create(Device &device, const Sizes &sizes, RopeTables &rope);
 
-  // Of a model that is given rows: (count, hidden_size) of the host's, all that its steps may name.
-  virtual Status give(const float *rows, int64_t count);
+  // Of a model that is given rows: (count, hidden_size) of the host's stand behind `numBefore` that it was given, where steps may name them.
+  virtual Status give(const float *rows, int64_t numBefore, int64_t count);
 
   // Where what a step gives goes; null: it stays on the device, until the next step.
   struct Results {
@@ -91,7 +91,8 @@ private:
   int64_t lockedRows = 0;                                  // of logits and hidden states
   TransferMemory lockedLogits, lockedChosen, lockedHidden; // where downloads arrive
   DeviceMemory arena, logits, chosen, hidden, inputs, counters;
-  std::unique_ptr<DeviceMemory> given; // null where steps are given no rows
+  std::unique_ptr<DeviceMemory> given; // (givenRoom, hidden_size); null where steps are given no rows
+  int64_t givenRoom = 0;
 };
 
 } // namespace heddle

@@ -65,6 +65,8 @@ Status Encoder::allocate(int32_t threads, ThreadPool *shared) {
     outputRows.push_back(outputs.back()->as<float>());
     sizes.outputWidths.push_back(output->width());
   }
+  taken.resize(outputRows.size());
+  outputCounts.resize(outputRows.size());
   patchWidth = sizes.patchWidth;
   if (patchWidth)
     HEDDLE_RETURN_IF_ERROR(patches.reserve(uint64_t(maxRows) * patchWidth * sizeof(float), "patches"));
@@ -210,10 +212,9 @@ Status Encoder::runStep(heddle_step &step) {
   if (observer.observe)
     observer.observe(observer.user, step, 0);
   runStepOn(*pool, model.code().encode, step);
-  std::vector<int64_t> counts;
-  for (const package::EncoderOutput *output : *model.metadata().encoder()->outputs())
-    counts.push_back(output->of_sequences() ? numSequences : rows);
-  Status ended = deviceEncode->end(counts, outputRows);
+  for (unsigned i = 0; i < outputCounts.size(); ++i)
+    outputCounts[i] = model.metadata().encoder()->outputs()->Get(i)->of_sequences() ? numSequences : rows;
+  Status ended = deviceEncode->end(outputCounts, outputRows);
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;
@@ -277,13 +278,12 @@ Status Encoder::run(const EncoderInput *inputs, size_t numInputs, TakeEncoding t
     HEDDLE_RETURN_IF_ERROR(compute());
     for (int64_t i = 0; sources && i < numSequences; ++i)
       sources->setLength(sequences[first + size_t(i)], inputs[first + size_t(i)].count);
-    std::vector<const float *> given(outputRows.size());
     for (int64_t i = 0; take && i < numSequences; ++i) {
-      for (unsigned output = 0; output < given.size(); ++output) {
+      for (unsigned output = 0; output < taken.size(); ++output) {
         const package::EncoderOutput &kind = *model.metadata().encoder()->outputs()->Get(output);
-        given[output] = outputRows[output] + (kind.of_sequences() ? i : int64_t(firstRows[i])) * kind.width();
+        taken[output] = outputRows[output] + (kind.of_sequences() ? i : int64_t(firstRows[i])) * kind.width();
       }
-      take(user, first + i, given.data());
+      take(user, first + i, taken.data());
     }
     first = next;
     done += rows;

@@ -96,6 +96,8 @@ private:
   int64_t patchWidth = 0;                            // 0: it takes ids
   std::vector<std::unique_ptr<Reserved>> outputs;    // by output: (maxRows, width)
   std::vector<float *> outputRows;                   // (outputs): where each begins
+  std::vector<const float *> taken;                  // (outputs): where those of a sequence begin, for TakeEncoding
+  std::vector<int64_t> outputCounts;                 // (outputs): rows that a step of a device has made
   ReservedArray<int32_t> ids, positions, tokenTypes; // (maxRows)
   RopeTables rope;                                   // without a table where nothing rotates
   ReservedArray<int32_t> globals;                    // (maxRows), of a model that has global tokens

@@ -26,6 +26,7 @@ Status RopeTables::create(const package::Package &package, int64_t context) {
   for (const package::RopeTable *source : *sources)
     if (source->axes())
       mostPlaces = 2 * context;
+  HEDDLE_RETURN_IF_ERROR(places.reserve(mostPlaces, "places of images"));
   context += mostPlaces;
   uint64_t size = 0;
   for (const package::RopeTable *source : *sources)
@@ -101,15 +102,15 @@ int32_t RopeTables::numberOf(const Place &place) {
   auto isSame = [&](const Place &other) {
     return other.first == place.first && other.next == place.next && other.positions == place.positions;
   };
-  if (lastPlace + 1 < places.size() && isSame(places[lastPlace + 1]))
+  if (lastPlace + 1 < numPlaces && isSame(places[size_t(lastPlace) + 1]))
     ++lastPlace;
   else
-    lastPlace = size_t(std::find_if(places.begin(), places.end(), isSame) - places.begin());
-  if (lastPlace == places.size() && int64_t(lastPlace) >= mostPlaces)
+    lastPlace = std::find_if(places.begin(), places.begin() + numPlaces, isSame) - places.begin();
+  if (lastPlace == mostPlaces)
     return -1;
-  if (lastPlace == places.size())
-    places.push_back(place);
-  return int32_t(contextLength + int64_t(lastPlace));
+  if (lastPlace == numPlaces)
+    places[size_t(numPlaces++)] = place;
+  return int32_t(contextLength + lastPlace);
 }
 
 void RopeTables::select(const Mode &mode) {

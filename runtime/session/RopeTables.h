@@ -53,7 +53,7 @@ public:
   int64_t numRows() const { return contextLength + mostPlaces; }
   // Behind the last row of those side by side with `position` that somebody may have asked for: numbers of places have no row before.
   int64_t endBehind(int64_t position) const {
-    return position < contextLength ? contextLength : contextLength + int64_t(places.size());
+    return position < contextLength ? contextLength : contextLength + numPlaces;
   }
   uint32_t rotaryDim(size_t table) const { return all[table].source->rotary_dim(); }
 
@@ -69,9 +69,9 @@ private:
   void select(const Mode &mode);
   void fillRow(Table &table, const Mode &mode, int64_t position);
 
-  int64_t contextLength = 0, mostPlaces = 0;
-  std::vector<Place> places;
-  size_t lastPlace = 0; // that was asked for: those of an image follow each other
+  int64_t contextLength = 0, mostPlaces = 0, numPlaces = 0;
+  ReservedArray<Place> places; // (mostPlaces), of which numPlaces are: steps add to it, and allocate nothing
+  int64_t lastPlace = 0;       // that was asked for: those of an image follow each other
   std::vector<Table> all;
   std::vector<const float *> current;
   Mode currentMode;

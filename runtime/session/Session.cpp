@@ -112,6 +112,8 @@ Status Session::allocate(const SessionOptions &options) {
   HEDDLE_RETURN_IF_ERROR(positionHistory.reserve(sequenceLimit * contextLength, "positions"));
   HEDDLE_RETURN_IF_ERROR(lengths.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(prompts.reserve(sequenceLimit, "sequences"));
+  if (encoder)
+    HEDDLE_RETURN_IF_ERROR(lastEncode.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(modes.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(adapters.reserve(sequenceLimit, "sequences"));
   HEDDLE_RETURN_IF_ERROR(runs.reserve(sequenceLimit, "sequences"));
@@ -140,16 +142,20 @@ Status Session::give(const float *rows, int64_t count, int32_t &outFirst, int64_
   if (count < 1 || count > most - numGiven)
     return invalidInput(format("%lld rows behind %lld, expected 1 … %lld in all", (long long)count, (long long)numGiven,
                                (long long)most));
-  std::unique_ptr<ReservedArray<float>> all(new (std::nothrow) ReservedArray<float>);
-  if (!all)
-    return outOfMemory();
-  HEDDLE_RETURN_IF_ERROR(all->reserve((numGiven + count) * hiddenSize, "given rows"));
-  if (numGiven)
-    memcpy(all->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
-  memcpy(all->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
+  // Twice as many where there are too few, so that rows of many images are copied a few times, not once for each image.
+  int64_t room = givenRows ? int64_t(givenRows->size()) / hiddenSize : 0;
+  if (numGiven + count > room) {
+    std::unique_ptr<ReservedArray<float>> more(new (std::nothrow) ReservedArray<float>);
+    if (!more)
+      return outOfMemory();
+    HEDDLE_RETURN_IF_ERROR(more->reserve(std::max(numGiven + count, 2 * room) * hiddenSize, "given rows"));
+    if (numGiven)
+      memcpy(more->data(), givenRows->data(), numGiven * hiddenSize * sizeof(float));
+    givenRows = std::move(more);
+  }
+  memcpy(givenRows->data() + numGiven * hiddenSize, rows, count * hiddenSize * sizeof(float));
   if (device)
-    HEDDLE_RETURN_IF_ERROR(deviceStep->give(all->data(), numGiven + count));
-  givenRows = std::move(all);
+    HEDDLE_RETURN_IF_ERROR(deviceStep->give(rows, numGiven, count));
   int64_t tokens = count / rowsOfToken();
   for (int64_t i = 0; columns && i < tokens; ++i)
     gridPlaces.push_back(
@@ -199,12 +205,13 @@ Status Session::encode(const EncoderInput *inputs, const int32_t *ofInputs, size
   if (!encoder)
     return invalidInput("this model has no encoder: its sequences have no sources");
   HEDDLE_RETURN_IF_ERROR(checkProcess());
+  ++numEncodes;
   for (size_t i = 0; i < numInputs; ++i) {
     if (ofInputs[i] < 0 || ofInputs[i] >= sequenceLimit)
       return invalidInput(format("sequence %d is not in [0, %d)", ofInputs[i], sequenceLimit));
-    for (size_t j = 0; j < i; ++j)
-      if (ofInputs[j] == ofInputs[i])
-        return invalidInput(format("sequence %d is twice among the sources", ofInputs[i]));
+    if (lastEncode[ofInputs[i]] == numEncodes)
+      return invalidInput(format("sequence %d is twice among the sources", ofInputs[i]));
+    lastEncode[ofInputs[i]] = numEncodes;
     if (!inputs[i].ids)
       return invalidInput(format("the ids of sequence %d are a null pointer", ofInputs[i]));
   }
@@ -569,7 +576,11 @@ Status Session::runStep(heddle_step &step, const Chunk &chunk) {
       self.observer.observe(self.observer.user, onDevice, 0);
     runStepOn(*self.pool, self.model.code().step, onDevice);
   };
+  bool hadGraphs = deviceStep->graphRefusal().isOk();
   Status ended = deviceStep->run(step, cache, sourceCache, results, {runCode, this});
+  if (hadGraphs && !deviceStep->graphRefusal().isOk())
+    model.say(Log::Info, "device: a step of decode cannot be recorded, and is launched kernel by kernel: " +
+                             deviceStep->graphRefusal().message());
   Status profiled;
   std::swap(profiled, profileStatus);
   return profiled.isOk() ? ended : profiled;

@@ -241,6 +241,8 @@ private:
   ReservedArray<int64_t>
       lengths; // (maxSequences): tokens of the history, virtual ones among them; the cache holds at most these
   ReservedArray<int64_t> prompts;        // (maxSequences): tokens in front that see each other; 0: none do
+  ReservedArray<int64_t> lastEncode;     // (maxSequences), of an encoder-decoder: in which call its source was given
+  int64_t numEncodes = 0;                // of those calls
   ReservedArray<int32_t> adapters;       // (maxSequences): with which the cached keys were computed, 0: none
   ReservedArray<RopeTables::Mode> modes; // (maxSequences): with which the cached keys were rotated
   ReservedArray<Run> runs;               // (numRuns) of the running call; room for maxSequences
@@ -257,7 +259,7 @@ private:
   int64_t firstChosen = 0, numChosen = 0;
   bool areLogitsKept = false;
   size_t answeredFeeds = 0;                        // of the last step, if it was one and succeeded
-  std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven, hiddenSize); null where there are none
+  std::unique_ptr<ReservedArray<float>> givenRows; // (numGiven or more, hiddenSize); null where there are none
   int64_t numGiven = 0;
   // (numGiven), where rows rotate by their place in an image: its row and column there, and how many positions the image takes.
   struct GridPlace {

@@ -60,6 +60,21 @@ protected:
   std::string folder, error;
 };
 
+// What fills a disk has said so before any name changes.
+TEST_F(OutputFileTest, FinishedFileWaitsForItsName) {
+  put("report.json", "old report");
+  OutputFile file;
+  EXPECT_FALSE(file.isOpen());
+  ASSERT_TRUE(OutputFile::create(path("report.json"), file, error));
+  EXPECT_TRUE(file.write(0, "new report") && file.finish(false));
+  EXPECT_TRUE(file.isOpen());
+  EXPECT_EQ(content("report.json"), "old report");
+  EXPECT_TRUE(file.keep(false));
+  EXPECT_FALSE(file.isOpen());
+  EXPECT_EQ(content("report.json"), "new report");
+  EXPECT_EQ(names(), (std::set<std::string>{"report.json"}));
+}
+
 TEST_F(OutputFileTest, PairIsKept) {
   EXPECT_TRUE(writePair());
   EXPECT_EQ(content("model"), "new program");

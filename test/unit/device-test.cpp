@@ -16,7 +16,11 @@ TEST(Device, isSelectedByNumberOrPartOfItsName) {
   EXPECT_EQ(index, 0u);
   EXPECT_TRUE(selectDevice("OpenCL", "1", names, 2, index).isOk());
   EXPECT_EQ(index, 1u);
-  EXPECT_TRUE(selectDevice("OpenCL", "9000", names, 2, index).code() == StatusCode::InvalidInput);
+  EXPECT_TRUE(selectDevice("OpenCL", "9000", names, 2, index).isOk());
+  EXPECT_EQ(index, 0u);
+  EXPECT_TRUE(selectDevice("OpenCL", "0", names, 2, index).isOk());
+  EXPECT_EQ(index, 0u);
+  EXPECT_TRUE(selectDevice("OpenCL", "2", names, 2, index).code() == StatusCode::InvalidInput);
   EXPECT_TRUE(selectDevice("OpenCL", "Spin", names, 2, index).isOk());
   EXPECT_EQ(index, 1u);
   EXPECT_EQ(selectDevice("OpenCL", "Bobbin", names, 2, index).message(),
@@ -186,6 +190,31 @@ TEST_F(DeviceStepTest, numbersOfAdaptersAreOnTheDevice) {
   ASSERT_TRUE(run(onDevice, step).isOk());
   EXPECT_EQ(read(step.token_types, 3), std::vector<int32_t>({2, 2, 0}));
   EXPECT_EQ(read(step.output_rows, 2), std::vector<int32_t>({1, 2}));
+}
+
+// Those that are there stay there, and their place grows by more than is asked for.
+TEST_F(DeviceStepTest, givenRowsAreUploadedOnce) {
+  DeviceStep::Sizes withRows = sizes;
+  withRows.isGivenRows = true;
+  DeviceStep onDevice;
+  ASSERT_TRUE(onDevice.create(device, withRows, rope).isOk());
+  std::vector<float> rows(size_t(2 * hiddenSize));
+  const uint64_t before = device.counts().uploadedBytes, copies = device.counts().copies;
+  constexpr int64_t numImages = 16;
+  for (int64_t image = 0; image < numImages; ++image) {
+    std::fill(rows.begin(), rows.end(), float(image));
+    ASSERT_TRUE(onDevice.give(rows.data(), 2 * image, 2).isOk());
+  }
+  EXPECT_EQ(device.counts().uploadedBytes - before, numImages * rows.size() * sizeof(float));
+  EXPECT_EQ(device.counts().copies - copies, 4u); // from 2 to 4, 8, 16 and 32 rows
+  // Where there is no room for twice as many there may be for those that are needed.
+  device.largest = uint64_t(2 * numImages + 2) * hiddenSize * sizeof(float);
+  ASSERT_TRUE(onDevice.give(rows.data(), 2 * numImages, 2).isOk());
+  EXPECT_EQ(onDevice.give(rows.data(), 2 * numImages + 2, 2).code(), StatusCode::OutOfMemory);
+  heddle_step step = host;
+  ASSERT_TRUE(run(onDevice, step).isOk());
+  for (int64_t image = 0; image < numImages; ++image)
+    EXPECT_EQ(FakeDevice::host(step.patches)[(2 * image + 1) * hiddenSize], float(image));
 }
 
 // Of an encoder-decoder: the source of a sequence has pages in a cache of its own, and a length.

@@ -1,8 +1,10 @@
 // Part of Heddle, under the Apache License v2.0 with LLVM Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "test/unit/ReferenceModel.h"
 #include "test/unit/TestPackage.h"
 
 #include "bytes/Sha256.h"
 #include "runtime/model/CpuFeatures.h"
+#include "runtime/session/AttentionRecorder.h"
 #include "runtime/session/Package.h"
 
 #include <algorithm>
@@ -225,6 +227,15 @@ static void makeEncoderDecoder(package::PackageT &metadata) {
   metadata.encoder->cross = std::make_unique<package::KvPlanT>(*metadata.kv);
 }
 
+// Of one output, which stands for a number.
+static void addGraph(package::PackageT &metadata) {
+  metadata.task = package::Task::Graph;
+  metadata.graphs.push_back(std::make_unique<package::GraphT>());
+  metadata.graphs[0]->name = "graph";
+  metadata.graphs[0]->outputs.push_back(std::make_unique<package::GraphTensorT>());
+  metadata.graphs[0]->outputs[0]->name = "y";
+}
+
 static void makeImageEncoder(package::PackageT &metadata) {
   makeEncoder(metadata);
   metadata.encoder->image = std::make_unique<package::ImageInputT>();
@@ -233,12 +244,44 @@ static void makeImageEncoder(package::PackageT &metadata) {
   metadata.encoder->image->patch = 4;
 }
 
-// Metadata that is valid FlatBuffers, but makes no sense.
+struct Case {
+  const char *fragment;
+  void (*change)(package::PackageT &metadata);
+};
+
+// Metadata that is valid FlatBuffers, but makes no sense. `prepare` comes before each change.
+template <size_t numCases>
+void expectErrors(const Case (&cases)[numCases], void (*prepare)(package::PackageT &metadata) = nullptr) {
+  for (const Case &c : cases) {
+    Parts parts;
+    if (prepare)
+      prepare(parts.metadata);
+    c.change(parts.metadata);
+    expectError(open(makePackage(parts.metadata, parts.weights), parts.weights), c.fragment);
+  }
+}
+
+TEST(PackageErrors, rotationsOutOfRange) {
+  const Case cases[] = {
+      {"rope.rotary_dim is 15", [](package::PackageT &m) { m.rope[0]->rotary_dim = 15; }},
+      {"rope.inverse_frequency is 7", [](package::PackageT &m) { m.rope[0]->inverse_frequency.pop_back(); }},
+      {"rope.inverse_frequency is nan", [](package::PackageT &m) { m.rope[0]->inverse_frequency[3] = NAN; }},
+      {"rope.long_inverse_frequency",
+       [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Longrope; }},
+      {"rope.theta", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Dynamic; }},
+      {"rope.original_context is 0, expected the same positive number",
+       [](package::PackageT &m) {
+         m.rope[0]->scaling = package::RopeScaling::Dynamic;
+         m.rope[0]->theta = 10000;
+         m.rope[0]->factor = 2;
+       }},
+  };
+  expectErrors(cases);
+  expectErrors(cases, makeEncoder);
+}
+
 TEST(PackageErrors, fieldsOutOfRange) {
-  struct Case {
-    const char *fragment;
-    void (*change)(package::PackageT &metadata);
-  } cases[] = {
+  const Case cases[] = {
       {"vocab_size is 0", [](package::PackageT &m) { m.vocab_size = 0; }},
       {"tokenizer.pieces is 256, expected at most vocab_size", [](package::PackageT &m) { m.vocab_size = 255; }},
       {"tokenizer.eos is 256, expected an id of the vocabulary",
@@ -326,6 +369,25 @@ TEST(PackageErrors, fieldsOutOfRange) {
          makeImageEncoder(m);
          m.encoder->image->special_tokens = 65;
        }},
+      {"a model that does not encode has an encoder",
+       [](package::PackageT &m) {
+         makeImageEncoder(m);
+         m.encoder->image->patch = 0;
+         m.task = package::Task::Generate;
+       }},
+      {"a model that does not encode has an encoder",
+       [](package::PackageT &m) {
+         m.encoder = std::make_unique<package::EncoderT>();
+         m.encoder->embedding = std::make_unique<package::EmbeddingT>();
+         m.encoder->embedding->dense = true;
+       }},
+      {"a model that does not encode has an encoder",
+       [](package::PackageT &m) {
+         addGraph(m);
+         m.encoder = std::make_unique<package::EncoderT>();
+         m.encoder->embedding = std::make_unique<package::EmbeddingT>();
+         m.encoder->embedding->dense = true;
+       }},
       {"encoder.vocab_size is 0",
        [](package::PackageT &m) {
          makeEncoder(m);
@@ -371,12 +433,6 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"kv.shapes is 0, expected layers of a page",
        [](package::PackageT &m) { m.kv->shapes.emplace_back(m.kv->num_layers, 1, 8, m.kv->page_bytes + 1); }},
       {"kv.shapes", [](package::PackageT &m) { m.kv->shapes.emplace_back(m.kv->num_layers, 1, 8, 1); }},
-      {"rope.rotary_dim is 15", [](package::PackageT &m) { m.rope[0]->rotary_dim = 15; }},
-      {"rope.inverse_frequency is 7", [](package::PackageT &m) { m.rope[0]->inverse_frequency.pop_back(); }},
-      {"rope.inverse_frequency is nan", [](package::PackageT &m) { m.rope[0]->inverse_frequency[3] = NAN; }},
-      {"rope.long_inverse_frequency",
-       [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Longrope; }},
-      {"rope.theta", [](package::PackageT &m) { m.rope[0]->scaling = package::RopeScaling::Dynamic; }},
       {"generation.eos is 256", [](package::PackageT &m) { m.generation->eos = {256}; }},
       {"generation.eos is -1", [](package::PackageT &m) { m.generation->eos = {5, -1}; }},
       {"generation.top_p is 0", [](package::PackageT &m) { m.generation->top_p = 0; }},
@@ -390,10 +446,32 @@ TEST(PackageErrors, fieldsOutOfRange) {
       {"a variant is of another model", [](package::PackageT &m) { addVariant(m).name = "other"; }},
       {"weights_size of a variant", [](package::PackageT &m) { addVariant(m).weights_size += 64; }},
   };
-  for (const Case &c : cases) {
+  expectErrors(cases);
+}
+
+// Keys of 4096 heads of 2^52 bytes each would be 0 bytes in 64 bits.
+TEST(PackageErrors, attentionsBeyondTheModel) {
+  for (uint64_t headBytes : {uint64_t(HEDDLE_KV_PAGE_SIZE) * headDim * sizeof(float), uint64_t(1) << 52}) {
+    bool isSound = headBytes < pageBytes;
     Parts parts;
-    c.change(parts.metadata);
-    expectError(open(makePackage(parts.metadata, parts.weights), parts.weights), c.fragment);
+    uint32_t heads = isSound ? numKvHeads : 4096;
+    uint64_t width = uint64_t(heads) * headDim * sizeof(float);
+    parts.metadata.memory->fixed = width * parts.metadata.memory->max_rows;
+    parts.metadata.kernels.push_back(std::make_unique<package::KernelT>());
+    parts.metadata.kernels.back()->name = "attention";
+    auto attention = std::make_unique<package::AttentionT>();
+    attention->num_heads = attention->num_kv_heads = heads;
+    attention->head_dim = headDim;
+    attention->kernels = {0};
+    attention->query = std::make_unique<package::Place>(0, 0, width);
+    attention->cached = true;
+    attention->key_head_bytes = headBytes;
+    parts.metadata.attentions.push_back(std::move(attention));
+    std::unique_ptr<Package> opened;
+    Bytes package = makePackage(parts.metadata, parts.weights);
+    ASSERT_TRUE(open(makeElf(package, parts.weights), package, opened).isOk());
+    Status status = AttentionRecorder(*opened, nullptr).prepare(3, 0);
+    EXPECT_EQ(status.message(), isSound ? "" : "package: attention 0 does not fit the model");
   }
 }
 

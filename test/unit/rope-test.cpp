@@ -55,6 +55,23 @@ TEST(RopeTables, rowsAreCosinesThenSines) {
   EXPECT_EQ(tables.tables()[0][0], 1.0f);
 }
 
+// Twice as many places as positions, each of which has one number.
+TEST(RopeTables, placesOfImagesHaveNumbers) {
+  TestModel model;
+  model.metadata.rope[0]->axes.assign(size_t(headDim / 2), 1);
+  model.open();
+  RopeTables tables;
+  constexpr int32_t positions = 4;
+  ASSERT_TRUE(tables.create(model.package->metadata(), positions).isOk());
+  for (int round = 0; round < 2; ++round)
+    for (int32_t i = 0; i < 2 * positions; ++i)
+      EXPECT_EQ(tables.numberOf({0, {0, i, 0}, 9}), positions + i);
+  EXPECT_EQ(tables.numberOf({0, {0, 99, 0}, 9}), -1);
+  EXPECT_EQ(tables.numberOf({0, {0, 3, 0}, 9}), positions + 3);
+  EXPECT_EQ(tables.placeOf(positions + 3)->positions[1], 3);
+  EXPECT_EQ(tables.endBehind(positions), 3 * positions);
+}
+
 TEST(Longrope, aSequenceThatCrossesTheBorderIsComputedAgain) {
   ScaledModel model(package::RopeScaling::Longrope);
   std::vector<int32_t> ids = someIds(40);

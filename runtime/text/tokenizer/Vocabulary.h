@@ -23,7 +23,6 @@ public:
   float score(int32_t id) const { return pieces->Get(static_cast<uint32_t>(id))->score(); }
   package::TokenKind kind(int32_t id) const { return pieces->Get(static_cast<uint32_t>(id))->kind(); }
   bool has(int32_t id, package::PieceFlag flag) const;
-  size_t longestPiece() const { return longest; } // in bytes, of those that the model may answer
 
   // The piece that the model answers for exactly these bytes, or -1.
   int32_t find(std::string_view bytes) const;

@@ -185,6 +185,13 @@ def check_answers(seq2seq, decoder, goldens):
                         ([heddle.Feed(0, [5]), heddle.Feed(0, [6])], "sequence 0 is twice"), ([heddle.Feed(0, [5] * 65)], "has 65 tokens")]:
         refuses("INVALID_INPUT", part, lambda: session.encode(feeds))
     refuses("INVALID_INPUT", "sequence 0 has no source", lambda: session.append([5]))
+    # All feeds are looked at before the first source is replaced, however many there are.
+    many = heddle.Session(seq2seq, threads=2, max_sequences=70)
+    refuses("INVALID_INPUT", "sequence 0 is twice", lambda: many.encode([heddle.Feed(i % 69, [5]) for i in range(70)]))
+    refuses("INVALID_INPUT", "token id 256 of sequence 69", lambda: many.encode([heddle.Feed(i, [5 if i < 69 else 256]) for i in range(70)]))
+    refuses("INVALID_INPUT", "sequence 1 has no source", lambda: many.append([5], 1))
+    many.encode([heddle.Feed(i, [5]) for i in range(70)])
+    many.append([5], 69)
     refuses("INVALID_INPUT", "this model has no encoder", lambda: heddle.Session(decoder).encode([heddle.Feed(0, [5])]))
     print("answers")
 
