@@ -115,12 +115,22 @@ static void readEveryExperts(JsonObject &object, ModelConfig &config) {
   config.moe.layerIsMoe.assign(config.moe.layerIsMoe.size(), true);
 }
 
-// Of so many layers the last attends.
+// Each layer's kind, those that predict among them; in older files, of so many layers the last attends.
 static void readGgufLayers(GgufKeys &keys, ModelConfig &config) {
   int64_t interval = keys.integer("full_attention_interval", 4);
   if (interval < 1)
     return keys.fail(keys.full("full_attention_interval") + " is " + std::to_string(interval) +
                      ", expected a positive number");
+  if (const char *each = "attention.recurrent_layers"; keys.has(each)) {
+    GgufCount layers{config.numHiddenLayers + config.numPredictionLayers, "layers", keys.full("block_count")};
+    Expected<std::vector<bool>> recurrent = keys.source().booleans(keys.full(each), layers);
+    keys.adopt(recurrent.status());
+    if (!recurrent)
+      return;
+    recurrent->resize(config.layerWindow.size());
+    config.recurrent.layers = std::move(*recurrent);
+    return;
+  }
   config.recurrent.layers.assign(config.layerWindow.size(), true);
   for (size_t layer = 0; layer < config.recurrent.layers.size(); ++layer)
     config.recurrent.layers[layer] = (layer + 1) % static_cast<size_t>(interval) != 0;

@@ -211,6 +211,8 @@ def delta_rule(c):
 def tiled_delta_rule(c):
     """Qwen 3.5's: value heads in another order, by which the converter puts rows, and columns of what reads them."""
     keys, changes = delta_rule(c)
+    # Which layers have a state; the interval is then the converter's own.
+    keys |= {"attention.recurrent_layers": [kind == "linear_attention" for kind in c["layer_types"]], "full_attention_interval": 4}
     part = keys["rope.dimension_count"] // 2 // 3
     keys["rope.dimension_sections"] = [keys["rope.dimension_count"] // 2 - 2 * part, part, part, 0]  # of a position's three numbers, which are one for texts
     dim, before = c["linear_value_head_dim"], 2 * c["linear_num_key_heads"] * c["linear_key_head_dim"]

@@ -244,6 +244,16 @@ TEST(GgufConfig, qwenStates) {
   file.u32("qwen3next.full_attention_interval", 0);
   EXPECT_NE(said().find("qwen3next.full_attention_interval is 0, expected a positive number"), std::string::npos);
   file.u32("qwen3next.full_attention_interval", 2);
+  // A list of two layers decides, whatever the interval is.
+  GgufBuilder listed = familyFile("qwen3_next");
+  listed.u32("qwen3next.full_attention_interval", 1);
+  listed.set("qwen3next.attention.recurrent_layers", 9,
+             bytesOf(uint32_t(7)) + bytesOf(uint64_t(2)) + std::string("\1\0", 2));
+  EXPECT_EQ(configOf(listed).recurrent.layers, (std::vector<bool>{true, false}));
+  listed.set("qwen3next.attention.recurrent_layers", 9,
+             bytesOf(uint32_t(7)) + bytesOf(uint64_t(3)) + std::string("\1\0\1", 3));
+  EXPECT_NE(refusal(folder.write("m.gguf", listed.bytes())).find("qwen3next.attention.recurrent_layers"),
+            std::string::npos);
   file.u32("qwen3next.ssm.group_count", 3);
   EXPECT_NE(said().find("qwen3next.ssm.time_step_rank (4) must be a multiple of qwen3next.ssm.group_count (3)"),
             std::string::npos);
