@@ -59,7 +59,10 @@ void readSparseLayersButFirst(JsonObject &object, ModelConfig &config) {
 
 static void readGgufExpertsOf(GgufKeys &keys, ModelConfig &config, int64_t usualGating) {
   MoeConfig &moe = config.moe;
-  int64_t gating = keys.integer("expert_gating_func", usualGating);
+  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
+    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
+  // Only scores of sigmoids are corrected: files of GLM 4.7 Flash have no key.
+  int64_t gating = keys.integer("expert_gating_func", moe.hasCorrection ? 2 : usualGating);
   if (gating != 1 && gating != 2)
     keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +
               ", expected 1 (softmax) or 2 (sigmoid)");
@@ -73,8 +76,6 @@ static void readGgufExpertsOf(GgufKeys &keys, ModelConfig &config, int64_t usual
     keys.fail(keys.full("expert_shared_count") + " is " + std::to_string(shared) + ", expected 0 to 4096");
   else
     moe.sharedIntermediateSize = shared * moe.intermediateSize;
-  for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
-    moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
 }
 
 void readGgufRoutedExperts(GgufKeys &keys, ModelConfig &config) {
