@@ -49,20 +49,19 @@ void refuseOtherBerts(JsonObject &object, ModelConfig &config) {
     object.fail("position_embedding_type", "is '" + printable(positions, 64) + "', expected absolute");
 }
 
-TensorHandle bertAttention(ModelBuilder &b, TensorHandle x) {
+TensorHandle bertAttention(ModelBuilder &b, TensorHandle x, AttentionTerms terms) {
   auto heads = [&](const char *name) {
     return b.splitHeads(b.linear(x, std::string("attention.self.") + name), b.config().numHeads);
   };
   TensorHandle query = heads("query"), key = heads("key"), value = heads("value");
-  AttentionTerms terms;
   if (b.config().hasGlobalTokens)
     terms.global = {heads("query_global"), heads("key_global"), heads("value_global")};
   TensorHandle attended = b.attention(query, key, value, terms);
   return b.linear(b.mergeHeads(attended), "attention.output.dense");
 }
 
-TensorHandle bertLayer(ModelBuilder &b, TensorHandle x) {
-  return bertLayer(b, x, bertAttention(b, x));
+TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
+  return bertLayer(b, x, bertAttention(b, x, terms));
 }
 
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended) {
@@ -173,11 +172,7 @@ static constexpr TensorRule megatronRules[] = {
 };
 
 // Of heads that are not compiled, and what older releases saved. The decoder's bias is the other one again where embeddings are tied.
-#define UNREAD(prefix)                                                                                                 \
-  {prefix "embeddings.position_ids"}, {"cls.predictions.decoder.bias"}, {"cls.predictions.bias"},                      \
-      {"cls.*", /*isLoss=*/true}, {"classifier.*", /*isLoss=*/true}, {                                                 \
-    "qa_outputs.*", /*isLoss=*/true                                                                                    \
-  }
+#define UNREAD(prefix) {prefix "embeddings.position_ids"}, HEDDLE_BERT_UNREAD_HEADS
 static constexpr UnreadTensor unread[] = {UNREAD("bert.")};
 static constexpr UnreadTensor ernieUnread[] = {UNREAD("ernie."), {"ernie.embeddings.task_type_embeddings.weight"}};
 

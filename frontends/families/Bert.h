@@ -77,6 +77,13 @@ class JsonObject;
 #define HEDDLE_BERT_SEQUENCE_RULES(prefix)                                                                             \
   HEDDLE_LINEAR_RULES(prefix "pooler.dense", Hidden, Hidden), HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)
 
+// Of heads that are not compiled, and the bias of logits again.
+#define HEDDLE_BERT_UNREAD_HEADS                                                                                       \
+  {"cls.predictions.decoder.bias"}, {"cls.predictions.bias"}, {"cls.*", /*isLoss=*/true},                              \
+      {"classifier.*", /*isLoss=*/true}, {                                                                             \
+    "qa_outputs.*", /*isLoss=*/true                                                                                    \
+  }
+
 inline constexpr TensorRule bertMaskedRules[] = {HEDDLE_BERT_PREDICTION_RULES};
 inline constexpr TensorRule classifierRules[] = {HEDDLE_LINEAR_RULES("classifier", Labels, Hidden)};
 inline constexpr TensorRule answerRules[] = {HEDDLE_LINEAR_RULES("qa_outputs", Two, Hidden)};
@@ -98,9 +105,9 @@ void readGgufTokenTypes(GgufKeys &keys, ModelConfig &config);
 void refuseOtherBerts(JsonObject &object, ModelConfig &config);
 
 // Attention of a layer, with its output projection.
-TensorHandle bertAttention(ModelBuilder &b, TensorHandle x);
+TensorHandle bertAttention(ModelBuilder &b, TensorHandle x, AttentionTerms terms = {});
 // One layer, which norms behind its residuals; and what of it stands behind its attention.
-TensorHandle bertLayer(ModelBuilder &b, TensorHandle x);
+TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms = {});
 TensorHandle bertLayer(ModelBuilder &b, TensorHandle x, TensorHandle attended);
 // The feed-forward block of a layer, with the norm behind its residual.
 TensorHandle bertFeedForward(ModelBuilder &b, TensorHandle x);

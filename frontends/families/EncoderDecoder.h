@@ -88,20 +88,20 @@ inline constexpr const char *sharedEmbeddingCopies[] = {"model.encoder.embed_tok
                                                         "model.decoder.embed_tokens.weight"};
 
 // BART's names for the common keys; those of the encoder, which the readers know by these names, have no others.
+#define HEDDLE_ENCODER_DECODER_KEYS                                                                                    \
+  {"num_hidden_layers", "decoder_layers"}, {"hidden_size", "d_model"},                                                 \
+      {"num_attention_heads", "decoder_attention_heads"}, {"num_key_value_heads", "decoder_attention_heads"},          \
+      {"head_dim", "d_model"}, {"intermediate_size", "decoder_ffn_dim"}
 inline constexpr KeyName encoderDecoderKeys[] = {
-    {"num_hidden_layers", "decoder_layers"},
-    {"hidden_size", "d_model"},
-    {"num_attention_heads", "decoder_attention_heads"},
-    {"num_key_value_heads", "decoder_attention_heads"},
-    {"head_dim", "d_model"},
-    {"intermediate_size", "decoder_ffn_dim"},
+    HEDDLE_ENCODER_DECODER_KEYS,
     {"rms_norm_eps", "layer_norm_eps"},
     {"max_source_positions", "max_position_embeddings"},
 };
 
-inline constexpr KeyAlias encoderDecoderAliases[] = {{"num_attention_heads", "encoder_attention_heads"},
-                                                     {"hidden_size", "d_model"},
-                                                     {"num_hidden_layers", "encoder_layers"}};
+#define HEDDLE_ENCODER_DECODER_ALIASES                                                                                 \
+  {"num_attention_heads", "encoder_attention_heads"}, {"hidden_size", "d_model"},                                      \
+      {"num_hidden_layers", "encoder_layers"}
+inline constexpr KeyAlias encoderDecoderAliases[] = {HEDDLE_ENCODER_DECODER_ALIASES};
 
 // Sizes of both stacks, under the family's names.
 void readEncoderDecoderSizes(JsonObject &object, ModelConfig &config);

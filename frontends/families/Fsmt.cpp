@@ -24,18 +24,10 @@ static constexpr UnreadTensor unread[] = {{"model.encoder.embed_positions.weight
 
 static constexpr KeyName keyNames[] = {
     {"vocab_size", "tgt_vocab_size"},
-    {"num_hidden_layers", "decoder_layers"},
-    {"hidden_size", "d_model"},
-    {"num_attention_heads", "decoder_attention_heads"},
-    {"num_key_value_heads", "decoder_attention_heads"},
-    {"head_dim", "d_model"},
-    {"intermediate_size", "decoder_ffn_dim"},
+    HEDDLE_ENCODER_DECODER_KEYS,
     {"max_source_positions", "max_position_embeddings"},
 };
-static constexpr KeyAlias aliases[] = {{"num_attention_heads", "encoder_attention_heads"},
-                                       {"hidden_size", "d_model"},
-                                       {"vocab_size", "tgt_vocab_size"},
-                                       {"num_hidden_layers", "encoder_layers"}};
+static constexpr KeyAlias aliases[] = {{"vocab_size", "tgt_vocab_size"}, HEDDLE_ENCODER_DECODER_ALIASES};
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readEncoderDecoderSizes(object, config);

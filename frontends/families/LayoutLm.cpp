@@ -15,23 +15,13 @@ static constexpr TensorRule tensorRules[] = {HEDDLE_BERT_RULES("layoutlm."), PLA
                                              PLACES("w")};
 static constexpr TensorRule sequenceRules[] = {HEDDLE_BERT_SEQUENCE_RULES("layoutlm.")};
 // Of heads that are not compiled, and what older releases saved.
-static constexpr UnreadTensor unread[] = {{EMBEDDINGS "position_ids"},       {"cls.predictions.decoder.bias"},
-                                          {"cls.predictions.bias"},          {"cls.*", /*isLoss=*/true},
-                                          {"classifier.*", /*isLoss=*/true}, {"qa_outputs.*", /*isLoss=*/true}};
+static constexpr UnreadTensor unread[] = {{EMBEDDINGS "position_ids"}, HEDDLE_BERT_UNREAD_HEADS};
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readBertSizes(object, config);
   constexpr int64_t most = 1 << 20;
   config.page.places = object.bounded("max_2d_position_embeddings",
                                       object.integer("max_2d_position_embeddings").value_or(1024), 1, most);
-}
-
-static TensorHandle buildLayer(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
-  auto heads = [&](const char *name) {
-    return b.splitHeads(b.linear(x, std::string("attention.self.") + name), b.config().numHeads);
-  };
-  TensorHandle q = heads("query"), k = heads("key"), v = heads("value");
-  return bertLayer(b, x, b.linear(b.mergeHeads(b.attention(q, k, v, terms)), "attention.output.dense"));
 }
 
 static void build(ModelBuilder &b) {
@@ -51,7 +41,7 @@ static void build(ModelBuilder &b) {
   terms.bias = b.keyMask();
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
     x = b.layer(i, "layoutlm.encoder.layer." + std::to_string(i) + ".", x,
-                [&](TensorHandle x) { return buildLayer(b, x, terms); });
+                [&](TensorHandle x) { return bertLayer(b, x, terms); });
   finishBert(b, x);
 }
 

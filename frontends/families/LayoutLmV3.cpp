@@ -177,14 +177,6 @@ static TensorHandle biasOf(ModelBuilder &b) {
   return bias;
 }
 
-static TensorHandle buildLayer(ModelBuilder &b, TensorHandle x, const AttentionTerms &terms) {
-  auto heads = [&](const char *name) {
-    return b.splitHeads(b.linear(x, std::string("attention.self.") + name), b.config().numHeads);
-  };
-  TensorHandle q = heads("query"), k = heads("key"), v = heads("value");
-  return bertLayer(b, x, b.linear(b.mergeHeads(b.attention(q, k, v, terms)), "attention.output.dense"));
-}
-
 static void build(ModelBuilder &b) {
   b.beginEntry("page", "texts");
   TensorHandle words = embedWords(b);
@@ -193,7 +185,7 @@ static void build(ModelBuilder &b) {
   terms.bias = biasOf(b);
   for (int64_t i = 0; i < b.config().numHiddenLayers; ++i)
     x = b.layer(i, MODEL "encoder.layer." + std::to_string(i) + ".", x,
-                [&](TensorHandle x) { return buildLayer(b, x, terms); });
+                [&](TensorHandle x) { return bertLayer(b, x, terms); });
   finishEncoder(b, x, TensorHandle());
 }
 

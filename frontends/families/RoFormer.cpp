@@ -28,12 +28,7 @@ static constexpr TensorRule sequenceRules[] = {HEDDLE_LINEAR_RULES("classifier.d
                                                HEDDLE_LINEAR_RULES("classifier.out_proj", Labels, Hidden)};
 
 // Sines and cosines of the rotation, the bias of logits again, and heads that are not compiled.
-static constexpr UnreadTensor unread[] = {{"roformer.encoder.embed_positions.weight"},
-                                          {"cls.predictions.decoder.bias"},
-                                          {"cls.predictions.bias"},
-                                          {"cls.*", /*isLoss=*/true},
-                                          {"classifier.*", /*isLoss=*/true},
-                                          {"qa_outputs.*", /*isLoss=*/true}};
+static constexpr UnreadTensor unread[] = {{"roformer.encoder.embed_positions.weight"}, HEDDLE_BERT_UNREAD_HEADS};
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readBertSizes(object, config);

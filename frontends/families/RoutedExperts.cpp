@@ -61,7 +61,7 @@ static void readGgufExpertsOf(GgufKeys &keys, ModelConfig &config, int64_t usual
   MoeConfig &moe = config.moe;
   for (int64_t layer = 0; layer < config.numHiddenLayers; ++layer)
     moe.hasCorrection |= keys.source().tensors().find("blk." + std::to_string(layer) + ".exp_probs_b.bias") != nullptr;
-  // Only scores of sigmoids are corrected: files of GLM 4.7 Flash have no key.
+  // Of these families only scores of sigmoids are corrected: files of GLM 4.7 Flash have no key.
   int64_t gating = keys.integer("expert_gating_func", moe.hasCorrection ? 2 : usualGating);
   if (gating != 1 && gating != 2)
     keys.fail(keys.full("expert_gating_func") + " is " + std::to_string(gating) +

@@ -30,12 +30,7 @@ static constexpr TensorRule tensorRules[] = {
 };
 static constexpr TensorRule sequenceRules[] = {HEDDLE_BERT_SEQUENCE_RULES("transformer.")};
 // Of heads that are not compiled, and what older releases saved.
-static constexpr UnreadTensor unread[] = {{"transformer.embeddings.position_ids"},
-                                          {"cls.predictions.decoder.bias"},
-                                          {"cls.predictions.bias"},
-                                          {"cls.*", /*isLoss=*/true},
-                                          {"classifier.*", /*isLoss=*/true},
-                                          {"qa_outputs.*", /*isLoss=*/true}};
+static constexpr UnreadTensor unread[] = {{"transformer.embeddings.position_ids"}, HEDDLE_BERT_UNREAD_HEADS};
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readBertSizes(object, config);

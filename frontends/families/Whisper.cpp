@@ -21,19 +21,12 @@ static constexpr TensorRule whisperRules[] = {
 };
 
 static constexpr KeyName keyNames[] = {
-    {"num_hidden_layers", "decoder_layers"},
-    {"hidden_size", "d_model"},
-    {"num_attention_heads", "decoder_attention_heads"},
-    {"num_key_value_heads", "decoder_attention_heads"},
-    {"head_dim", "d_model"},
-    {"intermediate_size", "decoder_ffn_dim"},
+    HEDDLE_ENCODER_DECODER_KEYS,
     {"max_position_embeddings", "max_target_positions"},
 };
 
 static constexpr KeyAlias aliases[] = {{"num_key_value_heads", "encoder_attention_heads"},
-                                       {"num_attention_heads", "encoder_attention_heads"},
-                                       {"hidden_size", "d_model"},
-                                       {"num_hidden_layers", "encoder_layers"}};
+                                       HEDDLE_ENCODER_DECODER_ALIASES};
 
 static void readSizes(JsonObject &object, ModelConfig &config) {
   readEncoderDecoderSizes(object, config);

@@ -9,6 +9,7 @@
 #include "dialect/Entries.h"
 #include "dialect/Locations.h"
 #include "frontends/import/ModelImporter.h"
+#include "frontends/import/PlaceOps.h"
 #include "frontends/import/TokenOps.h"
 #include "frontends/peft/KeepAdapters.h"
 #include "frontends/peft/VirtualTokens.h"

@@ -28,17 +28,6 @@ mlir::Value columnsScaled(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x,
 // Integers of 64 bits, (batch, sequence), in 32 bits; a call that gives input `name` others than those in [0, limit) ends.
 mlir::Value checkedIntegers(mlir::OpBuilder &b, mlir::Location loc, mlir::Value integers, const std::string &name,
                             int64_t limit);
-// Number `corner` of each box, (batch, sequence, 4), less number `from` where that is one, and within [0, most] where that is not 0: (batch, sequence).
-mlir::Value edgesOf(mlir::OpBuilder &b, mlir::Location loc, mlir::Value boxes, int64_t corner, int64_t from = -1,
-                    int64_t most = 0);
-// (batch, sequence): 0, 1, … for each text; and what ModelBuilder::embedCounted() describes, a call with more tokens than a table of so many rows has ends.
-mlir::Value placesInText(mlir::OpBuilder &b, mlir::Location loc, mlir::Value ids);
-mlir::Value countedTokens(mlir::OpBuilder &b, mlir::Location loc, mlir::Value ids, int64_t padding, int64_t rows);
-// What ModelBuilder::pageDistances() describes; `places` are those of tokens of texts, (batch, sequence), and `table` the stored one.
-mlir::Value scoresOfDistances(mlir::OpBuilder &b, mlir::Location loc, mlir::Value places, mlir::Value table,
-                              const PageDistances &terms, mlir::Value onto);
-// What ModelBuilder::placesOf() describes; a call whose images have no patch, or more than x has, ends.
-mlir::Value placesOfPatches(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, mlir::Value shapes, int64_t side);
 // (batch, sequence) of 0 and 1 as what scores get, (batch, 1, 1, sequence + more): minus infinity, and nothing, as `more` keys behind get.
 mlir::Value biasOfMask(mlir::OpBuilder &b, mlir::Location loc, mlir::Value mask, int64_t more = 0);
 // (batch, width): the token of each text that ModelBuilder::endToken describes.
