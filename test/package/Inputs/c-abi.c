@@ -68,6 +68,7 @@ static void checkPackage(heddle_package *decoder, const char *path) {
   OK(heddle_package_info(decoder, text, sizeof text, &size));
   EXPECT(size > 0 && size < sizeof text);
   OK(heddle_package_check(decoder));
+  EXPECT(heddle_package_num_adapters(decoder) == 0 && !heddle_package_adapter_name(decoder, 1));
 
   heddle_open_options options = {.size = sizeof options, .read_into_memory = 1, .log = keepLine, .log_user = said};
   heddle_package *copy;
@@ -423,6 +424,10 @@ static void checkNotFinite(const char *path) {
   heddle_package *broken;
   heddle_session *session;
   OK(heddle_package_open_file(path, NULL, &broken));
+  EXPECT(heddle_package_num_adapters(broken) == 2);
+  EXPECT(strcmp(heddle_package_adapter_name(broken, 1), "legal") == 0);
+  EXPECT(strcmp(heddle_package_adapter_name(broken, 2), "code") == 0);
+  EXPECT(!heddle_package_adapter_name(broken, 0) && !heddle_package_adapter_name(broken, 3));
   OK(heddle_session_create(broken, NULL, &session));
   FAILS(heddle_session_prefill(session, 0, prompt, promptSize), HEDDLE_NOT_FINITE, "step 1: the logits after token");
   EXPECT(!heddle_session_logits(session, 0) && heddle_session_length(session, 0) == 0);
