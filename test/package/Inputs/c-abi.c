@@ -210,7 +210,7 @@ static void checkRows(heddle_session *session) {
       .size = sizeof again, .sequence = 0, .count = promptSize - 4, .ids = prompt + 4, .rows = HEDDLE_ROWS_ALL};
   OK(heddle_session_forward(session, &again, 1, keepRow, &others));
   EXPECT(others.rows == promptSize - 4 &&
-         farthest(others.logits[0], rows.logits[4], (promptSize - 4) * vocabSize) < 1e-4f);
+         farthest(others.logits[0], rows.logits[4], (size_t)(promptSize - 4) * vocabSize) < 1e-4f);
   /* A feed that wants nothing has no answer, one beside it has. */
   heddle_feed pair[] = {{.size = sizeof *pair, .sequence = 0, .count = 1, .ids = prompt, .rows = HEDDLE_ROWS_NONE},
                         {.size = sizeof *pair, .sequence = 1, .count = 1, .ids = prompt + 4}};
